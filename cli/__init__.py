@@ -1,0 +1,1 @@
+"""One module a command; errors become exit codes in one place."""

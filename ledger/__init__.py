@@ -1,0 +1,1 @@
+"""The log: what can happen, how it is written, read and verified."""

@@ -1,0 +1,99 @@
+"""What can go wrong, each with a stable code, an exit code and a way out."""
+
+from __future__ import annotations
+
+
+class LedgerError(Exception):
+    """A condition that the user can do something about; a bug is never one."""
+
+    code = "failed"
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class RunNotFound(LedgerError):
+    """No such run, or it has no ledger."""
+
+    code, exit_code = "run_not_found", 10
+
+
+class Locked(LedgerError):
+    """Another process held the run's lock for too long."""
+
+    code, exit_code = "locked", 11
+
+
+class NewerFormat(LedgerError):
+    """The ledger's format is newer than this program."""
+
+    code, exit_code = "newer_format", 12
+
+
+class IntegrityError(LedgerError):
+    """The ledger is not what this program wrote."""
+
+    code, exit_code = "integrity", 20
+
+
+class NotALedger(IntegrityError):
+    """The file is no SQLite database, or another program's."""
+
+    code = "not_a_ledger"
+
+
+class EventConflict(IntegrityError):
+    """One event id stands for two contents."""
+
+    code = "event_conflict"
+
+
+class ProjectionDiffers(LedgerError):
+    """state.json does not show what the log says."""
+
+    code, exit_code = "projection_differs", 21
+
+
+class StateMissing(LedgerError):
+    """The run has no state.json."""
+
+    code = "state_missing"
+
+
+class StateInvalid(LedgerError):
+    """state.json cannot be read as a state: not JSON, no object, another run's."""
+
+    code = "state_invalid"
+
+
+class StateNotWritten(LedgerError):
+    """state.json could not be written; the old file stands."""
+
+    code = "state_not_written"
+
+
+class InvalidRunId(LedgerError):
+    """The text is no run id, or would leave the runs directory."""
+
+    code, exit_code = "invalid_run_id", 1
+
+
+class NoActiveRun(LedgerError):
+    """No run is active here."""
+
+    code, exit_code = "no_active_run", 10
+
+
+class WorkflowNotFound(LedgerError):
+    """The workflow's configuration is missing or malformed."""
+
+    code = "workflow_not_found"
+
+
+class SettingsInvalid(LedgerError):
+    """A settings file of the client cannot be read; it is left as it is."""
+
+    code = "settings_invalid"

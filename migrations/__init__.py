@@ -1,0 +1,1 @@
+"""Alembic: the one owner of the database schema."""

@@ -1,0 +1,1 @@
+"""Strict models of every outside document, and the JSON Schemas generated from them."""
