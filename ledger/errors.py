@@ -9,10 +9,12 @@ class LedgerError(Exception):
     code = "failed"
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", block: str = "") -> None:
+        """Take what happened, what to run, and the requirement documents' own wording, printed instead if given."""
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.block = block
 
 
 class RunNotFound(LedgerError):

@@ -1,0 +1,78 @@
+"""The click application: which command stands in which module, and how an error becomes an exit code."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sqlite3
+import sys
+
+import click
+
+from faber_ledger import __version__
+from faber_ledger.cli.output import say
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+
+COMMANDS = {
+    "hook": "faber_ledger.cli.hook_command:hook",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for, so that one command does not pay for another."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Give the names of all commands, in the order of `COMMANDS`."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="faber-ledger")
+def app() -> None:
+    """Record what happens to the agent's sessions in a FABER run, and give its context back."""
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and give its exit code; the one place where an error becomes one."""
+    try:
+        code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        say("interrupted")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except LedgerError as error:
+        return _failed(error, arguments)
+    except sqlite3.DatabaseError as error:
+        return _failed(IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`"), arguments)
+    except OSError as error:
+        named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+        return _failed(LedgerError(named, hint="check that the file exists and that you may use it"), arguments)
+
+
+def _failed(error: LedgerError, arguments: list[str]) -> int:
+    if "--json" in arguments:
+        told = {"code": error.code, "message": error.message, "hint": error.hint}
+        click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
+    elif error.block:
+        say(error.block)
+    else:
+        say(f"error: {error.message}")
+        if error.hint:
+            say("")
+            say(f"hint: {error.hint}")
+    return error.exit_code

@@ -1,0 +1,17 @@
+"""The console script: a hook goes its own way before click is imported, everything else is a click command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run `faber-ledger` with the process's arguments and exit with its code."""
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["hook"] and not {"--help", "-h"} & set(arguments[1:2]) and arguments[1:]:
+        from faber_ledger.cli.hook import run_hook
+
+        sys.exit(run_hook(arguments[1]))
+    from faber_ledger.cli.app import run
+
+    sys.exit(run(arguments))

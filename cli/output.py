@@ -1,0 +1,60 @@
+"""How commands print: data on standard output, talk on standard error, and one JSON envelope."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RESULT_VERSION = 1
+CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+
+def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a command's result: its lines for people, or its data in the JSON envelope."""
+    if as_json:
+        click.echo(json.dumps({"result_version": RESULT_VERSION, "data": data}, ensure_ascii=False, indent=2))
+    else:
+        for line in lines:
+            tell(line)
+
+
+def tell(text: str) -> None:
+    """Print a line on standard output, control characters made visible."""
+    click.echo(printable(text))
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, control characters made visible."""
+    click.echo(printable(text), err=True)
+
+
+def printable(text: str) -> str:
+    """Make control characters visible, so that none from a repository reaches a terminal; lone surrogates too."""
+    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command fail with exit code 1 alone, as the requirement documents have it for some commands."""
+
+    @functools.wraps(command)
+    def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except LedgerError as error:
+            error.exit_code = 1
+            raise
+
+    return narrowed

@@ -1,0 +1,72 @@
+"""The canonical form of an event and its hashes. Changing either changes every hash: both have known-answer tests."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+HASH_DOMAIN = b"faber-ledger event 1\n"
+
+
+def canonical(value: Any) -> str:
+    """Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def cleaned(value: Any) -> Any:
+    """Make a value fit to be hashed: floats become strings, lone surrogates U+FFFD, keys strings."""
+    if isinstance(value, str):
+        return without_surrogates(value)
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, dict):
+        return {cleaned(str(key)): cleaned(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [cleaned(item) for item in value]
+    return value
+
+
+def without_surrogates(text: str) -> str:
+    """Put U+FFFD in the place of each lone surrogate, which UTF-8 cannot hold."""
+    if text.isascii():
+        return text
+    return "".join(["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text])
+
+
+def payload_hash(salt: bytes, payload: str) -> bytes:
+    """Hash a payload as it is stored, with its salt (32 bytes)."""
+    return hashlib.sha256(salt + payload.encode()).digest()
+
+
+def event_hash(
+    *,
+    seq: int,
+    id: str,
+    type: str,
+    version: int,
+    at: str,
+    writer: str,
+    session_id: str | None,
+    client: str | None,
+    parents: Sequence[bytes],
+    payload_hash: bytes,
+) -> bytes:
+    """Hash an envelope, the salted hash of its payload and its parents (32 bytes)."""
+    envelope = [
+        seq,
+        id,
+        type,
+        version,
+        at,
+        writer,
+        session_id,
+        client,
+        [parent.hex() for parent in parents],
+        payload_hash.hex(),
+    ]
+    return hashlib.sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()

@@ -1,0 +1,182 @@
+"""What can happen in a run, one shape a fact; every reader (mypy, the strict models, the docs) takes it from here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from typing_extensions import NotRequired, TypedDict
+
+
+class Environment(TypedDict):
+    """Where a session runs (SPEC, State File Enhancement)."""
+
+    hostname: str | None
+    platform: str | None
+    cwd: str | None
+    git_commit: str | None
+
+
+class Delivery(TypedDict):
+    """The client's hook call that a fact came from; `digest` is the SHA-256 of its standard input, in hex."""
+
+    hook: str
+    digest: str
+    pid: str | None
+
+
+class RunStarted(TypedDict):
+    """A run was started here."""
+
+    type: Literal["run_started"]
+    run_id: str
+    workflow_id: str
+    work_id: str | None
+
+
+class RunAdopted(TypedDict):
+    """A run that had no log got one; `blocks` is the JSON text of its two blocks as they were."""
+
+    type: Literal["run_adopted"]
+    run_id: str
+    blocks: str
+
+
+class SessionStarted(TypedDict):
+    """A session opened on this run."""
+
+    type: Literal["session_started"]
+    session_id: str
+    source: str
+    environment: Environment
+    phase: str | None
+    step: str | None
+    phases_completed: list[str]
+    empties_context: bool
+    pid: str | None
+    delivery: NotRequired[Delivery]
+
+
+class SessionEnded(TypedDict):
+    """A session ended, or its end was inferred from the next one's start."""
+
+    type: Literal["session_ended"]
+    session_id: str
+    reason: Literal["compaction", "normal", "manual", "abandoned"]
+    client_reason: str | None
+    inferred: bool
+    environment: Environment
+    phase: str | None
+    step: str | None
+    phases_completed: list[str]
+    also_loaded: NotRequired[list[str]]
+    delivery: NotRequired[Delivery]
+
+
+class ArtifactLoaded(TypedDict):
+    """An artifact was given to the agent; `sha256` is of its content, in hex."""
+
+    type: Literal["artifact_loaded"]
+    session_id: str
+    artifact_id: str
+    trigger: str
+    source: str
+    size_bytes: int
+    sha256: str
+    given: Literal["inline", "outline", "pointer", "deferred"]
+
+
+class ArtifactFailed(TypedDict):
+    """An artifact could not be loaded."""
+
+    type: Literal["artifact_failed"]
+    session_id: str
+    artifact_id: str
+    trigger: str
+    source: str
+    required: bool
+    error: str
+
+
+class ArtifactSkipped(TypedDict):
+    """An artifact was loaded a short while ago and was not loaded again."""
+
+    type: Literal["artifact_skipped"]
+    session_id: str
+    artifact_id: str
+    trigger: str
+    loaded_at: str
+
+
+class ContextReloaded(TypedDict):
+    """One reload operation was done, whatever it loaded."""
+
+    type: Literal["context_reloaded"]
+    session_id: str
+    trigger: str
+    loaded: int
+    failed: int
+    skipped: int
+
+
+class CompactionCompleted(TypedDict):
+    """The client compacted a conversation: the main one, or a subagent's."""
+
+    type: Literal["compaction_completed"]
+    session_id: str | None
+    trigger: str | None
+    agent_id: str | None
+    phase: str | None
+    step: str | None
+    delivery: NotRequired[Delivery]
+
+
+class DeliveryIgnored(TypedDict):
+    """A hook call changed nothing, and why."""
+
+    type: Literal["delivery_ignored"]
+    reason: Literal["repeated", "subagent", "no_session"]
+    delivery: Delivery
+
+
+Event = (
+    RunStarted
+    | RunAdopted
+    | SessionStarted
+    | SessionEnded
+    | ArtifactLoaded
+    | ArtifactFailed
+    | ArtifactSkipped
+    | ContextReloaded
+    | CompactionCompleted
+    | DeliveryIgnored
+)
+
+
+class Draft(TypedDict):
+    """A fact to append; `client` is the client's own session id, `id` an id that the event already has."""
+
+    event: Event
+    client: NotRequired[str | None]
+    id: NotRequired[str]
+
+
+class Recorded(TypedDict):
+    """An event with its envelope. Read in `(seq, id)` order; `at` is shown and never orders."""
+
+    seq: int
+    id: str
+    version: int
+    at: str
+    writer: str
+    client: str | None
+    event: Event
+
+
+class Sealed(Recorded):
+    """An event with everything that its hash covers; `payload` and `salt` are None once redacted."""
+
+    parents: list[bytes]
+    salt: bytes | None
+    payload: str | None
+    payload_hash: bytes
+    hash: bytes

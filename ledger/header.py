@@ -1,0 +1,73 @@
+"""What a file must be before it is opened as a ledger: asked of its bytes and of its schema, never assumed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+
+from faber_ledger.ledger import formats
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotALedger
+
+SCHEMA = sorted(formats.statements(formats.FORMAT_1))
+
+
+def check_file(path: str) -> bool:
+    """Tell whether a ledger of this format is at `path`; False if there is none, or an empty file.
+
+    Reads the header's bytes alone. Raises NotALedger for a link, another kind of file, another program's database,
+    NewerFormat, and LedgerError if it cannot be read.
+    """
+    header = _header(path)
+    if not header:
+        return False
+    if header[:16] != b"SQLite format 3\0":
+        raise NotALedger(f"{path} is not a SQLite database", hint=_restore(path))
+    application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
+    if application != formats.APPLICATION_ID:
+        raise NotALedger(f"{path} is another program's database", hint=_restore(path))
+    if header[18:20] != b"\1\1":
+        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=_restore(path))
+    if version > formats.FORMAT:
+        raise NewerFormat(
+            f"{path} has format {version}, and this program knows formats up to {formats.FORMAT}",
+            hint="upgrade faber-ledger on this machine, then run the command again",
+        )
+    return True
+
+
+def format_of(path: str) -> int:
+    """Give the format of the ledger at `path`; raises what `check_file` raises."""
+    check_file(path)
+    return int.from_bytes(_header(path)[60:64], "big")
+
+
+def check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Compare the schema's text with the format's; raises IntegrityError if one letter differs."""
+    try:
+        found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=_restore(path)) from error
+    if sorted(found) != SCHEMA:
+        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=_restore(path))
+
+
+def _header(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        if os.path.islink(path):
+            raise NotALedger(f"{path} is a link, and a ledger is never followed through one") from error
+        raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotALedger(f"{path} is not a regular file")
+        return os.read(descriptor, 100)
+    finally:
+        os.close(descriptor)
+
+
+def _restore(path: str) -> str:
+    return f"move {os.path.basename(path)} aside and restore it from git, or from another machine"

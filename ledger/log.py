@@ -1,0 +1,245 @@
+"""The log of one run: one SQLite file to which events are appended and from which they are read in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+
+from faber_ledger.ledger import formats, identity
+from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError
+from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.shapes import CURRENT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.ledger.events import Draft, Recorded, Sealed
+
+    Head = tuple[int, bytes]
+
+BUSY_SECONDS = 5.0
+READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
+SEAL = (
+    "SELECT seq, id, type, version, at, writer, session_id, client, payload, parents, salt, payload_hash, hash"
+    " FROM event ORDER BY seq, id"
+)
+
+
+class Log:
+    """A run's log, open. Whoever appends holds the run's lock."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
+        self.connection = connection
+        self.path = path
+
+    @classmethod
+    def open(cls, path: str) -> Log:
+        """Open a log for appending, its transaction begun, and make it where there is none; raises as `check_file`."""
+        new = not check_file(path)
+        log = cls(_connected(path, "rwc"), path)
+        try:
+            log.connection.execute("BEGIN IMMEDIATE")
+            if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                log._create()
+            check_schema(log.connection, path)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    @classmethod
+    def read(cls, path: str) -> Log:
+        """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
+        if not check_file(path):
+            raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+        if os.path.exists(path + "-journal"):
+            _recovered(path)
+        log = cls(_connected(path, "ro"), path)
+        try:
+            check_schema(log.connection, path)
+        except BaseException:
+            log.close()
+            raise
+        return log
+
+    def close(self) -> None:
+        """Close the file; what was not committed is gone."""
+        self.connection.close()
+
+    def __enter__(self) -> Log:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _create(self) -> None:
+        for statement in formats.statements(formats.FORMAT_1):
+            self.connection.execute(statement)
+        self.connection.execute("INSERT INTO alembic_version VALUES (?)", (formats.REVISION,))
+        self.connection.execute(f"PRAGMA application_id = {formats.APPLICATION_ID}")
+        self.connection.execute(f"PRAGMA user_version = {formats.FORMAT}")
+
+    def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
+        """Append facts in the open transaction, each with the heads before it as parents.
+
+        `at` is in seconds since 1970. A draft whose id and content are known is the event already there;
+        raises EventConflict where the content differs.
+        """
+        recorded = []
+        heads = self.heads()
+        for draft in drafts:
+            event = cleaned(draft["event"])
+            known = self._known(draft)
+            if known is not None:
+                recorded.append(known)
+                continue
+            row, digest = _row(draft, event, heads, at, writer)
+            self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+            heads = [(row[0], digest)]
+            recorded.append(_decoded(row[:8] + (row[10],)))
+        self.connection.execute("DELETE FROM head")
+        self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
+        return recorded
+
+    def _known(self, draft: Draft) -> Recorded | None:
+        """Give the event that already has this draft's id; raises EventConflict if it says something else."""
+        if "id" not in draft:
+            return None
+        row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
+        if row is None:
+            return None
+        known = _decoded(row)
+        if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
+            raise EventConflict(
+                f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
+            )
+        return known
+
+    def commit(self) -> None:
+        """Make what was appended durable: after this the events are there, whatever happens."""
+        self.connection.execute("COMMIT")
+
+    def heads(self) -> list[Head]:
+        """Give the events that no other names as a parent, as (seq, hash), in order."""
+        return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
+
+    def stream(self) -> Iterator[Recorded]:
+        """Give every event in `(seq, id)` order."""
+        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
+
+    def backwards(self) -> Iterator[Recorded]:
+        """Give every event, newest first."""
+        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC"))
+
+    def starts_of(self, client: str) -> list[Recorded]:
+        """Give the session starts of one client session id, newest first."""
+        rows = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
+        )
+        return [_decoded(row) for row in rows]
+
+    def sealed(self) -> Iterator[Sealed]:
+        """Give every event with all that its hash covers, in `(seq, id)` order."""
+        return map(_sealed, self.connection.execute(SEAL))
+
+    def shown(self, projector: int) -> tuple[bytes, bytes] | None:
+        """Give the heads and the digest of the blocks that were last projected by this version of the projector."""
+        found: tuple[bytes, bytes] | None = self.connection.execute(
+            "SELECT heads, digest FROM projection WHERE projector = ?", (projector,)
+        ).fetchone()
+        return found
+
+    def show(self, projector: int, heads: bytes, digest: bytes) -> None:
+        """Record which blocks these heads project to; the blocks themselves stand in state.json."""
+        self.connection.execute("DELETE FROM projection")
+        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, heads, digest))
+
+
+def heads_text(heads: Iterable[Head]) -> bytes:
+    """Join the hashes of heads into one value that is equal exactly if the heads are."""
+    return b"".join([digest for _, digest in heads])
+
+
+def _connected(path: str, mode: str) -> sqlite3.Connection:
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _recovered(path: str) -> None:
+    """Let SQLite roll back what a killed writer left in its journal, so that a reader need not write."""
+    connection = _connected(path, "rw")
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("ROLLBACK")
+    except sqlite3.OperationalError as error:
+        raise LedgerError(
+            f"a journal stands beside {path} and cannot be rolled back: {error}",
+            hint="make the folder writable and run the command again",
+        ) from error
+    finally:
+        connection.close()
+
+
+def _row(draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str) -> tuple[tuple[Any, ...], bytes]:
+    payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
+    salt = os.urandom(16)
+    parents = sorted(digest for _, digest in heads)
+    seq = 1 + max([seq for seq, _ in heads], default=0)
+    name = draft.get("id") or identity.event_id(at, os.urandom(10))
+    kind, version = event["type"], CURRENT[event["type"]]
+    envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
+    digest = event_hash(
+        seq=seq,
+        id=name,
+        type=kind,
+        version=version,
+        at=envelope[4],
+        writer=writer,
+        session_id=envelope[6],
+        client=envelope[7],
+        parents=parents,
+        payload_hash=payload_hash(salt, payload),
+    )
+    return (*envelope, b"".join(parents), salt, payload, None, digest), digest
+
+
+def _decoded(row: tuple[Any, ...]) -> Recorded:
+    seq, name, kind, version, at, writer, session_id, client, payload = row
+    try:
+        event = json.loads(payload) if payload is not None else {}
+        event["type"] = kind
+    except (ValueError, TypeError) as error:
+        raise IntegrityError(
+            f"the payload of event {name} is no JSON object: {error}", hint="run `faber-ledger verify`"
+        ) from error
+    if session_id is not None:
+        event["session_id"] = session_id
+    return {
+        "seq": seq,
+        "id": name,
+        "version": version,
+        "at": at,
+        "writer": writer,
+        "client": client,
+        "event": event,
+    }
+
+
+def _sealed(row: tuple[Any, ...]) -> Sealed:
+    payload, parents, salt, stored, digest = row[8:]
+    return {
+        **_decoded(row[:9]),
+        "parents": [parents[at : at + 32] for at in range(0, len(parents), 32)],
+        "salt": salt,
+        "payload": payload,
+        "payload_hash": payload_hash(salt, payload) if payload is not None and stored is None else stored,
+        "hash": digest,
+    }

@@ -1,0 +1,47 @@
+"""The version of each event's shape that this program writes and folds, and the fields that a fold relies on."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+CURRENT = {
+    "run_started": 1,
+    "run_adopted": 1,
+    "session_started": 1,
+    "session_ended": 1,
+    "artifact_loaded": 1,
+    "artifact_failed": 1,
+    "artifact_skipped": 1,
+    "context_reloaded": 1,
+    "compaction_completed": 1,
+    "delivery_ignored": 1,
+}
+
+RELIED_ON: dict[str, dict[str, type]] = {
+    "run_adopted": {"blocks": str},
+    "session_started": {"session_id": str, "source": str, "environment": dict, "empties_context": bool},
+    "session_ended": {
+        "session_id": str,
+        "reason": str,
+        "inferred": bool,
+        "environment": dict,
+        "phases_completed": list,
+    },
+    "artifact_loaded": {"session_id": str, "artifact_id": str, "trigger": str, "source": str, "size_bytes": int},
+    "context_reloaded": {},
+}
+
+
+def is_foldable(recorded: Recorded) -> bool:
+    """Tell whether a fold may rely on an event: its type and version are known, and the fields it needs are there."""
+    event = recorded["event"]
+    kind = event["type"]
+    if recorded["version"] != CURRENT.get(kind):
+        return False
+    fields = RELIED_ON.get(kind)
+    if fields is None:
+        return False
+    values: dict[str, object] = event  # type: ignore[assignment]  # a TypedDict is a dict; its keys are the question
+    return all([type(values.get(name)) is kind for name, kind in fields.items()])

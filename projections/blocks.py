@@ -1,0 +1,78 @@
+"""The two blocks of `state.json` that are folded from the log, and their shape (SPEC, State File Enhancement)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Blocks: TypeAlias = dict[str, Any]
+    Entry: TypeAlias = dict[str, Any]
+
+NAMES = ("sessions", "context_metadata")
+
+
+def empty() -> Blocks:
+    """Give the blocks of a run in which nothing has happened yet."""
+    return {
+        "sessions": {"current_session_id": None, "total_sessions": 0, "session_history": []},
+        "context_metadata": {"reload_count": 0, "artifacts_in_context": []},
+    }
+
+
+def blocks_of(state: dict[str, Any]) -> Blocks:
+    """Take the blocks out of a state; a block that the state lacks is absent. Raises TypeError for no object."""
+    return {name: state[name] for name in NAMES if name in state}
+
+
+def digest(blocks: Blocks) -> bytes:
+    """Hash blocks with the order of their keys (SHA-256, 32 bytes)."""
+    return hashlib.sha256(text(blocks).encode("utf-8", "surrogatepass")).digest()
+
+
+def text(blocks: Blocks) -> str:
+    """Write blocks as one line of JSON, keys in their order."""
+    return json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
+
+
+def session_history(blocks: Blocks) -> list[Any]:
+    """Give the session history; an empty list where there is none."""
+    sessions = blocks.get("sessions")
+    history = sessions.get("session_history") if isinstance(sessions, dict) else None
+    return history if isinstance(history, list) else []
+
+
+def current_session(blocks: Blocks) -> str | None:
+    """Give the id of the open session, or None."""
+    sessions = blocks.get("sessions")
+    current = sessions.get("current_session_id") if isinstance(sessions, dict) else None
+    return current if isinstance(current, str) and current else None
+
+
+def entry_of(blocks: Blocks, session_id: str) -> Entry | None:
+    """Give a session's entry in the history, or None."""
+    for entry in reversed(session_history(blocks)):
+        if isinstance(entry, dict) and entry.get("session_id") == session_id:
+            return entry
+    return None
+
+
+def open_sessions(blocks: Blocks) -> list[str]:
+    """Give the sessions that have not ended, oldest first; the current one is among them."""
+    found = [
+        entry["session_id"]
+        for entry in session_history(blocks)
+        if isinstance(entry, dict) and isinstance(entry.get("session_id"), str) and not entry.get("ended_at")
+    ]
+    current = current_session(blocks)
+    return found if current is None or current in found else [*found, current]
+
+
+def artifacts_in_context(blocks: Blocks) -> list[Entry]:
+    """Give the loads that are in context now, each a readable entry."""
+    metadata = blocks.get("context_metadata")
+    loads = metadata.get("artifacts_in_context") if isinstance(metadata, dict) else None
+    return [load for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []

@@ -1,0 +1,228 @@
+"""The projector: folds a run's events into the blocks of `state.json`.
+
+Total, pure, and independent of how the log was written: any split of a history folds to the same bytes, because
+nothing but the blocks themselves is carried from one event to the next.
+"""
+
+from __future__ import annotations
+
+import json
+
+from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.events import (
+        ArtifactLoaded,
+        Recorded,
+        RunAdopted,
+        SessionEnded,
+        SessionStarted,
+    )
+    from faber_ledger.projections.blocks import Blocks, Entry
+
+PROJECTOR = 1  # raised whenever the same events give other blocks than before
+
+
+def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
+    """Fold events, in `(seq, id)` order, onto the blocks of those before them, which are changed in place."""
+    return Projector(shape.empty() if blocks is None else blocks).folded(events)
+
+
+class Projector:
+    """Blocks on which events are folded, with an index of the session history that is rebuilt from them."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.blocks = blocks
+        self.index: dict[str, Entry] = {}
+        self.open: dict[str, None] = {}
+        self._reindex()
+
+    def folded(self, events: Iterable[Recorded]) -> Blocks:
+        """Fold the events and give the blocks."""
+        for recorded in events:
+            self.apply(recorded)
+        return self.blocks
+
+    def apply(self, recorded: Recorded) -> None:
+        """Fold one event; an unknown type or version leaves the blocks as they are."""
+        if not is_foldable(recorded):
+            return
+        event, at = recorded["event"], recorded["at"]
+        if event["type"] == "artifact_loaded":
+            self._load(event, at)
+        elif event["type"] == "session_started":
+            self._start(event, at)
+        elif event["type"] == "session_ended":
+            self._end(event, at)
+        elif event["type"] == "context_reloaded":
+            self._metadata()["last_artifact_reload"] = at
+            self._count_reload()
+        elif event["type"] == "run_adopted":
+            self._adopt(event)
+
+    # What each fact does
+
+    def _start(self, event: SessionStarted, at: str) -> None:
+        sessions = self._sessions()
+        entry = self.index.get(event["session_id"])
+        if entry is None:
+            entry = {
+                "session_id": event["session_id"],
+                "started_at": at,
+                "phases_completed": [],
+                "environment": dict(event["environment"]),
+                "artifacts_loaded": [],
+            }
+            self._add(entry)
+        if not entry.get("ended_at"):
+            sessions["current_session_id"] = event["session_id"]
+        metadata = self._metadata()
+        if event["empties_context"]:
+            metadata["artifacts_in_context"] = []
+        if event["source"] == "compact":
+            detected = {"detected_at": at, "action_taken": "reload_critical_artifacts"}
+            for name in ("phase", "step"):
+                if isinstance(event.get(name), str):
+                    detected[name] = event[name]
+            _list(metadata, "compaction_events").append(detected)
+
+    def _end(self, event: SessionEnded, at: str) -> None:
+        entry = self._touched(event["session_id"], at)
+        if entry is None:
+            return
+        if event["inferred"] and entry.get("ended_at"):
+            return
+        entry["ended_at"] = at
+        entry["end_reason"] = event["reason"]
+        entry["phases_completed"] = list(event["phases_completed"])
+        _fill(entry, event["environment"])
+        loaded = _list(entry, "artifacts_loaded")
+        loaded.extend([name for name in event.get("also_loaded", []) if name not in loaded])
+        self.open.pop(event["session_id"], None)
+        sessions = self._sessions()
+        if sessions.get("current_session_id") == event["session_id"]:
+            sessions["current_session_id"] = next(reversed(self.open), None)
+
+    def _load(self, event: ArtifactLoaded, at: str) -> None:
+        entry = self._touched(event["session_id"], at)
+        if entry is None:
+            return
+        loaded = _list(entry, "artifacts_loaded")
+        if event["artifact_id"] not in loaded:
+            loaded.append(event["artifact_id"])
+        if not self._is_newest(event["session_id"]):
+            return
+        metadata = self._metadata()
+        kept = [load for load in _list(metadata, "artifacts_in_context") if not _is_load_of(load, event["artifact_id"])]
+        kept.append(
+            {
+                "artifact_id": event["artifact_id"],
+                "loaded_at": at,
+                "load_trigger": event["trigger"],
+                "source": event["source"],
+                "size_bytes": event["size_bytes"],
+            }
+        )
+        metadata["artifacts_in_context"] = kept
+
+    def _adopt(self, event: RunAdopted) -> None:
+        try:
+            adopted = shape.blocks_of(json.loads(event["blocks"]))
+        except (ValueError, TypeError):
+            return
+        if self.blocks in ({}, shape.empty()):
+            self.blocks.clear()
+            self.blocks.update(adopted)
+            self._reindex()
+            return
+        for entry in shape.session_history(adopted):
+            if isinstance(entry, dict) and isinstance(entry.get("session_id"), str):
+                if entry["session_id"] not in self.index:
+                    self._add(entry)
+
+    # The blocks, made whole where an older tool left them half
+
+    def _reindex(self) -> None:
+        self.index = {
+            entry["session_id"]: entry
+            for entry in shape.session_history(self.blocks)
+            if isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
+        }
+        self.open = {name: None for name, entry in self.index.items() if not entry.get("ended_at")}
+
+    def _sessions(self) -> dict[str, Any]:
+        sessions = self.blocks.get("sessions")
+        if not isinstance(sessions, dict):
+            sessions = self.blocks["sessions"] = shape.empty()["sessions"]
+            self._reindex()
+        history = _list(sessions, "session_history")
+        sessions["total_sessions"] = len(history)
+        return sessions
+
+    def _metadata(self) -> dict[str, Any]:
+        metadata = self.blocks.get("context_metadata")
+        if not isinstance(metadata, dict):
+            metadata = self.blocks["context_metadata"] = shape.empty()["context_metadata"]
+        return metadata
+
+    def _add(self, entry: Entry) -> None:
+        sessions = self._sessions()
+        sessions["session_history"].append(entry)
+        sessions["total_sessions"] = len(sessions["session_history"])
+        self.index[entry["session_id"]] = entry
+        if not entry.get("ended_at"):
+            self.open[entry["session_id"]] = None
+
+    def _touched(self, session_id: str, at: str) -> Entry | None:
+        """Give a session's entry; a current session that an older tool kept out of the history enters it (END, Step 3)."""
+        entry = self.index.get(session_id)
+        if entry is None and session_id == shape.current_session(self.blocks):
+            metadata = self.blocks.get("context_metadata")
+            started = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+            entry = {
+                "session_id": session_id,
+                "started_at": started if isinstance(started, str) and started else at,
+                "phases_completed": [],
+                "artifacts_loaded": [],
+            }
+            self._add(entry)
+        return entry
+
+    def _is_newest(self, session_id: str) -> bool:
+        current = shape.current_session(self.blocks)
+        if current is not None:
+            return current == session_id
+        history = shape.session_history(self.blocks)
+        return bool(history) and isinstance(history[-1], dict) and history[-1].get("session_id") == session_id
+
+    def _count_reload(self) -> None:
+        metadata = self._metadata()
+        count = metadata.get("reload_count")
+        metadata["reload_count"] = (count if isinstance(count, int) else 0) + 1
+
+
+def _list(holder: dict[str, Any], name: str) -> list[Any]:
+    found = holder.get(name)
+    if not isinstance(found, list):
+        found = holder[name] = []
+    return found
+
+
+def _is_load_of(load: object, artifact_id: str) -> bool:
+    return isinstance(load, dict) and load.get("artifact_id") == artifact_id
+
+
+def _fill(entry: Entry, environment: Any) -> None:
+    """Fill an environment that is missing or incomplete; what it says already stays (END, Step 4)."""
+    known = entry.get("environment")
+    if not isinstance(known, dict):
+        entry["environment"] = dict(environment)
+        return
+    for name, value in environment.items():
+        if known.get(name) is None:
+            known[name] = value
