@@ -132,9 +132,16 @@ class Log:
         """Give every event in `(seq, id)` order."""
         return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
 
-    def backwards(self) -> Iterator[Recorded]:
-        """Give every event, newest first."""
-        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC"))
+    def newest(self, count: int = -1) -> Iterator[Recorded]:
+        """Give the newest events, newest first; all of them unless a count is given."""
+        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+
+    def start_of(self, session_id: str) -> Recorded | None:
+        """Give the event that started a session, or None."""
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
+        ).fetchone()
+        return _decoded(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Give the session starts of one client session id, newest first."""
@@ -188,7 +195,9 @@ def _recovered(path: str) -> None:
         connection.close()
 
 
-def _row(draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str) -> tuple[tuple[Any, ...], bytes]:
+def _row(
+    draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
+) -> tuple[tuple[Any, ...], bytes]:
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
@@ -214,7 +223,7 @@ def _row(draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writ
 def _decoded(row: tuple[Any, ...]) -> Recorded:
     seq, name, kind, version, at, writer, session_id, client, payload = row
     try:
-        event = json.loads(payload) if payload is not None else {}
+        event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind
     except (ValueError, TypeError) as error:
         raise IntegrityError(
