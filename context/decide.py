@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         pid: str | None
         writer: str
         at: float
-        environment: Environment
+        environment: Environment | None
         progress: Snapshot
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
@@ -133,30 +133,46 @@ def session_ended(
         "reason": reason,
         "client_reason": client_reason,
         "inferred": reason == "abandoned",
-        "environment": caller["environment"],
-        **caller["progress"],
+        "phase": caller["progress"]["phase"],
+        "step": caller["progress"]["step"],
+        "phases_completed": caller["progress"]["phases_completed"],
     }
+    if reason != "abandoned" and lacks_environment(view, session_id) and caller["environment"] is not None:
+        event["environment"] = caller["environment"]
     if start is None:  # an older tool's session: what was in context when it ended is its own (END, Step 4)
         loads = shape.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     return {"event": event, "client": start["client"] if start is not None else None}
 
 
+def lacks_environment(view: View, session_id: str) -> bool:
+    """Tell whether a session's environment is missing or incomplete, so that its end fills it (END, Step 4).
+
+    A `git_commit` that is null is complete: the session ran outside git.
+    """
+    known = (shape.entry_of(view.blocks, session_id) or {}).get("environment")
+    if not isinstance(known, dict) or "git_commit" not in known:
+        return True
+    return any([known.get(name) is None for name in ("hostname", "platform", "cwd")])
+
+
 def session_opened(
-    view: View, caller: Caller, session_id: str, source: str, *, empties_context: bool
-) -> tuple[list[Draft], SessionStarted]:
+    view: View, caller: Caller, session_id: str, source: str, *, environment: Environment, empties_context: bool
+) -> list[Draft]:
     """Record a session's start, and before it the inferred end of every session whose own end never came."""
     event: SessionStarted = {
         "type": "session_started",
         "session_id": session_id,
         "source": source,
-        "environment": caller["environment"],
+        "environment": environment,
+        "phase": caller["progress"]["phase"],
+        "step": caller["progress"]["step"],
+        "phases_completed": caller["progress"]["phases_completed"],
         "empties_context": empties_context,
         "pid": caller["pid"],
-        **caller["progress"],
     }
     drafts = [session_ended(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
-    return [*drafts, {"event": event, "client": caller["client"]}], event
+    return [*drafts, {"event": event, "client": caller["client"]}]
 
 
 def is_this_clients_own(view: View, caller: Caller) -> bool:
@@ -184,7 +200,8 @@ def continues(view: View, caller: Caller) -> bool:
     entry = shape.entry_of(view.blocks, current) or {}
     known = entry.get("environment")
     machine = known.get("hostname") if isinstance(known, dict) else None
-    if not _may_be_same(machine, caller["environment"]["hostname"]):
+    here = caller["environment"]["hostname"] if caller["environment"] else None
+    if not _may_be_same(machine, here):
         return False
     if start is None:
         return True

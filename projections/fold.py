@@ -100,9 +100,10 @@ class Projector:
         entry["ended_at"] = at
         entry["end_reason"] = event["reason"]
         entry["phases_completed"] = list(event["phases_completed"])
-        _fill(entry, event["environment"])
+        _fill(entry, event.get("environment"))
         loaded = _list(entry, "artifacts_loaded")
-        loaded.extend([name for name in event.get("also_loaded", []) if name not in loaded])
+        also = event.get("also_loaded")
+        loaded.extend([name for name in also if name not in loaded] if isinstance(also, list) else [])
         self.open.pop(event["session_id"], None)
         sessions = self._sessions()
         if sessions.get("current_session_id") == event["session_id"]:
@@ -220,6 +221,8 @@ def _is_load_of(load: object, artifact_id: str) -> bool:
 def _fill(entry: Entry, environment: Any) -> None:
     """Fill an environment that is missing or incomplete; what it says already stays (END, Step 4)."""
     known = entry.get("environment")
+    if not isinstance(environment, dict):
+        return
     if not isinstance(known, dict):
         entry["environment"] = dict(environment)
         return
