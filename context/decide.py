@@ -6,12 +6,13 @@ can share one.
 
 from __future__ import annotations
 
+from faber_ledger.context import state as states
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from typing import Any, Literal, TypedDict
 
     from faber_ledger.ledger.events import (
         Delivery,
@@ -46,6 +47,15 @@ if TYPE_CHECKING:
 
 REPEAT_SECONDS = 30
 DELIVERIES_LOOKED_AT = 256
+
+
+def snapshot(state: dict[str, Any]) -> Snapshot:
+    """Take from a state what a fact keeps of the run's progress."""
+    return {
+        "phase": states.current_phase(state),
+        "step": states.current_step(state),
+        "phases_completed": states.phases_completed(state),
+    }
 
 
 class View:
@@ -123,7 +133,13 @@ def session_of(view: View, caller: Caller) -> str | None:
 
 
 def session_ended(
-    view: View, caller: Caller, session_id: str, reason: Reason, client_reason: str | None = None
+    view: View,
+    caller: Caller,
+    session_id: str,
+    reason: Reason,
+    client_reason: str | None = None,
+    *,
+    delivery: Delivery | None = None,
 ) -> Draft:
     """Record a session's end; `abandoned` is one that was inferred from the next session's start."""
     start = view.start_of(session_id)
@@ -142,6 +158,9 @@ def session_ended(
     if start is None:  # an older tool's session: what was in context when it ended is its own (END, Step 4)
         loads = shape.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
+    if delivery is not None:
+        event["delivery"] = delivery
+        return {"event": event, "client": caller["client"]}
     return {"event": event, "client": start["client"] if start is not None else None}
 
 
@@ -157,7 +176,14 @@ def lacks_environment(view: View, session_id: str) -> bool:
 
 
 def session_opened(
-    view: View, caller: Caller, session_id: str, source: str, *, environment: Environment, empties_context: bool
+    view: View,
+    caller: Caller,
+    session_id: str,
+    source: str,
+    *,
+    environment: Environment,
+    empties_context: bool,
+    delivery: Delivery | None = None,
 ) -> list[Draft]:
     """Record a session's start, and before it the inferred end of every session whose own end never came."""
     event: SessionStarted = {
@@ -171,6 +197,8 @@ def session_opened(
         "empties_context": empties_context,
         "pid": caller["pid"],
     }
+    if delivery is not None:
+        event["delivery"] = delivery
     drafts = [session_ended(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
     return [*drafts, {"event": event, "client": caller["client"]}]
 
