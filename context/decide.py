@@ -217,7 +217,7 @@ def is_this_clients_own(view: View, caller: Caller) -> bool:
 
 
 def continues(view: View, caller: Caller) -> bool:
-    """Tell whether a session-load continues the open session: it is of this machine and clone, and not another client's.
+    """Tell whether a session-load continues the open session: it is of this machine and clone, and no other client's.
 
     Of a session that an older tool opened the machine alone is known, if that.
     """

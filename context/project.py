@@ -36,7 +36,7 @@ class Run:
 
 
 def find_root(start: str) -> str:
-    """Find the project that a directory belongs to: the nearest ancestor that has `.fractary` or `.git`, else itself."""
+    """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
     while True:
         if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):

@@ -142,9 +142,9 @@ class Projector:
             self._reindex()
             return
         for entry in shape.session_history(adopted):
-            if isinstance(entry, dict) and isinstance(entry.get("session_id"), str):
-                if entry["session_id"] not in self.index:
-                    self._add(entry)
+            named = isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
+            if named and entry["session_id"] not in self.index:
+                self._add(entry)
 
     # The blocks, made whole where an older tool left them half
 
@@ -180,7 +180,7 @@ class Projector:
             self.open[entry["session_id"]] = None
 
     def _touched(self, session_id: str, at: str) -> Entry | None:
-        """Give a session's entry; a current session that an older tool kept out of the history enters it (END, Step 3)."""
+        """Give a session's entry; a current session that is not in the history enters it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == shape.current_session(self.blocks):
             metadata = self.blocks.get("context_metadata")
