@@ -81,21 +81,6 @@ Recovery:
 2. Start new run: /fractary-faber:workflow-run {work_id} [faber-ledger run start --work-id {work_id}]"""
 
 
-def state_not_read(run: Run, error: Exception) -> str:
-    """Word a corrupted state for session-load (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
-    backup = run.shown(backup_name(run))
-    return f"""\
-❌ ERROR: Cannot read state file - invalid JSON
-Path: {run.shown("state.json")}
-Error: {error}
-Check backup: {backup}
-Restore from backup if available
-
-Recovery:
-1. Check if backup exists: {backup}
-2. Restore from backup if available [faber-ledger project {run.run_id} --restore]"""
-
-
 def duration(seconds: float | None) -> str:
     """Word a duration by its two largest units: `2 hours 15 minutes`, `42 seconds`."""
     if seconds is None or seconds < 0:

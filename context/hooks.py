@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context import decide, reload
+from faber_ledger.context import decide, messages, reload
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.packet import HOOK_BUDGET, pack
@@ -96,7 +96,7 @@ class Hook:
             if isinstance(error, states.ForeignState) or not os.path.isdir(run.directory):
                 raise
             backup = states.read_backup(run)
-            return (backup.value if backup else {}), reload.state_problem(run, error)
+            return (backup.value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
 
     # PreCompact, SessionEnd and PostCompact
 
