@@ -44,7 +44,9 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--yes", is_flag=True, help="Take over from another active workflow without asking."),
         click.option("--target", help="What is being worked on, in words.", metavar="TEXT"),
         click.option("--plan-id", help="The plan that this run carries out.", metavar="ID"),
-        click.option("--workflow", default=DEFAULT_WORKFLOW, show_default=True, help="The workflow's id.", metavar="ID"),
+        click.option(
+            "--workflow", default=DEFAULT_WORKFLOW, show_default=True, help="The workflow's id.", metavar="ID"
+        ),
         click.option("--run-id", help="The new run's id, instead of one made from project, work item and time."),
         click.option("--work-id", help="The work item, for example an issue's number.", metavar="ID"),
     ):
@@ -144,7 +146,10 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     else:
         _take_over(root, resumed.run_id, _segment(str(state.get("work_id") or "resumed")), yes, as_json)
         take_up(resumed, at=now(), environ=os.environ, source="run_resume", warn=say)
-        lines = [f"✓ Workflow resumed: {resumed.run_id}", *[f"  {line}" for line in position(resumed.run_id, state)[2:]]]
+        lines = [
+            f"✓ Workflow resumed: {resumed.run_id}",
+            *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
+        ]
     show({"run_id": resumed.run_id, "status": state.get("status"), "resume_point": point}, lines, as_json=as_json)
 
 
@@ -187,5 +192,3 @@ def _agreed(as_json: bool) -> bool:
         return False
     click.echo(QUESTION, nl=False, err=as_json)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-

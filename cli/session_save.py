@@ -14,9 +14,8 @@ from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run
 from faber_ledger.context.recording import Recording
-from faber_ledger.context.start import caller_of
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.errors import RunNotFound, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -54,8 +53,9 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
         with Recording(run, at=at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
-                surroundings = Surroundings(root) if decide.lacks_environment(recording.view, session_id) else None
-                caller = caller_of(os.environ, recording, surroundings, writer)
+                lacks = decide.lacks_environment(recording.view, session_id)
+                environment = Surroundings(root).environment() if lacks else None
+                caller = decide.caller_of(os.environ, recording.state, at, writer, environment)
                 recording.append([decide.session_ended(recording.view, caller, session_id, reason)])
     except StateMissing as error:
         error.block = texts.state_not_found(run)
@@ -63,7 +63,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     except StateInvalid as error:
         error.block = texts.state_not_parsed(run, error)
         raise
-    except StateNotWritten as error:
+    except NotWritable as error:
         error.block = texts.state_not_saved(run, error)
         raise
     if session_id is None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from faber_ledger.context.messages import state_broken
 from faber_ledger.context.state import backup_name
+from faber_ledger.ledger.errors import StateInvalid, StateMissing
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
@@ -85,9 +87,19 @@ def duration(seconds: float | None) -> str:
     """Word a duration by its two largest units: `2 hours 15 minutes`, `42 seconds`."""
     if seconds is None or seconds < 0:
         return "unknown"
-    left, words = int(seconds), []
+    left = int(seconds)
+    words: list[str] = []
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
         count, left = divmod(left, size)
         if count or (unit == "second" and not words):
             words.append(f"{count} {unit}{'' if count == 1 else 's'}")
     return " ".join(words[:2])
+
+
+def load_failed(run: Run, error: Exception) -> str:
+    """Word what stopped a session-load: no state, a broken one, or one that cannot be written."""
+    if isinstance(error, StateMissing):
+        return run_not_found(run)
+    if isinstance(error, StateInvalid):
+        return state_broken(run, error, backup_name(run))
+    return state_not_saved(run, error)

@@ -52,15 +52,6 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def loaded(loaded: Loaded) -> str:
-    """Word a load (RELOAD, Step 5)."""
-    artifact = loaded["artifact"]
-    return f"""\
-✓ {artifact["id"]} - {artifact["description"]}
-  Source: {loaded["resolved"]}
-  Size: {kilobytes(loaded["size_bytes"])}"""
-
-
 def state_broken(run: Run, error: Exception, backup: str) -> str:
     """Word a state that a session's start cannot read (RELOAD, Step 2)."""
     return f"""\

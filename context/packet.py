@@ -95,12 +95,17 @@ def _problem_lines(problems: list[str]) -> list[str]:
 
 
 def _body(part: Part) -> str:
-    head = f"\n## {part['artifact_id']} - {_line(part['description'])}\nSource: {_line(part['source'])} ({kilobytes(part['size_bytes'])})\n\n"
-    return head + without_surrogates(part["content"]).rstrip("\n") + "\n"
+    source = f"Source: {_line(part['source'])} ({kilobytes(part['size_bytes'])})"
+    return f"{_title(part)}{source}\n\n" + without_surrogates(part["content"]).rstrip("\n") + "\n"
 
 
 def _pointer(part: Part) -> str:
-    return f"\n## {part['artifact_id']} - {_line(part['description'])}\nNot shown here ({kilobytes(part['size_bytes'])}). It stands in {_line(part['source'])}\n"
+    size = kilobytes(part["size_bytes"])
+    return f"{_title(part)}Not shown here ({size}). It stands in {_line(part['source'])}\n"
+
+
+def _title(part: Part) -> str:
+    return f"\n## {_line(part['artifact_id'])} - {_line(part['description'])}\n"
 
 
 def _line(text: str) -> str:

@@ -45,10 +45,19 @@ class Reload:
     def __init__(self, triggers: list[str], state: dict[str, Any]) -> None:
         self.triggers = triggers
         self.state = state
-        self.loaded: list[Loaded] = []
-        self.failed: list[Failed] = []
+        self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
+
+    @property
+    def loaded(self) -> list[Loaded]:
+        """What was loaded, in order."""
+        return [result for _, result in self.attempts if not isinstance(result, ArtifactError)]
+
+    @property
+    def failed(self) -> list[Failed]:
+        """What could not be loaded, in order."""
+        return [{"artifact": one, "error": error} for one, error in self.attempts if isinstance(error, ArtifactError)]
 
     @property
     def required_failed(self) -> list[Failed]:
@@ -164,7 +173,6 @@ def gather(
     last_digest: Callable[[str], str | None],
     force: bool,
     stops: bool,
-    tell: Callable[[str], None] = lambda line: None,
 ) -> Reload:
     """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
 
@@ -173,11 +181,10 @@ def gather(
     """
     result = Reload(triggers, surroundings["state"])
     for artifact in selected:
-        tell(f"Loading {artifact['id']}...")
         try:
             loaded = load(artifact, surroundings)
         except ArtifactError as error:
-            result.failed.append({"artifact": artifact, "error": error})
+            result.attempts.append((artifact, error))
             if artifact["required"] and stops:
                 break
             continue
@@ -188,8 +195,7 @@ def gather(
                 {"artifact": artifact, "loaded_at": str((entry or {}).get("loaded_at")), "minutes": minutes}
             )
             continue
-        result.loaded.append(loaded)
-        tell(messages.loaded(loaded))
+        result.attempts.append((artifact, loaded))
     return result
 
 
