@@ -15,6 +15,8 @@ from faber_ledger.cli.output import say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 
 COMMANDS = {
+    "init": "faber_ledger.cli.init:init",
+    "uninstall": "faber_ledger.cli.uninstall:uninstall",
     "hook": "faber_ledger.cli.hook_command:hook",
 }
 
