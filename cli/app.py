@@ -15,6 +15,8 @@ from faber_ledger.cli.output import say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 
 COMMANDS = {
+    "init": "faber_ledger.cli.init:init",
+    "uninstall": "faber_ledger.cli.uninstall:uninstall",
     "run": "faber_ledger.cli.run:run",
     "workflow-run": "faber_ledger.cli.run:workflow_run",
     "session-load": "faber_ledger.cli.session_load:session_load",

@@ -1,4 +1,4 @@
-"""Which run a session-load is about (AGENT, Step 1; RELOAD, Step 1): the one named, the active one, or a scanned one."""
+"""Which run a session-load is about (RELOAD, Step 1): the one named, the active one, or one that a scan finds."""
 
 from __future__ import annotations
 
