@@ -60,7 +60,7 @@ class Projector:
         elif event["type"] == "session_ended":
             self._end(event, at)
         elif event["type"] == "context_reloaded":
-            self._metadata()["last_artifact_reload"] = at
+            _put(self._metadata(), "last_artifact_reload", at, after=None)
             self._count_reload()
         elif event["type"] == "run_adopted":
             self._adopt(event)
@@ -75,7 +75,7 @@ class Projector:
                 "session_id": event["session_id"],
                 "started_at": at,
                 "phases_completed": [],
-                "environment": dict(event["environment"]),
+                "environment": _environment(event["environment"]),
                 "artifacts_loaded": [],
             }
             self._add(entry)
@@ -97,7 +97,7 @@ class Projector:
             return
         if event["inferred"] and entry.get("ended_at"):
             return
-        entry["ended_at"] = at
+        _put(entry, "ended_at", at, after="started_at")
         entry["end_reason"] = event["reason"]
         entry["phases_completed"] = list(event["phases_completed"])
         _fill(entry, event.get("environment"))
@@ -218,13 +218,30 @@ def _is_load_of(load: object, artifact_id: str) -> bool:
     return isinstance(load, dict) and load.get("artifact_id") == artifact_id
 
 
+def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) -> None:
+    """Set a member; one that is new stands behind `after`, else first, as the documents show it."""
+    if name not in holder:
+        members = list(holder.items())
+        place = list(holder).index(after) + 1 if after in holder else 0
+        members.insert(place, (name, value))
+        holder.clear()
+        holder.update(members)
+    holder[name] = value
+
+
+def _environment(environment: Any) -> dict[str, Any]:
+    """Give an environment with its members in the documents' order, others last."""
+    known = {name: environment[name] for name in ("hostname", "platform", "cwd", "git_commit") if name in environment}
+    return known | environment
+
+
 def _fill(entry: Entry, environment: Any) -> None:
     """Fill an environment that is missing or incomplete; what it says already stays (END, Step 4)."""
     known = entry.get("environment")
     if not isinstance(environment, dict):
         return
     if not isinstance(known, dict):
-        entry["environment"] = dict(environment)
+        entry["environment"] = _environment(environment)
         return
     for name, value in environment.items():
         if known.get(name) is None:
