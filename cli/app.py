@@ -58,7 +58,9 @@ def run(arguments: list[str]) -> int:
     except LedgerError as error:
         return _failed(error, arguments)
     except sqlite3.DatabaseError as error:
-        return _failed(IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`"), arguments)
+        return _failed(
+            IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`"), arguments
+        )
     except OSError as error:
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         return _failed(LedgerError(named, hint="check that the file exists and that you may use it"), arguments)

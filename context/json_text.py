@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from json.decoder import JSONDecodeError, scanstring
+from json import JSONDecodeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-_scan_once = json.JSONDecoder(parse_constant=_no_constant).scan_once
+_decoder = json.JSONDecoder(parse_constant=_no_constant)
 
 
 class JsonText:
@@ -44,7 +44,7 @@ class JsonText:
         while text[at : at + 1] != "}":
             if text[at : at + 1] != '"':
                 raise JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
-            name, at = scanstring(text, at + 1, True)
+            name, at = _value_at(text, at)
             at = self._after_space(at)
             if text[at : at + 1] != ":":
                 raise JSONDecodeError("Expecting ':' delimiter", text, at)
@@ -81,7 +81,9 @@ class JsonText:
             done = self.last
             for count, name in enumerate(added):
                 comma = "," if self.spans or count else ""
-                pieces.append(f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._rendered(members[name])}")
+                pieces.append(
+                    f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._rendered(members[name])}"
+                )
             if not self.spans:
                 pieces.append(self._newline() if self._indent() else "")
                 done = self.end
@@ -118,9 +120,6 @@ class JsonText:
 
 def _value_at(text: str, at: int) -> tuple[Any, int]:
     try:
-        value, end = _scan_once(text, at)
-    except StopIteration as stop:
-        raise JSONDecodeError("Expecting value", text, stop.value) from None
+        return _decoder.raw_decode(text, at)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    return value, end

@@ -132,9 +132,16 @@ class Log:
         """Give every event in `(seq, id)` order."""
         return map(decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
 
-    def backwards(self) -> Iterator[Recorded]:
-        """Give every event, newest first."""
-        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC"))
+    def newest(self, count: int = -1) -> Iterator[Recorded]:
+        """Give the newest events, newest first; all of them unless a count is given."""
+        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+
+    def start_of(self, session_id: str) -> Recorded | None:
+        """Give the event that started a session, or None."""
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
+        ).fetchone()
+        return decoded(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Give the session starts of one client session id, newest first."""
@@ -166,6 +173,7 @@ def heads_text(heads: Iterable[Head]) -> bytes:
 
 
 def connected(path: str, mode: str) -> sqlite3.Connection:
+    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none."""
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
     connection.execute("PRAGMA trusted_schema = OFF")
@@ -188,7 +196,9 @@ def recovered(path: str) -> None:
         connection.close()
 
 
-def _row(draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str) -> tuple[tuple[Any, ...], bytes]:
+def _row(
+    draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
+) -> tuple[tuple[Any, ...], bytes]:
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
@@ -212,9 +222,10 @@ def _row(draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writ
 
 
 def decoded(row: tuple[Any, ...]) -> Recorded:
+    """Make a row of `READ`'s columns an event; raises IntegrityError if its payload is no JSON object."""
     seq, name, kind, version, at, writer, session_id, client, payload = row
     try:
-        event = json.loads(payload) if payload is not None else {}
+        event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind
     except (ValueError, TypeError) as error:
         raise IntegrityError(

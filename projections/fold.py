@@ -86,9 +86,9 @@ class Projector:
             metadata["artifacts_in_context"] = []
         if event["source"] == "compact":
             detected = {"detected_at": at, "action_taken": "reload_critical_artifacts"}
-            for name in ("phase", "step"):
-                if isinstance(event.get(name), str):
-                    detected[name] = event[name]
+            for name, value in (("phase", event.get("phase")), ("step", event.get("step"))):
+                if isinstance(value, str):
+                    detected[name] = value
             _list(metadata, "compaction_events").append(detected)
 
     def _end(self, event: SessionEnded, at: str) -> None:

@@ -1,0 +1,209 @@
+"""What happened: decides, from what a log says and what has come in, which facts are appended. Reads nothing else.
+
+The client's own session id is data, never a key: it survives compaction and resume, one run has many, and two processes
+can share one.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, TypedDict
+
+    from faber_ledger.ledger.events import (
+        Delivery,
+        Draft,
+        Environment,
+        Event,
+        Recorded,
+        SessionEnded,
+        SessionStarted,
+    )
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.blocks import Blocks
+
+    class Snapshot(TypedDict):
+        """What a run's state says of its progress."""
+
+        phase: str | None
+        step: str | None
+        phases_completed: list[str]
+
+    class Caller(TypedDict):
+        """Who asks for something to be recorded, where and when; `at` is in seconds since 1970."""
+
+        client: str | None
+        pid: str | None
+        writer: str
+        at: float
+        environment: Environment
+        progress: Snapshot
+
+    Reason = Literal["compaction", "normal", "manual", "abandoned"]
+
+REPEAT_SECONDS = 30
+DELIVERIES_LOOKED_AT = 256
+
+
+class View:
+    """What a log says, asked piece by piece so that a hook pays only for what it needs."""
+
+    def __init__(self, log: Log, blocks: Blocks) -> None:
+        self.log = log
+        self.blocks = blocks
+
+    def starts_of(self, client: str | None) -> list[Recorded]:
+        """Give the starts of the sessions of one client session id, newest first."""
+        return self.log.starts_of(client) if client is not None else []
+
+    def start_of(self, session_id: str) -> Recorded | None:
+        """Give the event that started a session; None if an older tool did."""
+        return self.log.start_of(session_id)
+
+    def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
+        """Give the last recorded delivery of a client, among the newest events."""
+        for recorded in self.log.newest(DELIVERIES_LOOKED_AT):
+            delivery = delivery_of(recorded["event"])
+            if delivery is not None and recorded["client"] == client:
+                return recorded, delivery
+        return None
+
+
+def delivery_of(event: Event) -> Delivery | None:
+    """Give the hook call that a fact came from."""
+    values: dict[str, object] = event  # type: ignore[assignment]  # a TypedDict is a dict; most facts lack the key
+    found = values.get("delivery")
+    return found if isinstance(found, dict) else None  # type: ignore[return-value]  # its writer gave it this shape
+
+
+def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
+    """Tell whether a delivery is the client's last one once more, as when its hooks are installed twice.
+
+    Same event, same bytes, same process where both name one, under 30 seconds ago.
+    """
+    last = view.last_delivery(caller["client"])
+    if last is None:
+        return False
+    recorded, before = last
+    at = seconds_of(recorded["at"])
+    return (
+        before["hook"] == delivery["hook"]
+        and before["digest"] == delivery["digest"]
+        and _may_be_same(before["pid"], delivery["pid"])
+        and at is not None
+        and abs(caller["at"] - at) < REPEAT_SECONDS
+    )
+
+
+def ignored(caller: Caller, delivery: Delivery, reason: Literal["repeated", "subagent", "no_session"]) -> list[Draft]:
+    """Record that a delivery changed nothing."""
+    return [{"event": {"type": "delivery_ignored", "reason": reason, "delivery": delivery}, "client": caller["client"]}]
+
+
+def session_of(view: View, caller: Caller) -> str | None:
+    """Find the session that a client's delivery is about.
+
+    The newest of this client's session id; of several, that of the same process in this clone. A client without one
+    has the open session that no client opened; a client that nobody can name has the open session of this clone.
+    """
+    starts = view.starts_of(caller["client"])
+    same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
+    if starts:
+        return _session_id((same or starts)[0])
+    current = shape.current_session(view.blocks)
+    if current is None:
+        return None
+    start = view.start_of(current)
+    if start is None or start["client"] is None:
+        return current
+    return current if caller["client"] is None and start["writer"] == caller["writer"] else None
+
+
+def session_ended(
+    view: View, caller: Caller, session_id: str, reason: Reason, client_reason: str | None = None
+) -> Draft:
+    """Record a session's end; `abandoned` is one that was inferred from the next session's start."""
+    start = view.start_of(session_id)
+    event: SessionEnded = {
+        "type": "session_ended",
+        "session_id": session_id,
+        "reason": reason,
+        "client_reason": client_reason,
+        "inferred": reason == "abandoned",
+        "environment": caller["environment"],
+        **caller["progress"],
+    }
+    if start is None:  # an older tool's session: what was in context when it ended is its own (END, Step 4)
+        loads = shape.artifacts_in_context(view.blocks)
+        event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
+    return {"event": event, "client": start["client"] if start is not None else None}
+
+
+def session_opened(
+    view: View, caller: Caller, session_id: str, source: str, *, empties_context: bool
+) -> tuple[list[Draft], SessionStarted]:
+    """Record a session's start, and before it the inferred end of every session whose own end never came."""
+    event: SessionStarted = {
+        "type": "session_started",
+        "session_id": session_id,
+        "source": source,
+        "environment": caller["environment"],
+        "empties_context": empties_context,
+        "pid": caller["pid"],
+        **caller["progress"],
+    }
+    drafts = [session_ended(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
+    return [*drafts, {"event": event, "client": caller["client"]}], event
+
+
+def is_this_clients_own(view: View, caller: Caller) -> bool:
+    """Tell whether the open session is the one that this very client process opened."""
+    current = shape.current_session(view.blocks)
+    start = view.start_of(current) if current else None
+    return (
+        start is not None
+        and caller["client"] is not None
+        and start["client"] == caller["client"]
+        and start["writer"] == caller["writer"]
+        and _may_be_same(_pid(start), caller["pid"])
+    )
+
+
+def continues(view: View, caller: Caller) -> bool:
+    """Tell whether a session-load continues the open session: it is of this machine and clone, and not another client's.
+
+    Of a session that an older tool opened the machine alone is known, if that.
+    """
+    current = shape.current_session(view.blocks)
+    if current is None:
+        return False
+    start = view.start_of(current)
+    entry = shape.entry_of(view.blocks, current) or {}
+    known = entry.get("environment")
+    machine = known.get("hostname") if isinstance(known, dict) else None
+    if not _may_be_same(machine, caller["environment"]["hostname"]):
+        return False
+    if start is None:
+        return True
+    return start["writer"] == caller["writer"] and _may_be_same(start["client"], caller["client"])
+
+
+def _may_be_same(one: object, other: object) -> bool:
+    return one is None or other is None or one == other
+
+
+def _is_same_process(start: Recorded, caller: Caller) -> bool:
+    return _pid(start) == caller["pid"] and start["writer"] == caller["writer"]
+
+
+def _pid(start: Recorded) -> str | None:
+    event = start["event"]
+    return event.get("pid") if event["type"] == "session_started" else None
+
+
+def _session_id(start: Recorded) -> str | None:
+    event = start["event"]
+    return event["session_id"] if event["type"] == "session_started" else None

@@ -1,0 +1,80 @@
+"""Questions to git: read-only, without a shell, with a deadline, and answered while other work goes on."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import time
+
+SECONDS = 2.0
+LIMIT = 1_000_000
+FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
+
+
+class Question:
+    """A git command that was started; it never writes and never asks anybody."""
+
+    def __init__(self, arguments: list[str], directory: str) -> None:
+        """Start `git -C directory arguments`; where there is no git the answer is None."""
+        self._pid = 0
+        environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+        environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        command = ["git", "-C", directory, *arguments]
+        self._deadline = time.monotonic() + SECONDS
+        self._read, write = os.pipe()
+        null = os.open(os.devnull, os.O_RDWR)
+        actions = [
+            (os.POSIX_SPAWN_DUP2, null, 0),
+            (os.POSIX_SPAWN_DUP2, write, 1),
+            (os.POSIX_SPAWN_DUP2, null, 2),
+        ]
+        try:
+            self._pid = os.posix_spawnp("git", command, environment, file_actions=actions)
+        except OSError:
+            pass
+        finally:
+            os.close(write)
+            os.close(null)
+
+    def answer(self) -> str | None:
+        """Give what git printed, without the last newline; None if it failed, was too slow or is not there."""
+        pieces, size = [], 0
+        try:
+            while self._pid and size < LIMIT:
+                left = self._deadline - time.monotonic()
+                if left <= 0 or not select.select([self._read], [], [], left)[0]:
+                    os.kill(self._pid, signal.SIGKILL)
+                    break
+                piece = os.read(self._read, 65536)
+                if not piece:
+                    break
+                pieces.append(piece)
+                size += len(piece)
+        finally:
+            os.close(self._read)
+        if not self._pid or os.waitpid(self._pid, 0)[1] != 0:
+            return None
+        return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
+
+
+def common_directory(root: str) -> str | None:
+    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+    at = root
+    while not os.path.lexists(os.path.join(at, ".git")):
+        above = os.path.dirname(at)
+        if above == at:
+            return None
+        at = above
+    directory = os.path.join(at, ".git")
+    try:
+        if os.path.isfile(directory):
+            with open(directory, encoding="utf-8") as file:
+                directory = os.path.join(at, file.read(4096).strip().removeprefix("gitdir:").strip())
+        common = os.path.join(directory, "commondir")
+        if os.path.isfile(common):
+            with open(common, encoding="utf-8") as file:
+                directory = os.path.join(directory, file.read(4096).strip())
+    except (OSError, ValueError):
+        return None
+    return os.path.normpath(directory) if os.path.isdir(directory) else None

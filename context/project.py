@@ -1,0 +1,128 @@
+"""Where a project keeps its runs, and which of them is meant."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
+RUNS = (".fractary/runs", ".fractary/faber/runs")
+ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+
+SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+RUN_ID = re.compile(rf"{SEGMENT}(/{SEGMENT}){{0,2}}")
+
+
+class Run:
+    """A run and the files in its folder; they need not exist."""
+
+    def __init__(self, root: str, run_id: str, directory: str) -> None:
+        self.root = root
+        self.run_id = run_id
+        self.directory = directory
+        self.state_path = os.path.join(directory, "state.json")
+        self.ledger_path = os.path.join(directory, "ledger.db")
+        self.lock_path = os.path.join(directory, "ledger.lock")
+
+    def shown(self, name: str) -> str:
+        """Give the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
+        return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
+
+
+def find_root(start: str) -> str:
+    """Find the project that a directory belongs to: the nearest ancestor that has `.fractary` or `.git`, else itself."""
+    at = start = os.path.abspath(start)
+    while True:
+        if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):
+            return at
+        above = os.path.dirname(at)
+        if above == at:
+            return start
+        at = above
+
+
+def find_run(root: str, run_id: str) -> Run:
+    """Give a run where it is, in either layout, else where a new one goes.
+
+    Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
+    """
+    if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
+        raise InvalidRunId(
+            f"{run_id!r} is not a run id: one to three parts joined by `/`, each of letters, digits, `.`, `_` and `-`",
+            hint="run `faber-ledger run list` to see the runs of this project",
+        )
+    for runs in RUNS:
+        directory = os.path.join(root, *runs.split("/"), *run_id.split("/"))
+        if os.path.lexists(directory):
+            _check_inside(os.path.join(root, *runs.split("/")), directory, run_id)
+            return Run(root, run_id, directory)
+    return Run(root, run_id, os.path.join(root, *RUNS[0].split("/"), *run_id.split("/")))
+
+
+def _check_inside(runs: str, directory: str, run_id: str) -> None:
+    inside = os.path.realpath(runs) + os.sep
+    if not (os.path.realpath(directory) + os.sep).startswith(inside):
+        raise InvalidRunId(
+            f"the run {run_id} is a link that leads out of {runs}", hint="put the run's folder itself in its place"
+        )
+
+
+def read_active_run(root: str) -> str | None:
+    """Read the id of the active run, as it stands in the file; None if no file has one.
+
+    White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
+    is none (END, Step 1).
+    """
+    for name in ACTIVE_FILES:
+        try:
+            with open(os.path.join(root, *name.split("/")), encoding="utf-8-sig") as file:
+                lines = file.read(4096).strip().splitlines()
+        except (OSError, ValueError):
+            continue
+        if lines:
+            return lines[0].strip()
+    return None
+
+
+def write_active_run(root: str, run_id: str) -> None:
+    """Make a run the active one of this worktree (SPEC, Active Run ID Tracking Mechanism)."""
+    path = os.path.join(root, *ACTIVE_FILES[0].split("/"))
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = path + ".tmp"
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(run_id + "\n")
+        os.replace(temporary, path)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
+        ) from error
+
+
+def run_ids(root: str) -> list[str]:
+    """List the runs of a project that have a state.json or a ledger.db, in both layouts, in order of their names."""
+    found: set[str] = set()
+    for runs in RUNS:
+        found.update(_runs_below(os.path.join(root, *runs.split("/")), "", depth=3))
+    return sorted(found)
+
+
+def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
+    try:
+        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        run_id = prefix + entry.name
+        if not entry.is_dir(follow_symlinks=False) or not RUN_ID.fullmatch(run_id):
+            continue
+        if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
+            yield run_id
+        if depth > 1:
+            yield from _runs_below(entry.path, run_id + "/", depth - 1)

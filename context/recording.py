@@ -1,0 +1,126 @@
+"""One recording: under the run's lock, what the log says, what is appended to it, and `state.json` after it."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context import state as states
+from faber_ledger.context.decide import View
+from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import PROJECTOR, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.projections.blocks import Blocks
+
+LOCK_SECONDS = 10.0
+
+
+class Recording:
+    """A run held open for appending: `state` and `view` are what is known, `append` turns drafts into facts.
+
+    A run without a log gets one with its first append: `first` is its first event, else the run is adopted and its
+    blocks become that event. With `tolerant`, a state that is missing or broken does not stop a run that has a log:
+    `problem` tells it then, and `state` is the newest backup's.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        *,
+        at: float,
+        writer: str,
+        warn: Callable[[str], None],
+        first: Draft | None = None,
+        tolerant: bool = False,
+    ) -> None:
+        self.run = run
+        self.at = at
+        self.writer = writer
+        self.warn = warn
+        self.first = first
+        self.tolerant = tolerant
+        self.state: dict[str, Any] = {}
+        self.problem: LedgerError | None = None
+        self._lock = RunLock(run.lock_path, LOCK_SECONDS)
+
+    def __enter__(self) -> Recording:
+        """Take the lock and read state and log; raises as `read_state`, `RunLock` and `Log.open`."""
+        if not os.path.isfile(self.run.ledger_path):
+            states.read_state(self.run)  # a run that is not there, or not readable, gets neither a lock nor a ledger
+        self._lock.__enter__()
+        try:
+            self._read_state()
+            self._log = Log.open(self.run.ledger_path)
+            try:
+                self.blocks = self._known_blocks()
+            except BaseException:
+                self._close()
+                raise
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
+        self.view = View(self._log, self.blocks)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+        self._lock.__exit__(None, None, None)
+
+    def append(self, drafts: list[Draft]) -> list[Recorded]:
+        """Append facts, make them durable, and write the blocks that follow into state.json.
+
+        Raises as `write_blocks`: the facts are in the log then, and the next projection shows them.
+        """
+        recorded = self._log.append(drafts, at=self.at, writer=self.writer)
+        self.blocks = fold(recorded, self.blocks)
+        self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
+        self._log.commit()
+        states.write_blocks(self.run, self.blocks, warn=self.warn)
+        if self.state.get("status") in states.FINISHED:
+            states.remove_backup(self.run)
+        return recorded
+
+    def _read_state(self) -> None:
+        try:
+            self.state = states.read_state(self.run).value
+        except (StateInvalid, StateMissing) as error:
+            if not self.tolerant or isinstance(error, states.ForeignState):
+                raise
+            self.problem = error
+            backup = states.read_backup(self.run)
+            self.state = backup.value if backup else {}
+
+    def _known_blocks(self) -> Blocks:
+        heads = self._log.heads()
+        if not heads:
+            if self.problem is not None:
+                raise self.problem
+            return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
+        blocks = shape.blocks_of(self.state)
+        if self._log.shown(PROJECTOR) == (heads_text(heads), shape.digest(blocks)):
+            return blocks
+        return fold(self._log.stream())
+
+    def _adoption(self) -> Draft:
+        return {
+            "event": {
+                "type": "run_adopted",
+                "run_id": self.run.run_id,
+                "blocks": shape.text(shape.blocks_of(self.state)),
+            }
+        }
+
+    def _close(self) -> None:
+        self._log.close()
+        if os.path.getsize(self.run.ledger_path) == 0:
+            os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log

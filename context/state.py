@@ -1,0 +1,246 @@
+"""`state.json`: it belongs to others, so only our two blocks are replaced, and never half."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from faber_ledger.context.json_text import JsonText
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.projections.blocks import Blocks
+
+
+class ForeignState(StateInvalid):
+    """The state in a run's folder is another run's."""
+
+
+ACTIVE = ("in_progress", "paused", "awaiting_feedback")
+FINISHED = ("completed", "cancelled")
+PHASES = ("frame", "architect", "build", "evaluate", "release")
+TRIES = 20
+
+
+def read_state(run: Run) -> JsonText:
+    """Read a run's state.
+
+    Raises StateMissing; StateInvalid if it is no JSON object or another run's; LedgerError if it cannot be read.
+    """
+    return _parsed(run, _bytes_of(run))
+
+
+def read_backup(run: Run) -> JsonText | None:
+    """Read the newest readable backup of a run's state; None if there is none."""
+    for name in ("state.json.backup", "state.backup.json"):
+        try:
+            with open(os.path.join(run.directory, name), "rb") as file:
+                return _parsed(run, file.read())
+        except (OSError, StateInvalid):
+            continue
+    return None
+
+
+def backup_name(run: Run) -> str:
+    """Give the name of the backup that exists; the one that a write makes if none does."""
+    names = ("state.json.backup", "state.backup.json")
+    return next((name for name in names if os.path.exists(os.path.join(run.directory, name))), names[0])
+
+
+def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
+    """Put the blocks into state.json and tell whether it changed; the caller holds the run's lock.
+
+    Every other key keeps its bytes. Another tool's change meanwhile is looked for just before the rename, and taken in.
+    Raises as `read_state`, and StateNotWritten: the old file stands then.
+    """
+    for _ in range(TRIES):
+        before = _bytes_of(run)
+        document = _parsed(run, before)
+        changed = {name: block for name, block in blocks.items() if document.value.get(name) != block}
+        if not changed:
+            return False
+        after = document.with_members(changed).encode()
+        if _replaced(run, before, after, warn):
+            return True
+    raise StateNotWritten(
+        f"another program rewrites {run.shown('state.json')} all the time",
+        hint=f"run `faber-ledger project {run.run_id}` when it has ended",
+    )
+
+
+def write_new(run: Run, text: str) -> None:
+    """Write a state.json where there is none; raises StateNotWritten."""
+    temporary = _written(run, text.encode(), None)
+    try:
+        os.replace(temporary, run.state_path)
+        sync_directory(run.directory)
+    except OSError as error:
+        raise _not_written(run, error.strerror) from error
+
+
+def remove_backup(run: Run) -> None:
+    """Remove the backup of a finished run: it must not keep sensitive data for ever (END, Security Considerations)."""
+    try:
+        os.unlink(run.state_path + ".backup")
+    except FileNotFoundError:
+        pass
+
+
+def current_phase(state: dict[str, Any]) -> str | None:
+    """Give the phase that a state is in."""
+    phase = state.get("current_phase")
+    return phase if isinstance(phase, str) else None
+
+
+def current_step(state: dict[str, Any]) -> str | None:
+    """Give the step that a state is in."""
+    step = state.get("current_step")
+    return step if isinstance(step, str) else None
+
+
+def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
+    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others.
+
+    Real states hold the phases as a list of objects or as an object keyed by phase.
+    """
+    phases, found = state.get("phases"), {}
+    if isinstance(phases, dict):
+        found = {name: phase.get("status") for name, phase in phases.items() if isinstance(phase, dict)}
+    elif isinstance(phases, list):
+        for phase in phases:
+            if isinstance(phase, dict):
+                name = phase.get("phase_name") or phase.get("name") or phase.get("id")
+                if isinstance(name, str):
+                    found[name] = phase.get("status")
+    ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
+    return {name: status for name in ordered if isinstance(status := found[name], str)}
+
+
+def phases_completed(state: dict[str, Any]) -> list[str]:
+    """Give the phases whose status is completed (END, Step 4)."""
+    return [name for name, status in phase_statuses(state).items() if status == "completed"]
+
+
+def sync_directory(directory: str) -> None:
+    """Make a rename in a directory durable, where the system can."""
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError:  # Windows cannot open a directory
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _bytes_of(run: Run) -> bytes:
+    path = run.state_path
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        raise StateMissing(f"the run {run.run_id} has no state.json") from None
+    except OSError as error:
+        if os.path.islink(path):
+            raise StateInvalid(f"{run.shown('state.json')} is a link") from error
+        raise LedgerError(
+            f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
+        ) from error
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StateInvalid(f"{run.shown('state.json')} is not a regular file")
+        return file.read()
+
+
+def _parsed(run: Run, content: bytes) -> JsonText:
+    try:
+        document = JsonText(content.decode())
+    except UnicodeDecodeError as error:
+        raise StateInvalid(f"not UTF-8 at byte {error.start}") from error
+    except ValueError as error:
+        raise StateInvalid(_reason(error, content)) from error
+    named = document.value.get("run_id")
+    if named is not None and named != run.run_id:
+        raise ForeignState(f"it is the state of another run, {named!r}")
+    return document
+
+
+def _reason(error: ValueError, content: bytes) -> str:
+    if not content.strip():
+        return "the file is empty"
+    line = getattr(error, "lineno", None)
+    return f"Invalid JSON at line {line}: {error}" if line else str(error)
+
+
+def _replaced(run: Run, before: bytes, after: bytes, warn: Callable[[str], None]) -> bool:
+    """Write the new bytes in the place of the old; False if the old ones are there no more."""
+    mode = os.stat(run.state_path)
+    temporary = _written(run, after, mode)
+    _check_written(run, temporary)
+    try:
+        _back_up(run, before, mode)
+    except OSError:
+        warn("Could not create backup")
+    try:
+        if _bytes_of(run) != before:
+            return False
+        os.replace(temporary, run.state_path)
+        sync_directory(run.directory)
+    except OSError as error:
+        raise _not_written(run, error.strerror) from error
+    return True
+
+
+def _written(run: Run, content: bytes, like: os.stat_result | None, name: str = "state.json.tmp") -> str:
+    path = os.path.join(run.directory, name)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(path, flags, 0o666), "wb") as file:
+            if like is not None:
+                _keep_owner(file.fileno(), like)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise _not_written(run, error.strerror) from error
+    return path
+
+
+def _keep_owner(descriptor: int, like: os.stat_result) -> None:
+    if hasattr(os, "fchown") and os.fstat(descriptor).st_uid != like.st_uid:
+        try:
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+        except PermissionError:
+            pass  # only root gives files away; the content matters more than whose it is
+    if hasattr(os, "fchmod"):
+        os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+
+
+def _check_written(run: Run, path: str) -> None:
+    try:
+        with open(path, "rb") as file:
+            written = JsonText(file.read().decode()).value
+    except (OSError, ValueError) as error:
+        raise StateNotWritten("State file write verification failed") from error
+    if "sessions" in written and not isinstance(written["sessions"].get("session_history"), list):
+        raise StateNotWritten("State file write verification failed")
+
+
+def _back_up(run: Run, content: bytes, like: os.stat_result) -> None:
+    path = run.state_path + ".backup"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(os.open(path + ".tmp", flags, 0o600), "wb") as file:
+        _keep_owner(file.fileno(), like)
+        file.write(content)
+    os.replace(path + ".tmp", path)
+
+
+def _not_written(run: Run, reason: str | None) -> StateNotWritten:
+    return StateNotWritten(
+        f"Failed to write state file: {reason or 'unknown error'}",
+        hint=f"free the disk or the folder's permissions, then run `faber-ledger project {run.run_id}`",
+    )
