@@ -16,6 +16,9 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError
 
 COMMANDS = {
     "hook": "faber_ledger.cli.hook_command:hook",
+    "log": "faber_ledger.cli.log:log",
+    "verify": "faber_ledger.cli.verify:verify",
+    "migrate": "faber_ledger.cli.migrate:migrate",
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -20,7 +21,11 @@ STARTED = EVENT.c.type == literal_column("'session_started'")  # a bound value w
 
 
 class Wanted(NamedTuple):
-    """Which events are asked for; what is None does not matter. Times are seconds since 1970."""
+    """Which events are asked for; what is None does not matter.
+
+    `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
+    `since` and `until` are in seconds since 1970; the whole second of `until` is included, as times are shown in seconds.
+    """
 
     session: str | None = None
     type: str | None = None
@@ -89,7 +94,7 @@ def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
     if wanted.since is not None:
         yield EVENT.c.id >= _first_id(wanted.since)
     if wanted.until is not None:
-        yield EVENT.c.id < _first_id(wanted.until)
+        yield EVENT.c.id < _first_id(math.floor(wanted.until) + 1)
 
 
 def _first_id(seconds: float) -> str:
