@@ -34,7 +34,7 @@ def run_with_ledger(name: str | None) -> Run:
     if not os.path.lexists(run.ledger_path):
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
-            hint="it gets one with its first event: run `faber-ledger session-load`, or set up the hooks with `faber-ledger init`",
+            hint="its first event makes one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
         )
     return run
 

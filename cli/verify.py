@@ -75,7 +75,9 @@ def _projection_findings(run: Run) -> Iterator[Finding]:
         if name not in state and name in blocks:
             yield Finding(ProjectionDiffers.code, None, f"state.json lacks the block `{name}`", hint)
         elif state.get(name) != blocks.get(name):
-            yield Finding(ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint)
+            yield Finding(
+                ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint
+            )
 
 
 @contextmanager
@@ -88,7 +90,9 @@ def _progress(run: Run) -> Iterator[Callable[[int], object]]:
     if not count:
         yield lambda done: None
         return
-    with click.progressbar(length=count, label=f"verifying {run.run_id}", file=sys.stderr, update_min_steps=1000) as bar:
+    with click.progressbar(
+        length=count, label=f"verifying {run.run_id}", file=sys.stderr, update_min_steps=1000
+    ) as bar:
         yield bar.update
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Select, create_engine, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Connection, create_engine, func, literal_column, or_, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from ulid import ULID
@@ -54,15 +54,15 @@ def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first:
 
 def summary(path: str) -> Summary:
     """Count a log's events and sessions and give its last event; raises as `Log.read`."""
-    counts: Select[tuple[int, int]] = select(
+    counts = select(
         select(func.count()).select_from(EVENT).scalar_subquery(),
         select(func.count()).select_from(EVENT).where(STARTED).scalar_subquery(),
     )
     last = select(EVENT.c.at, EVENT.c.type).order_by(EVENT.c.seq.desc(), EVENT.c.id.desc()).limit(1)
     with connection_to(path) as connection:
-        count, sessions = connection.execute(counts).one()
-        at, kind = connection.execute(last).first() or (None, None)
-    return Summary(count, sessions, at, kind)
+        counted = connection.execute(counts).one()
+        newest = connection.execute(last).first()
+    return Summary(*counted, *(newest or (None, None)))
 
 
 @contextmanager

@@ -133,7 +133,11 @@ class _Walk:
             yield "parents", "its parents are not in order, or one is there twice", RESTORE
         missing = [parent for parent in parents if parent not in self.seqs]
         if missing:
-            yield "missing_parent", f"its parent {_short(missing)} is not before it in the log: removed or changed", RESTORE
+            yield (
+                "missing_parent",
+                f"its parent {_short(missing)} is not before it in the log: removed or changed",
+                RESTORE,
+            )
             return
         due = 1 + max([self.seqs[parent] for parent in parents], default=0)
         if seq != due:

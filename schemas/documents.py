@@ -17,7 +17,8 @@ COMMANDS = ("work_plugin", "skill", "git_info")
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
 Trigger = Annotated[
-    str, Field(pattern=r"^(session_start|phase_start:[a-z]+|phase_transition:[a-z]+->[a-z]+|manual|compaction_detected)$")
+    str,
+    Field(pattern=r"^(session_start|phase_start:[a-z]+|phase_transition:[a-z]+->[a-z]+|manual|compaction_detected)$"),
 ]
 
 
