@@ -30,7 +30,7 @@ LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a seco
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
 @json_option
 def verify(run: str | None, every: bool, as_json: bool) -> int:
-    """Check RUN's whole log (default: the active run): file, order, hashes, shapes, heads, and what state.json shows of it.
+    """Check RUN's whole log (default: the active run), and whether state.json shows what it says.
 
     \b
     Example:     faber-ledger verify --all

@@ -6,12 +6,13 @@ can share one.
 
 from __future__ import annotations
 
+from faber_ledger.context import state as states
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from typing import Any, Literal, TypedDict
 
     from faber_ledger.ledger.events import (
         Delivery,
@@ -39,13 +40,22 @@ if TYPE_CHECKING:
         pid: str | None
         writer: str
         at: float
-        environment: Environment
+        environment: Environment | None
         progress: Snapshot
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
 
 REPEAT_SECONDS = 30
 DELIVERIES_LOOKED_AT = 256
+
+
+def snapshot(state: dict[str, Any]) -> Snapshot:
+    """Take from a state what a fact keeps of the run's progress."""
+    return {
+        "phase": states.current_phase(state),
+        "step": states.current_step(state),
+        "phases_completed": states.phases_completed(state),
+    }
 
 
 class View:
@@ -123,7 +133,13 @@ def session_of(view: View, caller: Caller) -> str | None:
 
 
 def session_ended(
-    view: View, caller: Caller, session_id: str, reason: Reason, client_reason: str | None = None
+    view: View,
+    caller: Caller,
+    session_id: str,
+    reason: Reason,
+    client_reason: str | None = None,
+    *,
+    delivery: Delivery | None = None,
 ) -> Draft:
     """Record a session's end; `abandoned` is one that was inferred from the next session's start."""
     start = view.start_of(session_id)
@@ -133,30 +149,58 @@ def session_ended(
         "reason": reason,
         "client_reason": client_reason,
         "inferred": reason == "abandoned",
-        "environment": caller["environment"],
-        **caller["progress"],
+        "phase": caller["progress"]["phase"],
+        "step": caller["progress"]["step"],
+        "phases_completed": caller["progress"]["phases_completed"],
     }
+    if reason != "abandoned" and lacks_environment(view, session_id) and caller["environment"] is not None:
+        event["environment"] = caller["environment"]
     if start is None:  # an older tool's session: what was in context when it ended is its own (END, Step 4)
         loads = shape.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
+    if delivery is not None:
+        event["delivery"] = delivery
+        return {"event": event, "client": caller["client"]}
     return {"event": event, "client": start["client"] if start is not None else None}
 
 
+def lacks_environment(view: View, session_id: str) -> bool:
+    """Tell whether a session's environment is missing or incomplete, so that its end fills it (END, Step 4).
+
+    A `git_commit` that is null is complete: the session ran outside git.
+    """
+    known = (shape.entry_of(view.blocks, session_id) or {}).get("environment")
+    if not isinstance(known, dict) or "git_commit" not in known:
+        return True
+    return any([known.get(name) is None for name in ("hostname", "platform", "cwd")])
+
+
 def session_opened(
-    view: View, caller: Caller, session_id: str, source: str, *, empties_context: bool
-) -> tuple[list[Draft], SessionStarted]:
+    view: View,
+    caller: Caller,
+    session_id: str,
+    source: str,
+    *,
+    environment: Environment,
+    empties_context: bool,
+    delivery: Delivery | None = None,
+) -> list[Draft]:
     """Record a session's start, and before it the inferred end of every session whose own end never came."""
     event: SessionStarted = {
         "type": "session_started",
         "session_id": session_id,
         "source": source,
-        "environment": caller["environment"],
+        "environment": environment,
+        "phase": caller["progress"]["phase"],
+        "step": caller["progress"]["step"],
+        "phases_completed": caller["progress"]["phases_completed"],
         "empties_context": empties_context,
         "pid": caller["pid"],
-        **caller["progress"],
     }
+    if delivery is not None:
+        event["delivery"] = delivery
     drafts = [session_ended(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
-    return [*drafts, {"event": event, "client": caller["client"]}], event
+    return [*drafts, {"event": event, "client": caller["client"]}]
 
 
 def is_this_clients_own(view: View, caller: Caller) -> bool:
@@ -173,7 +217,7 @@ def is_this_clients_own(view: View, caller: Caller) -> bool:
 
 
 def continues(view: View, caller: Caller) -> bool:
-    """Tell whether a session-load continues the open session: it is of this machine and clone, and not another client's.
+    """Tell whether a session-load continues the open session: it is of this machine and clone, and no other client's.
 
     Of a session that an older tool opened the machine alone is known, if that.
     """
@@ -184,7 +228,8 @@ def continues(view: View, caller: Caller) -> bool:
     entry = shape.entry_of(view.blocks, current) or {}
     known = entry.get("environment")
     machine = known.get("hostname") if isinstance(known, dict) else None
-    if not _may_be_same(machine, caller["environment"]["hostname"]):
+    here = caller["environment"]["hostname"] if caller["environment"] else None
+    if not _may_be_same(machine, here):
         return False
     if start is None:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Run:
 
 
 def find_root(start: str) -> str:
-    """Find the project that a directory belongs to: the nearest ancestor that has `.fractary` or `.git`, else itself."""
+    """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
     while True:
         if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):
@@ -103,6 +103,35 @@ def write_active_run(root: str, run_id: str) -> None:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
+
+
+def known_run(root: str, text: str) -> Run:
+    """Give the run whose id is `text` or begins with it; raises InvalidRunId, and RunNotFound for none or several."""
+    run = find_run(root, text)
+    if os.path.isdir(run.directory):
+        return run
+    near = [run_id for run_id in run_ids(root) if run_id.startswith(text)]
+    if len(near) == 1:
+        return find_run(root, near[0])
+    if near:
+        raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
+    raise RunNotFound(f"there is no run {text}", hint="run `faber-ledger run list` to see the runs of this project")
+
+
+def chosen_run(root: str, text: str | None) -> Run:
+    """Give the run that a command is about: the one named, else the active one; raises as `known_run`, NoActiveRun."""
+    if text is not None:
+        return known_run(root, text)
+    active = read_active_run(root)
+    if active is None:
+        raise NoActiveRun("no run is active here", hint="name one; `faber-ledger run list` shows them")
+    run = find_run(root, active)
+    if not os.path.isdir(run.directory):
+        raise RunNotFound(
+            f"the active run {active} is not there",
+            hint="get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
+        )
+    return run
 
 
 def run_ids(root: str) -> list[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NotRequired
 
-from typing_extensions import NotRequired, TypedDict
+from typing_extensions import TypedDict
 
 
 class Environment(TypedDict):
@@ -64,10 +64,10 @@ class SessionEnded(TypedDict):
     reason: Literal["compaction", "normal", "manual", "abandoned"]
     client_reason: str | None
     inferred: bool
-    environment: Environment
     phase: str | None
     step: str | None
     phases_completed: list[str]
+    environment: NotRequired[Environment]
     also_loaded: NotRequired[list[str]]
     delivery: NotRequired[Delivery]
 

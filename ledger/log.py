@@ -101,7 +101,7 @@ class Log:
             row, digest = _row(draft, event, heads, at, writer)
             self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
             heads = [(row[0], digest)]
-            recorded.append(decoded(row[:8] + (row[10],)))
+            recorded.append(decoded((*row[:8], row[10])))
         self.connection.execute("DELETE FROM head")
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
         return recorded

@@ -16,7 +16,7 @@ from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log, decoded
 from faber_ledger.ledger.tables import EVENT
 
-READ = select(*[EVENT.c[name] for name in "seq id type version at writer session_id client payload".split()])
+READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decoded` takes
 STARTED = EVENT.c.type == literal_column("'session_started'")  # a bound value would not match the partial index
 
 
@@ -24,7 +24,7 @@ class Wanted(NamedTuple):
     """Which events are asked for; what is None does not matter.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
-    `since` and `until` are in seconds since 1970; the whole second of `until` is included, as times are shown in seconds.
+    `since` and `until` are in seconds since 1970, and the whole second of `until` counts: times are shown in seconds.
     """
 
     session: str | None = None
@@ -44,7 +44,7 @@ class Summary(NamedTuple):
 
 
 def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first: bool = False) -> Iterator[Recorded]:
-    """Give the events of the log at `path` that are wanted, in `(seq, id)` order or against it; raises as `Log.read`."""
+    """Give the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`."""
     order = (EVENT.c.seq.desc(), EVENT.c.id.desc()) if newest_first else (EVENT.c.seq, EVENT.c.id)
     question = READ.where(*_conditions(wanted)).order_by(*order).limit(limit)
     with connection_to(path) as connection:

@@ -22,13 +22,7 @@ CURRENT = {
 RELIED_ON: dict[str, dict[str, type]] = {
     "run_adopted": {"blocks": str},
     "session_started": {"session_id": str, "source": str, "environment": dict, "empties_context": bool},
-    "session_ended": {
-        "session_id": str,
-        "reason": str,
-        "inferred": bool,
-        "environment": dict,
-        "phases_completed": list,
-    },
+    "session_ended": {"session_id": str, "reason": str, "inferred": bool, "phases_completed": list},
     "artifact_loaded": {"session_id": str, "artifact_id": str, "trigger": str, "source": str, "size_bytes": int},
     "context_reloaded": {},
 }

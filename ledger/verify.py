@@ -135,7 +135,7 @@ class _Walk:
         if missing:
             yield (
                 "missing_parent",
-                f"its parent {_short(missing)} is not before it in the log: removed or changed",
+                f"its parent {_short(missing)} is not in the log before it",
                 RESTORE,
             )
             return

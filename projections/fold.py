@@ -100,9 +100,10 @@ class Projector:
         entry["ended_at"] = at
         entry["end_reason"] = event["reason"]
         entry["phases_completed"] = list(event["phases_completed"])
-        _fill(entry, event["environment"])
+        _fill(entry, event.get("environment"))
         loaded = _list(entry, "artifacts_loaded")
-        loaded.extend([name for name in event.get("also_loaded", []) if name not in loaded])
+        also = event.get("also_loaded")
+        loaded.extend([name for name in also if name not in loaded] if isinstance(also, list) else [])
         self.open.pop(event["session_id"], None)
         sessions = self._sessions()
         if sessions.get("current_session_id") == event["session_id"]:
@@ -141,9 +142,9 @@ class Projector:
             self._reindex()
             return
         for entry in shape.session_history(adopted):
-            if isinstance(entry, dict) and isinstance(entry.get("session_id"), str):
-                if entry["session_id"] not in self.index:
-                    self._add(entry)
+            named = isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
+            if named and entry["session_id"] not in self.index:
+                self._add(entry)
 
     # The blocks, made whole where an older tool left them half
 
@@ -179,7 +180,7 @@ class Projector:
             self.open[entry["session_id"]] = None
 
     def _touched(self, session_id: str, at: str) -> Entry | None:
-        """Give a session's entry; a current session that an older tool kept out of the history enters it (END, Step 3)."""
+        """Give a session's entry; a current session that is not in the history enters it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == shape.current_session(self.blocks):
             metadata = self.blocks.get("context_metadata")
@@ -220,6 +221,8 @@ def _is_load_of(load: object, artifact_id: str) -> bool:
 def _fill(entry: Entry, environment: Any) -> None:
     """Fill an environment that is missing or incomplete; what it says already stays (END, Step 4)."""
     known = entry.get("environment")
+    if not isinstance(environment, dict):
+        return
     if not isinstance(known, dict):
         entry["environment"] = dict(environment)
         return

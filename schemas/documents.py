@@ -16,10 +16,8 @@ FILES = ("json", "markdown", "directory")
 COMMANDS = ("work_plugin", "skill", "git_info")
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-Trigger = Annotated[
-    str,
-    Field(pattern=r"^(session_start|phase_start:[a-z]+|phase_transition:[a-z]+->[a-z]+|manual|compaction_detected)$"),
-]
+LOAD = r"^(session_start|phase_start:[a-z]+|phase_transition:[a-z]+->[a-z]+|manual|compaction_detected)$"
+Trigger = Annotated[str, Field(pattern=LOAD)]
 
 
 def _moment(text: str) -> str:

@@ -43,11 +43,11 @@ def main(arguments: list[str]) -> int:
     stale = stale_files()
     if arguments == ["--check"]:
         for name in stale:
-            print(f"schemas/json/{name} is stale: run `python -m faber_ledger.schemas.generate`", file=sys.stderr)
+            sys.stderr.write(f"schemas/json/{name} is stale: run `python -m faber_ledger.schemas.generate`\n")
         return 1 if stale else 0
     for name in stale:
         (FOLDER / name).write_text(text_of(schemas()[name]), encoding="utf-8")
-        print(f"wrote schemas/json/{name}")
+        sys.stdout.write(f"wrote schemas/json/{name}\n")
     return 0
 
 

@@ -1,0 +1,68 @@
+# Everything runs in .venv, which is made anew whenever pyproject.toml or requirements.lock changes.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint requirements.lock
+
+# What the caller's shell says about another virtualenv, or about Python and pip, does not hold in ours.
+unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
+
+.PHONY: help demo test lint format generate generated-check bench lock
+.NOTPARALLEL: # two pips in one .venv would trip over each other
+
+help:
+	@echo 'make demo      show a run on two machines'
+	@echo 'make test      run the tests'
+	@echo 'make lint      check style, types, import contracts and generated files'
+	@echo 'make format    put the code in form'
+	@echo 'make generate  write the schemas and the command reference'
+	@echo 'make bench     measure, and write bench/RESULTS.md'
+	@echo 'make lock      renew requirements.lock'
+
+demo: .venv/installed
+	$(BIN)/faber-ledger demo
+
+test: .venv/test
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
+
+lint: .venv/lint
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(MAKE) --no-print-directory generated-check
+
+format: .venv/lint
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+generate: .venv/installed
+	$(BIN)/python -m faber_ledger.schemas.generate
+	$(BIN)/python docs/generate_reference.py
+
+generated-check: .venv/installed
+	$(BIN)/python -m faber_ledger.schemas.generate --check
+	$(BIN)/python docs/generate_reference.py --check
+
+bench: .venv/test
+	$(BIN)/python bench/run.py
+
+lock:
+	$(PYTHON) -m venv --clear build/lock
+	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint]'
+	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
+	mv build/lock/new requirements.lock
+
+# The build backend stands in .venv too, so that the lock holds for it as well.
+.venv/installed: pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "error: Python 3.11 or later is needed, and $(PYTHON) is not"; echo; \
+	  echo "hint: name one that is, e.g. \`make PYTHON=python3.12 test\`"; exit 1; } >&2
+	$(PYTHON) -m venv --clear .venv
+	$(INSTALL) hatchling
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+.venv/test .venv/lint: .venv/%: .venv/installed
+	$(INSTALL) --no-build-isolation --editable '.[$*]'
+	@touch $@

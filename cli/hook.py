@@ -1,0 +1,58 @@
+"""The hook's side door: no click, standard library alone, and exit code 0 whatever happens."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from faber_ledger.context.delivery import HOOKS, LIMIT, Call
+from faber_ledger.context.hook_log import log_line
+from faber_ledger.context.hooks import Hook
+from faber_ledger.context.project import find_root
+from faber_ledger.ledger.clock import now
+
+
+def run_hook(name: str) -> int:
+    """Run one hook: read the delivery, record it, print the packet. Gives 0: exit code 2 would stop a compaction."""
+    at, root = now(), os.path.abspath(os.curdir)
+    hook = HOOKS.get(name, name)
+    try:
+        call = Call(hook, sys.stdin.buffer.read(LIMIT + 1), os.environ)
+        root = find_root(_start(call))
+
+        def note(message: str) -> None:
+            _tell(message)
+            log_line(root, at, hook, message)
+
+        if call.problem is not None:
+            note(call.problem)
+        if call.hook not in HOOKS.values():
+            note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")
+            return 0
+        packet = Hook(call, root, at, note).answer()
+        if packet is not None:
+            _print(packet)
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
+        _tell(f"{type(error).__name__}: {error}")
+        log_line(root, at, hook, f"{type(error).__name__}: {error}")
+    return 0
+
+
+def _start(call: Call) -> str:
+    directory = call.directory
+    return directory if directory is not None and os.path.isdir(directory) else os.curdir
+
+
+def _print(packet: str) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": packet}}
+    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _tell(message: str) -> None:
+    try:
+        sys.stderr.write("".join([letter if letter.isprintable() else "?" for letter in message]) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass  # standard error is closed, or cannot hold the text

@@ -1,0 +1,20 @@
+"""`faber-ledger hook` for the help and the reference; the calls themselves never come here (see `entry`)."""
+
+from __future__ import annotations
+
+import click
+
+from faber_ledger.context.delivery import HOOKS
+
+
+@click.command(short_help="Answer one of the client's hooks.")
+@click.argument("name", type=click.Choice([*HOOKS, *HOOKS.values()]), required=False)
+@click.pass_context
+def hook(ctx: click.Context, name: str | None) -> None:
+    """Record one of the client's hook calls, given as JSON on standard input, and print the packet at a session's start.
+
+    \b
+    Example: the client runs `faber-ledger hook session-start` at each start of a session.
+    Exit codes: 0 always; failures go to .fractary/faber/logs/hooks.log.
+    """
+    click.echo(ctx.get_help())

@@ -1,0 +1,81 @@
+"""A hook call as the client makes it: one line of JSON on standard input, and a few variables."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from faber_ledger.ledger.canonical import without_surrogates
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from faber_ledger.ledger.events import Delivery
+
+HOOKS = {
+    "session-start": "SessionStart",
+    "pre-compact": "PreCompact",
+    "post-compact": "PostCompact",
+    "session-end": "SessionEnd",
+}
+LIMIT = 32 * 1024 * 1024
+LONGEST_VALUE = 4096
+
+
+class Call:
+    """What a hook call says. Unknown fields and values are accepted, missing ones are None."""
+
+    def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
+        """Read a delivery; `problem` tells what was wrong with it, and the variables stand in for what it lacks.
+
+        Standard input is empty when the client has already gone, so an unreadable one does not stop the call.
+        """
+        self.hook = hook
+        self.problem: str | None = None
+        self._values = self._read(content)
+        self._environ = environ
+        self.digest = hashlib.sha256(content).hexdigest()
+        named = self.text("hook_event_name")
+        if named is not None and named != hook:
+            self.problem = f"the delivery says {named}"
+            self.hook = named
+
+    def _read(self, content: bytes) -> dict[str, Any]:
+        if not content.strip():
+            return {}
+        try:
+            if len(content) > LIMIT:
+                raise ValueError(f"it is longer than {LIMIT} bytes")
+            values = json.loads(content)
+            if not isinstance(values, dict):
+                raise ValueError("it is no JSON object")
+        except (ValueError, RecursionError) as error:
+            self.problem = f"the delivery cannot be read: {error}"
+            return {}
+        return values
+
+    def text(self, name: str) -> str | None:
+        """Give a field that is a string and not empty, cut to 4,096 characters."""
+        value = self._values.get(name)
+        return without_surrogates(value[:LONGEST_VALUE]) if isinstance(value, str) and value else None
+
+    @property
+    def client(self) -> str | None:
+        """The client's own session id: data, never a key."""
+        return self.text("session_id") or self._environ.get("CLAUDE_CODE_SESSION_ID") or None
+
+    @property
+    def pid(self) -> str | None:
+        """The client's process, which older clients do not name."""
+        return self._environ.get("CLAUDE_PID") or None
+
+    @property
+    def directory(self) -> str | None:
+        """Where to look for the run: where the client was launched, since `cwd` follows every `cd`."""
+        return self._environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd")
+
+    def delivery(self) -> Delivery:
+        """Give what is recorded of the call itself."""
+        return {"hook": self.hook, "digest": self.digest, "pid": self.pid}

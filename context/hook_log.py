@@ -1,0 +1,28 @@
+"""The log of the hooks' failures: bounded, one line each, and only in a project that has `.fractary`."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.clock import utc_text
+
+LIMIT = 256 * 1024
+PATH = ".fractary/faber/logs/hooks.log"
+
+
+def log_line(root: str, at: float, hook: str, message: str) -> None:
+    """Append one line (time, hook, what happened); a full log becomes `hooks.log.1`. Never raises."""
+    if not os.path.isdir(os.path.join(root, ".fractary")):
+        return
+    path = os.path.join(root, *PATH.split("/"))
+    line = f"{utc_text(at)} {hook} {message}"
+    line = "".join([letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(line)[:2000]])
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.exists(path) and os.path.getsize(path) > LIMIT:
+            os.replace(path, path + ".1")
+        with open(path, "a", encoding="utf-8", newline="\n") as file:
+            file.write(line + "\n")
+    except OSError:
+        pass  # there is nobody left to tell: a hook prints nothing and exits 0

@@ -1,0 +1,153 @@
+"""Starting and taking up runs: what stands in their folder, and the session that a client already has."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from faber_ledger.context import decide
+from faber_ledger.context import state as states
+from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.project import Run, find_run, read_active_run, write_active_run
+from faber_ledger.context.recording import Recording
+from faber_ledger.ledger import identity
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypedDict
+
+    from faber_ledger.context.decide import Caller
+    from faber_ledger.ledger.events import Draft
+
+    class Plan(TypedDict):
+        """What a new run is about; ids are None where there is none."""
+
+        workflow_id: str
+        work_id: str | None
+        plan_id: str | None
+        target: str
+
+
+WORKFLOW_VERSION = "2.0"
+
+
+def caller_of(
+    environ: Mapping[str, str], recording: Recording, surroundings: Surroundings | None, writer: str
+) -> Caller:
+    """Say who runs a command: inside a client its variables name the client's session and process."""
+    return {
+        "client": environ.get("CLAUDE_CODE_SESSION_ID") or None,
+        "pid": environ.get("CLAUDE_PID") or None,
+        "writer": writer,
+        "at": recording.at,
+        "environment": surroundings.environment() if surroundings else None,
+        "progress": decide.snapshot(recording.state),
+    }
+
+
+def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
+    """Give the other run that is active in this worktree and its status (None: it cannot be read), or None."""
+    active = read_active_run(root)
+    if active is None or active == run_id:
+        return None
+    try:
+        status = states.read_state(find_run(root, active)).value.get("status")
+    except LedgerError:
+        status = None
+    return active, status if isinstance(status, str) else None
+
+
+def start_run(root: str, run_id: str, plan: Plan, *, at: float, warn: Callable[[str], None]) -> Run:
+    """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError if it exists."""
+    run = find_run(root, run_id)
+    if os.path.lexists(run.directory):
+        raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
+    os.makedirs(run.directory)
+    states.write_new(run, json.dumps(_first_state(run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    with open(os.path.join(run.directory, "metadata.json"), "w", encoding="utf-8", newline="\n") as file:
+        file.write(json.dumps(_metadata(run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    first: Draft = {
+        "event": {
+            "type": "run_started",
+            "run_id": run_id,
+            "workflow_id": plan["workflow_id"],
+            "work_id": plan["work_id"],
+        }
+    }
+    with Recording(run, at=at, writer=writer_of(root), warn=warn, first=first) as recording:
+        recording.append([])
+    take_up(run, at=at, environ=os.environ, source="run_start", warn=warn)
+    return run
+
+
+def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
+    """Make a run the active one. A client that is at work gets its session on it at once, and leaves its former run."""
+    left = read_active_run(run.root)
+    write_active_run(run.root, run.run_id)
+    if not environ.get("CLAUDE_CODE_SESSION_ID"):
+        return
+    surroundings = Surroundings(run.root)
+    writer = writer_of(run.root)
+    if left is not None and left != run.run_id:
+        _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
+    with Recording(run, at=at, writer=writer, warn=warn) as recording:
+        caller = caller_of(environ, recording, surroundings, writer)
+        if not decide.is_this_clients_own(recording.view, caller):
+            environment = caller["environment"] or surroundings.environment()
+            recording.append(
+                decide.session_opened(
+                    recording.view,
+                    caller,
+                    identity.session_id(at, os.urandom(6)),
+                    source,
+                    environment=environment,
+                    empties_context=False,
+                )
+            )
+
+
+def _leave(
+    root: str, run_id: str, *, at: float, environ: Mapping[str, str], writer: str, warn: Callable[[str], None]
+) -> None:
+    """End the session that this client has open on the run that it leaves."""
+    try:
+        with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
+            caller = caller_of(environ, recording, None, writer)
+            current = shape.current_session(recording.blocks)
+            if current is not None and decide.is_this_clients_own(recording.view, caller):
+                recording.append([decide.session_ended(recording.view, caller, current, "manual")])
+    except LedgerError as error:
+        warn(f"the session on {run_id} was not ended: {error}")
+
+
+def _first_state(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "workflow_id": plan["workflow_id"],
+        "workflow_version": WORKFLOW_VERSION,
+        "work_id": plan["work_id"],
+        **({"plan_id": plan["plan_id"]} if plan["plan_id"] else {}),
+        "target": plan["target"],
+        "status": "in_progress",
+        "current_phase": "frame",
+        "started_at": utc_text(at),
+        "updated_at": utc_text(at),
+        "phases": {phase: {"status": "pending"} for phase in states.PHASES},
+        "artifacts": {},
+        **shape.empty(),
+    }
+
+
+def _metadata(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "workflow_id": plan["workflow_id"],
+        "work_id": plan["work_id"],
+        "plan_id": plan["plan_id"],
+        "target": plan["target"],
+        "created_at": utc_text(at),
+    }

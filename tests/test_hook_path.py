@@ -1,0 +1,89 @@
+"""What a hook costs: it loads the cheap part of the standard library, and none of the large packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+HOOKS: dict[str, dict[str, str | None]] = {
+    "session-start": {"hook_event_name": "SessionStart", "source": "startup"},
+    "pre-compact": {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
+    "post-compact": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "what was said"},
+    "session-end": {"hook_event_name": "SessionEnd", "reason": "other"},
+}
+TOO_DEAR = {
+    "alembic",
+    "argparse",
+    "click",
+    "dataclasses",
+    "importlib.metadata",
+    "inspect",
+    "pathlib",
+    "pydantic",
+    "sqlalchemy",
+    "subprocess",
+    "tomllib",
+    "typing",
+    "typing_extensions",
+    "ulid",
+    "uuid",
+}
+RUN = "fractary-faber-258-20260105-143022-a1b2c3"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
+    return tmp_path
+
+
+def activate_run(project: Path) -> Path:
+    """Put an active run there as another tool leaves it, and give its folder."""
+    active = project / ".fractary" / "faber" / ".active-run-id"
+    active.parent.mkdir(parents=True)
+    active.write_text(f"{RUN}\n")
+    folder = project / ".fractary" / "runs" / RUN
+    folder.mkdir(parents=True)
+    state = {"run_id": RUN, "workflow_id": "default", "work_id": "258", "status": "in_progress"}
+    (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n")
+    return folder
+
+
+def loaded_by(command: list[str | Path], project: Path, delivery: bytes = b"") -> set[str]:
+    """Run a process as a user has it and give the modules that it imported, told by the interpreter itself."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    environment["PYTHONPROFILEIMPORTTIME"] = "1"
+    done = subprocess.run(command, cwd=project, env=environment, input=delivery, capture_output=True, check=True)
+    lines = done.stderr.decode().splitlines()
+    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
+
+
+def loaded_by_hook(name: str, project: Path) -> set[str]:
+    """Deliver one hook, and give what it imported beyond what any process of this environment does."""
+    delivery = {"session_id": "3f1c", "cwd": str(project), "transcript_path": str(project / "t.jsonl")} | HOOKS[name]
+    loaded = loaded_by([COMMAND, "hook", name], project, json.dumps(delivery).encode())
+    return loaded - loaded_by([sys.executable, "-c", "pass"], project)
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_in_a_project_without_a_run_loads_nothing_dear(project: Path, name: str) -> None:
+    loaded = loaded_by_hook(name, project)
+    assert "faber_ledger.cli.hook" in loaded
+    assert loaded & TOO_DEAR == set()
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_a_hook_that_records_loads_nothing_dear(project: Path, name: str) -> None:
+    folder = activate_run(project)
+    if name != "session-start":
+        loaded_by_hook("session-start", project)
+    loaded = loaded_by_hook(name, project)
+    assert (folder / "ledger.db").exists()
+    assert "faber_ledger.ledger.log" in loaded
+    assert loaded & TOO_DEAR == set()
