@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import click
 
+from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import tell
-from faber_ledger.cli.runs import run_with_ledger
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.events import Recorded

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
+from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.cli.runs import all_runs_with_ledgers, run_with_ledger
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.migrations.upgrade import Outcome, migrate_file
 
@@ -23,9 +23,7 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     Exit codes:  0 done or nothing to do, 1 failed, 2 wrong usage, 10 no such run or no ledger, 11 locked,
                  12 newer format, 20 the ledger or its copy is damaged; the ledger is as it was
     """
-    if every and run is not None:
-        raise click.UsageError("give RUN or --all, not both")
-    runs = all_runs_with_ledgers() if every else [run_with_ledger(run)]
+    runs = runs_with_ledgers(run, every=every)
     outcomes: dict[str, Outcome] = {}
     failures: list[LedgerError] = []
     for one in runs:

@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 
 import click
 
+from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.cli.runs import all_runs_with_ledgers, run_with_ledger
 from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -37,9 +37,7 @@ def verify(run: str | None, every: bool, as_json: bool) -> int:
     Exit codes:  0 sound, 2 wrong usage, 10 no such run or no ledger, 12 newer format,
                  20 something is wrong with a log, 21 the logs are sound and state.json differs
     """
-    if every and run is not None:
-        raise click.UsageError("give RUN or --all, not both")
-    runs = all_runs_with_ledgers() if every else [run_with_ledger(run)]
+    runs = runs_with_ledgers(run, every=every)
     if not runs:
         say("no run of this project has a ledger")
     found = {one.run_id: list(_findings(one)) for one in runs}
