@@ -173,11 +173,23 @@ def heads_text(heads: Iterable[Head]) -> bytes:
 
 
 def connected(path: str, mode: str) -> sqlite3.Connection:
-    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none."""
+    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
+
+    Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
+    """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        raise LedgerError(f"cannot open {path}: {error}", hint="check the permissions of the file and its folder") from error
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
     return connection
 
 
