@@ -187,7 +187,8 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
-        raise LedgerError(f"cannot open {path}: {error}", hint="check the permissions of the file and its folder") from error
+        hint = "check the permissions of the file and its folder"
+        raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except sqlite3.DatabaseError as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
     return connection

@@ -93,6 +93,7 @@ class _Walk:
         self.advance = advance
         self.seqs: dict[bytes, int] = {}
         self.heads: dict[bytes, int] = {}
+        self.awaited: set[bytes] = set()  # parents named before they came, if they come at all
 
     def findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
         """Give what is wrong with the events, and with the table of heads."""
@@ -101,6 +102,7 @@ class _Walk:
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
             for kind, what, hint in self._problems(event):
                 yield Finding(kind, name, what, hint)
+            self._follow(event)
             self.advance(1)
         stored = dict(connection.execute("SELECT hash, seq FROM head"))
         if stored != self.heads:
@@ -120,13 +122,21 @@ class _Walk:
             yield "id", "its id is no ULID", RESTORE
         if seconds_of(event["at"]) is None:
             yield "at", f"its time {event['at']!r} is no time", RESTORE
-        parents = [event["parents"][at : at + 32] for at in range(0, len(event["parents"]), 32)]
+        parents = _parents(event)
         yield from self._parent_problems(event["seq"], parents)
         yield from self._payload_problems(event)
         yield from _hash_problems(event, parents)
-        for parent in parents:
-            self.heads.pop(parent, None)
-        self.seqs[event["hash"]] = self.heads[event["hash"]] = event["seq"]
+
+    def _follow(self, event: dict[str, Any]) -> None:
+        """Take an event in, a faulty one too, so that its own fault is not told of those after it as well."""
+        if isinstance(event["parents"], bytes):
+            for parent in _parents(event):
+                if self.heads.pop(parent, None) is None and parent not in self.seqs:
+                    self.awaited.add(parent)
+        if isinstance(event["hash"], bytes) and isinstance(event["seq"], int):
+            self.seqs[event["hash"]] = event["seq"]
+            if event["hash"] not in self.awaited:
+                self.heads[event["hash"]] = event["seq"]
 
     def _parent_problems(self, seq: int, parents: list[bytes]) -> Iterator[tuple[str, str, str]]:
         if parents != sorted(set(parents)):
@@ -164,6 +174,10 @@ class _Walk:
             value["session_id"] = event["session_id"]
         for problem in self.check_event(value):
             yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", RESTORE
+
+
+def _parents(event: dict[str, Any]) -> list[bytes]:
+    return [event["parents"][at : at + 32] for at in range(0, len(event["parents"]), 32)]
 
 
 def _hash_problems(event: dict[str, Any], parents: list[bytes]) -> Iterator[tuple[str, str, str]]:

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from sample import CLIENT, START, WRITER, append_sample, drafts, every_type
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from sample import CLIENT, START, WRITER, append_sample, drafts, every_type
 
 WRITER_LOOP = """
 import sys
@@ -69,7 +69,9 @@ def test_each_event_names_the_heads_before_it(ledger: Path) -> None:
     assert [one["parents"] for one in sealed] == [[], *[[one["hash"]] for one in sealed[:-1]]]
 
 
-@pytest.mark.parametrize("statement", ["UPDATE event SET writer = 'x'", "UPDATE event SET seq = 9", "DELETE FROM event"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE event SET writer = 'x'", "UPDATE event SET seq = 9", "DELETE FROM event"]
+)
 def test_no_event_is_updated_or_deleted(ledger: Path, statement: str) -> None:
     before = rows(ledger)
     with pytest.raises(sqlite3.IntegrityError, match="an event is never"):

@@ -6,6 +6,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sample import append_sample
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
@@ -16,7 +17,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import METADATA
 from faber_ledger.migrations import upgrade
 from faber_ledger.migrations.upgrade import Format, Outcome, make, migrate_file
-from sample import append_sample
 
 SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
 SECOND = """\
@@ -43,11 +43,14 @@ def shape(connection: sqlite3.Connection) -> dict[str, object]:
             connection.execute(f"SELECT wr, strict FROM pragma_table_list WHERE name = '{table}'").fetchall(),
             [
                 (name, unique, origin, partial, connection.execute(f"PRAGMA index_xinfo({name})").fetchall())
-                for _, name, unique, origin, partial in sorted(connection.execute(f"PRAGMA index_list({table})"))
+                for _, name, unique, origin, partial in sorted(
+                    connection.execute(f"PRAGMA index_list({table})"), key=lambda row: str(row[1])
+                )
             ],
         )
     found["partial"] = sorted(
-        text.partition(" WHERE ")[2] for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE '% WHERE %' AND type = 'index'")
+        text.partition(" WHERE ")[2]
+        for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE '% WHERE %' AND type = 'index'")
     )
     return found
 
@@ -74,7 +77,7 @@ def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: p
 
 def test_a_format_is_a_list_of_whole_statements() -> None:
     assert all(sqlite3.complete_statement(text + ";") for text in formats.statements(formats.FORMAT_1))
-    assert header.SCHEMA == sorted(formats.statements(formats.FORMAT_1))
+    assert sorted(formats.statements(formats.FORMAT_1)) == header.SCHEMA
 
 
 @pytest.fixture

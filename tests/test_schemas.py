@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # it ships no types
 from pydantic import BaseModel, ValidationError
+from sample import every_type
 
 from faber_ledger.ledger import shapes
 from faber_ledger.schemas.documents import HookDelivery, State, Workflow
 from faber_ledger.schemas.events import check_event
 from faber_ledger.schemas.generate import FOLDER, main, schemas, stale_files
-from sample import every_type
 
 FIXTURES = Path(__file__).parent / "fixtures"
 DELIVERIES = sorted((FIXTURES / "hook-payloads").glob("*.json"))
@@ -71,13 +71,14 @@ def test_an_event_with_an_unknown_or_a_missing_field_is_refused(event: dict[str,
 
 
 def test_an_events_values_are_not_coerced() -> None:
-    loaded = next(dict(event) for event in every_type() if event["type"] == "artifact_loaded")
+    loaded: dict[str, Any] = next(dict(event) for event in every_type() if event["type"] == "artifact_loaded")
     (problem,) = check_event({**loaded, "size_bytes": "4096"})
     assert problem.startswith("artifact_loaded.size_bytes: ")
 
 
 def test_an_event_of_an_unknown_type_is_a_problem_and_no_exception() -> None:
-    for event in ({"type": "coffee_made"}, {}, [], None, 7):
+    strangers: list[Any] = [{"type": "coffee_made"}, {}, [], None, 7]
+    for event in strangers:
         assert len(check_event(event)) == 1
 
 
