@@ -15,6 +15,14 @@ from faber_ledger.cli.output import say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 
 COMMANDS = {
+    "init": "faber_ledger.cli.init:init",
+    "uninstall": "faber_ledger.cli.uninstall:uninstall",
+    "run": "faber_ledger.cli.run:run",
+    "workflow-run": "faber_ledger.cli.run:workflow_run",
+    "session-load": "faber_ledger.cli.session_load:session_load",
+    "prime-context": "faber_ledger.cli.session_load:session_load",
+    "session-save": "faber_ledger.cli.session_save:session_save",
+    "session-end": "faber_ledger.cli.session_save:session_save",
     "hook": "faber_ledger.cli.hook_command:hook",
     "log": "faber_ledger.cli.log:log",
     "verify": "faber_ledger.cli.verify:verify",

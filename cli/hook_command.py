@@ -11,7 +11,7 @@ from faber_ledger.context.delivery import HOOKS
 @click.argument("name", type=click.Choice([*HOOKS, *HOOKS.values()]), required=False)
 @click.pass_context
 def hook(ctx: click.Context, name: str | None) -> None:
-    """Record one of the client's hook calls, given as JSON on standard input, and print the packet at a session's start.
+    """Record one of the client's hook calls, JSON on standard input, and print the packet at a session's start.
 
     \b
     Example: the client runs `faber-ledger hook session-start` at each start of a session.

@@ -57,7 +57,6 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @run.command()
 @start_options
 @json_option
-@documents_codes
 def start(as_json: bool, yes: bool, **given: str | None) -> None:
     """Start a run: its folder, its state.json, its ledger, and the active file.
 
@@ -72,13 +71,12 @@ def start(as_json: bool, yes: bool, **given: str | None) -> None:
 @click.argument("run_id", metavar="RUN")
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @json_option
-@documents_codes
 def resume(run_id: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one of this worktree, and say where it goes on.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
-    Exit codes: 0 done, or there is nothing to resume; 1 declined, no such run, or unreadable; 2 wrong usage.
+    Exit codes: 0 done, or there is nothing to resume; 1 declined, or unreadable; 2 wrong usage; 10 no such run.
     """
     go_on(run_id, yes, as_json)
 
@@ -87,7 +85,6 @@ def resume(run_id: str, yes: bool, as_json: bool) -> None:
 @start_options
 @click.option("--resume", "resumed", metavar="RUN", help="Resume this run instead of starting one.")
 @json_option
-@documents_codes
 def workflow_run(resumed: str | None, as_json: bool, yes: bool, **given: str | None) -> None:
     """Start a run, or resume one with --resume: the documents' name for `run start` and `run resume`.
 
@@ -101,6 +98,7 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, **given: str | N
         go_on(resumed, yes, as_json)
 
 
+@documents_codes
 def begin(as_json: bool, yes: bool, given: dict[str, str | None]) -> None:
     """Start a run with the options given; raises LedgerError, and UsageError if nothing says what it is about."""
     root, at = find_root(os.getcwd()), now()
@@ -185,7 +183,8 @@ def _take_over(root: str, run_id: str, about: str, yes: bool, as_json: bool) -> 
     ):
         line(text)
     if not yes and not _agreed(as_json):
-        raise LedgerError(CANCELLED, block=CANCELLED)
+        line(CANCELLED)
+        click.get_current_context().exit(1)
 
 
 def _agreed(as_json: bool) -> bool:

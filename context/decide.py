@@ -12,6 +12,7 @@ from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, Literal, TypedDict
 
     from faber_ledger.ledger.events import (
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
 
+NOWHERE: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
 REPEAT_SECONDS = 30
 DELIVERIES_LOOKED_AT = 256
 
@@ -55,6 +57,20 @@ def snapshot(state: dict[str, Any]) -> Snapshot:
         "phase": states.current_phase(state),
         "step": states.current_step(state),
         "phases_completed": states.phases_completed(state),
+    }
+
+
+def caller_of(
+    environ: Mapping[str, str], state: dict[str, Any], at: float, writer: str, environment: Environment | None
+) -> Caller:
+    """Say who runs a command: inside a client its variables name the client's session and process."""
+    return {
+        "client": environ.get("CLAUDE_CODE_SESSION_ID") or None,
+        "pid": environ.get("CLAUDE_PID") or None,
+        "writer": writer,
+        "at": at,
+        "environment": environment,
+        "progress": snapshot(state),
     }
 
 
@@ -181,7 +197,6 @@ def session_opened(
     session_id: str,
     source: str,
     *,
-    environment: Environment,
     empties_context: bool,
     delivery: Delivery | None = None,
 ) -> list[Draft]:
@@ -190,7 +205,7 @@ def session_opened(
         "type": "session_started",
         "session_id": session_id,
         "source": source,
-        "environment": environment,
+        "environment": caller["environment"] or NOWHERE,
         "phase": caller["progress"]["phase"],
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],

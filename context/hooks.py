@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context import decide, reload
+from faber_ledger.context import decide, messages, reload
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.packet import HOOK_BUDGET, pack
@@ -38,7 +38,7 @@ class Hook:
         self.note = note
 
     def answer(self) -> str | None:
-        """Record the call and give the packet, if it is one that gets one. Raises LedgerError, OSError, sqlite3.Error."""
+        """Record the call and give the packet of a session's start; raises LedgerError, OSError, sqlite3.Error."""
         active = read_active_run(self.root)
         if active is None:
             self.note(f"No active workflow found, skipping {SKIPPED.get(self.call.hook, 'the compaction')}")
@@ -70,14 +70,10 @@ class Hook:
         session_id = identity.session_id(self.at, os.urandom(6))
 
         def opened(recording: Recording, caller: Caller) -> list[Draft]:
+            caller["environment"] = environment
+            source = self.call.text("source") or "unknown"
             drafts = decide.session_opened(
-                recording.view,
-                caller,
-                session_id,
-                self.call.text("source") or "unknown",
-                environment=environment,
-                empties_context=True,
-                delivery=self.call.delivery(),
+                recording.view, caller, session_id, source, empties_context=True, delivery=self.call.delivery()
             )
             return [*drafts, *gathered.drafts(session_id, caller["client"], given)]
 
@@ -96,7 +92,7 @@ class Hook:
             if isinstance(error, states.ForeignState) or not os.path.isdir(run.directory):
                 raise
             backup = states.read_backup(run)
-            return (backup.value if backup else {}), reload.state_problem(run, error)
+            return (backup.value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
 
     # PreCompact, SessionEnd and PostCompact
 
@@ -160,4 +156,3 @@ class Hook:
 
     def _environment(self) -> Environment:
         return Surroundings(self.root, self.call.text("cwd")).environment()
-

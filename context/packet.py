@@ -6,6 +6,7 @@ resume would be put into the conversation anew each time, and stay there.
 
 from __future__ import annotations
 
+from faber_ledger.context.messages import kilobytes
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.state import current_phase, current_step, phases_completed
 from faber_ledger.ledger.canonical import without_surrogates
@@ -94,17 +95,17 @@ def _problem_lines(problems: list[str]) -> list[str]:
 
 
 def _body(part: Part) -> str:
-    head = f"\n## {part['artifact_id']} - {_line(part['description'])}\nSource: {_line(part['source'])} ({kilobytes(part)})\n\n"
-    return head + without_surrogates(part["content"]).rstrip("\n") + "\n"
+    source = f"Source: {_line(part['source'])} ({kilobytes(part['size_bytes'])})"
+    return f"{_title(part)}{source}\n\n" + without_surrogates(part["content"]).rstrip("\n") + "\n"
 
 
 def _pointer(part: Part) -> str:
-    return f"\n## {part['artifact_id']} - {_line(part['description'])}\nNot shown here ({kilobytes(part)}). It stands in {_line(part['source'])}\n"
+    size = kilobytes(part["size_bytes"])
+    return f"{_title(part)}Not shown here ({size}). It stands in {_line(part['source'])}\n"
 
 
-def kilobytes(part: Part) -> str:
-    """Write a size as the documents do, in KB of 1,024 bytes."""
-    return f"{part['size_bytes'] / 1024:.1f} KB"
+def _title(part: Part) -> str:
+    return f"\n## {_line(part['artifact_id'])} - {_line(part['description'])}\n"
 
 
 def _line(text: str) -> str:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypedDict
 
-    from faber_ledger.context.decide import Caller
     from faber_ledger.ledger.events import Draft
 
     class Plan(TypedDict):
@@ -33,20 +32,6 @@ if TYPE_CHECKING:
 
 
 WORKFLOW_VERSION = "2.0"
-
-
-def caller_of(
-    environ: Mapping[str, str], recording: Recording, surroundings: Surroundings | None, writer: str
-) -> Caller:
-    """Say who runs a command: inside a client its variables name the client's session and process."""
-    return {
-        "client": environ.get("CLAUDE_CODE_SESSION_ID") or None,
-        "pid": environ.get("CLAUDE_PID") or None,
-        "writer": writer,
-        "at": recording.at,
-        "environment": surroundings.environment() if surroundings else None,
-        "progress": decide.snapshot(recording.state),
-    }
 
 
 def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
@@ -62,7 +47,7 @@ def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
 
 
 def start_run(root: str, run_id: str, plan: Plan, *, at: float, warn: Callable[[str], None]) -> Run:
-    """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError if it exists."""
+    """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError."""
     run = find_run(root, run_id)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
@@ -95,19 +80,10 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     if left is not None and left != run.run_id:
         _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
-        caller = caller_of(environ, recording, surroundings, writer)
+        caller = decide.caller_of(environ, recording.state, at, writer, surroundings.environment())
         if not decide.is_this_clients_own(recording.view, caller):
-            environment = caller["environment"] or surroundings.environment()
-            recording.append(
-                decide.session_opened(
-                    recording.view,
-                    caller,
-                    identity.session_id(at, os.urandom(6)),
-                    source,
-                    environment=environment,
-                    empties_context=False,
-                )
-            )
+            session_id = identity.session_id(at, os.urandom(6))
+            recording.append(decide.session_opened(recording.view, caller, session_id, source, empties_context=False))
 
 
 def _leave(
@@ -116,7 +92,7 @@ def _leave(
     """End the session that this client has open on the run that it leaves."""
     try:
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
-            caller = caller_of(environ, recording, None, writer)
+            caller = decide.caller_of(environ, recording.state, at, writer, None)
             current = shape.current_session(recording.blocks)
             if current is not None and decide.is_this_clients_own(recording.view, caller):
                 recording.append([decide.session_ended(recording.view, caller, current, "manual")])

@@ -35,6 +35,17 @@ def read_state(run: Run) -> JsonText:
     return _parsed(run, _bytes_of(run))
 
 
+def check_required(state: dict[str, Any]) -> None:
+    """Check that a state says what a load needs; raises LedgerError (RELOAD, Step 2; AGENT, Step 2).
+
+    What only the state schema asks for is never demanded: real states lack it.
+    """
+    for names in (("run_id", "workflow_id"), ("status",)):
+        if not all([isinstance(state.get(name), str) and state[name] for name in names]):
+            told = f"State file missing required fields ({', '.join(names)})"
+            raise LedgerError(told, hint="add them to state.json", block=f"❌ ERROR: {told}")
+
+
 def read_backup(run: Run) -> JsonText | None:
     """Read the newest readable backup of a run's state; None if there is none."""
     for name in ("state.json.backup", "state.backup.json"):

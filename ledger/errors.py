@@ -71,7 +71,13 @@ class StateInvalid(LedgerError):
     code = "state_invalid"
 
 
-class StateNotWritten(LedgerError):
+class NotWritable(LedgerError):
+    """The run's folder, or a file in it, cannot be written."""
+
+    code = "not_writable"
+
+
+class StateNotWritten(NotWritable):
     """state.json could not be written; the old file stands."""
 
     code = "state_not_written"

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 
-from faber_ledger.ledger.errors import LedgerError, Locked
+from faber_ledger.ledger.errors import Locked, NotWritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class RunLock:
         try:
             self._descriptor = os.open(self.path, flags, 0o666)
         except OSError as error:
-            raise LedgerError(
+            raise NotWritable(
                 f"cannot open the lock file {self.path}: {error.strerror}",
                 hint="check that the folder exists and is writable",
             ) from error

@@ -9,7 +9,7 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.header import check_file, check_schema
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -43,7 +43,7 @@ class Log:
         new = not check_file(path)
         log = cls(connected(path, "rwc"), path)
         try:
-            log.connection.execute("BEGIN IMMEDIATE")
+            log._begin()
             if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                 log._create()
             check_schema(log.connection, path)
@@ -76,6 +76,18 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _begin(self) -> None:
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+                raise Locked(
+                    f"another process has {self.path} open for writing", hint="run the command again when it has ended"
+                ) from error
+            raise NotWritable(
+                f"cannot write {self.path}: {error}", hint="check permissions and space of the run's folder"
+            ) from error
 
     def _create(self) -> None:
         for statement in formats.statements(formats.FORMAT_1):
@@ -121,8 +133,11 @@ class Log:
         return known
 
     def commit(self) -> None:
-        """Make what was appended durable: after this the events are there, whatever happens."""
-        self.connection.execute("COMMIT")
+        """Make what was appended durable: after this the events are there, whatever happens. Raises NotWritable."""
+        try:
+            self.connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise NotWritable(f"cannot write {self.path}: {error}", hint="free the disk, then run it again") from error
 
     def heads(self) -> list[Head]:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
@@ -149,6 +164,15 @@ class Log:
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
         return [decoded(row) for row in rows]
+
+    def last_load_of(self, artifact_id: str) -> Recorded | None:
+        """Give the last event that loaded an artifact, or None."""
+        rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
+        for recorded in map(_decoded, rows):
+            event = recorded["event"]
+            if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
+                return recorded
+        return None
 
     def sealed(self) -> Iterator[Sealed]:
         """Give every event with all that its hash covers, in `(seq, id)` order."""

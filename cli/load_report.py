@@ -1,0 +1,174 @@
+"""What a session-load prints, step by step, and its dry run (RELOAD, Steps 2 to 7; AGENT, Step 8 and Dry Run Mode)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.context import messages, selection
+from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.projections import blocks as shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.session_load import Loading
+    from faber_ledger.context.artifact_content import Loaded
+    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.project import Run
+    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.projections.blocks import Blocks
+
+RULE = "━" * 46
+
+
+def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
+    """Say which workflow and state a load is about (RELOAD, Step 2)."""
+    yield f"✓ Loaded workflow config: {workflow['id']}"
+    yield f"  Run status: {state['status']}"
+    yield f"  Current phase: {state.get('current_phase')}"
+
+
+def step_lines(result: Reload) -> Iterator[str]:
+    """Say what was skipped and what was loaded, one after the other (RELOAD, Steps 3 and 5)."""
+    for skipped in result.skipped:
+        yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
+    yield f"Determined {len(result.attempts)} artifacts to load"
+    for artifact, outcome in result.attempts:
+        yield f"Loading {artifact['id']}..."
+        if not isinstance(outcome, ArtifactError):
+            yield f"✓ {artifact['id']} - {artifact['description']}"
+            yield f"  Source: {outcome['source']}"
+            yield f"  Resolved: {outcome['resolved']}"
+            yield f"  Size: {messages.kilobytes(outcome['size_bytes'])}"
+
+
+def warnings(result: Reload) -> Iterator[str]:
+    """Word what did not stop the load: large artifacts, and optional ones that failed."""
+    for loaded in result.loaded:
+        if loaded["is_large"]:
+            yield messages.large(loaded)
+    for failed in result.failed:
+        if not failed["artifact"]["required"]:
+            yield messages.optional_failed(**failed)
+
+
+def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> Iterator[str]:
+    """Report a load (RELOAD, Step 7)."""
+    session = shape.entry_of(blocks, shape.current_session(blocks) or "") or {}
+    environment = session.get("environment") or {}
+    yield ""
+    yield RULE
+    yield f"✓ Context reloaded for run: {run.run_id}"
+    yield f"  Workflow: {state['workflow_id']}"
+    yield f"  Run status: {state['status']}"
+    yield f"  Current phase: {state.get('current_phase')}"
+    yield ""
+    yield f"Artifacts loaded ({len(result.loaded)}):"
+    for loaded in result.loaded:
+        yield f"  ✓ {loaded['artifact']['id']} - {loaded['artifact']['description']}"
+        yield f"    Source: {loaded['source']}"
+        yield f"    Resolved: {loaded['resolved']}"
+        yield f"    Size: {messages.kilobytes(loaded['size_bytes'])}"
+        yield ""
+    if result.failed:
+        yield f"Artifacts skipped ({len(result.failed)}):"
+        for failed in result.failed:
+            yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
+        yield ""
+    yield "Session tracking:"
+    yield f"  Current session: {session.get('session_id')}"
+    yield f"  Total sessions: {blocks['sessions']['total_sessions']}"
+    yield f"  Environment: {environment.get('hostname')} ({environment.get('platform')})"
+    yield f"  Working directory: {environment.get('cwd')}"
+    yield ""
+    yield "Context metadata:"
+    yield f"  Last reload: {blocks['context_metadata'].get('last_artifact_reload')}"
+    yield f"  Total reloads: {blocks['context_metadata'].get('reload_count')}"
+    yield RULE
+
+
+def data(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> dict[str, Any]:
+    """Give what a load did, for programs."""
+    return {
+        "run_id": run.run_id,
+        "workflow_id": state["workflow_id"],
+        "status": state["status"],
+        "session_id": shape.current_session(blocks),
+        "loaded": [_loaded_data(loaded) for loaded in result.loaded],
+        "failed": [
+            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
+        ],
+        "skipped": [
+            {"artifact_id": skipped["artifact"]["id"], "loaded_at": skipped["loaded_at"]} for skipped in result.skipped
+        ],
+        "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
+    }
+
+
+def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
+    """Show what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode)."""
+    yield f"Would reload context for run: {loading.run.run_id}"
+    yield f"Workflow: {loading.state['workflow_id']}"
+    yield f"Run status: {loading.state['status']}"
+    yield ""
+    yield "Artifacts that would be loaded:"
+    yield ""
+    outcomes = _outcomes(result)
+    for artifact in loading.selected:
+        yield from _dry_artifact(artifact, outcomes.get(artifact["id"]), loading)
+    count = len(result.loaded)
+    skipped = len(loading.selected) - count
+    yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
+    size = sum(loaded["size_bytes"] for loaded in result.loaded)
+    yield f"Estimated context size: {messages.kilobytes(size)}"
+
+
+def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
+    """Give what would be loaded, for programs."""
+    return {
+        "run_id": loading.run.run_id,
+        "would_load": [_loaded_data(loaded) for loaded in result.loaded],
+        "would_fail": [
+            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
+        ],
+        "would_skip": [skipped["artifact"]["id"] for skipped in result.skipped],
+        "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
+    }
+
+
+def _outcomes(result: Reload) -> dict[str, Loaded | ArtifactError]:
+    return {artifact["id"]: outcome for artifact, outcome in result.attempts}
+
+
+def _dry_artifact(artifact: Artifact, outcome: Loaded | ArtifactError | None, loading: Loading) -> Iterator[str]:
+    yield f"  {'⊘' if outcome is None else '✓'} {artifact['id']}"
+    yield f"    Type: {artifact['type']}"
+    if artifact["path"] or not artifact["path_from_state"]:
+        yield f"    {'Path' if artifact['path'] else 'Command'}: {artifact['path'] or artifact['command']}"
+    else:
+        yield f"    Path from state: {artifact['path_from_state']}"
+        yield f"    Resolved: {_resolved(outcome)}"
+    if artifact["condition"] is not None:
+        yield f"    Condition: {artifact['condition']}"
+    yield f"    Required: {'yes' if artifact['required'] else 'no'}"
+    yield f"    Exists: {'no' if isinstance(outcome, ArtifactError) else 'yes'}"
+    if isinstance(outcome, ArtifactError):
+        yield f"    Error: {outcome.message}"
+    elif outcome is not None:
+        yield f"    Size: {messages.kilobytes(outcome['size_bytes'])}"
+    minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
+    yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
+    yield f"    Action: {'SKIP (recently loaded)' if outcome is None else 'LOAD'}"
+    yield ""
+
+
+def _resolved(outcome: Loaded | ArtifactError | None) -> str:
+    if isinstance(outcome, ArtifactError):
+        return outcome.resolved or "-"
+    return outcome["resolved"] if outcome else "-"
+
+
+def _loaded_data(loaded: Loaded) -> dict[str, Any]:
+    kept = ("source", "resolved", "size_bytes", "sha256", "is_large")
+    return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded

@@ -1,0 +1,66 @@
+"""Which run a session-load is about (RELOAD, Step 1): the one named, the active one, or one that a scan finds."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli import texts
+from faber_ledger.cli.output import say, tell
+from faber_ledger.context import state as states
+from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids
+from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def run_to_load(root: str, run_id: str | None, log: Callable[[str], None]) -> Run:
+    """Give the run to load; raises LedgerError for none, or for several where nobody can be asked."""
+    named = run_id or read_active_run(root)
+    if named is not None:
+        try:
+            return known_run(root, named)
+        except RunNotFound as error:
+            error.block = texts.run_not_found(find_run(root, named))
+            raise
+    runs = _active_runs(root)
+    if not runs:
+        raise NoActiveRun("No active workflow found", block=texts.NO_WORKFLOW_TO_LOAD)
+    if len(runs) == 1:
+        log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
+        return runs[0][0]
+    return _asked(runs)
+
+
+def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
+    """List the runs that are at work, with their states; states that cannot be read are skipped."""
+    found = []
+    for run_id in run_ids(root):
+        try:
+            run = find_run(root, run_id)
+            state = states.read_state(run).value
+        except LedgerError:
+            continue
+        if state.get("status") in states.ACTIVE:
+            found.append((run, state))
+    return found
+
+
+def _asked(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
+    lines = ["Multiple active workflows found. Please select:"]
+    for number, (run, state) in enumerate(runs, 1):
+        phase, started = state.get("current_phase"), state.get("started_at")
+        lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
+    if not sys.stdin.isatty():
+        block = "\n".join([*lines, "", f"Name one: faber-ledger session-load --run-id {runs[0][0].run_id}"])
+        raise NoActiveRun("Multiple active workflows found", hint="name one with --run-id", block=block)
+    for line in lines:
+        tell(line)
+    while True:
+        chosen = click.prompt("", prompt_suffix="> ", type=int, err=True)
+        if 1 <= chosen <= len(runs):
+            return runs[chosen - 1][0]
+        say(f"There is no number {chosen}.")

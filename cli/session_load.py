@@ -1,0 +1,193 @@
+"""`faber-ledger session-load`: load the critical artifacts of a run (AGENT, Session Load; RELOAD)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli import load_report, texts
+from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.scan import run_to_load
+from faber_ledger.context import decide, messages, reload, selection
+from faber_ledger.context import state as states
+from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.packet import COMMAND_BUDGET, pack
+from faber_ledger.context.project import find_root
+from faber_ledger.context.recording import Recording
+from faber_ledger.context.user_config import read_user_config
+from faber_ledger.ledger import identity
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.context.decide import Caller
+    from faber_ledger.context.project import Run
+    from faber_ledger.context.reload import Reload
+    from faber_ledger.ledger.events import Draft, Environment
+
+
+class Trigger(click.ParamType[str]):
+    """A trigger in one of the forms of AGENT, Load Triggers."""
+
+    name = "trigger"
+    FORMS = "session_start, manual, phase_start, phase_start:PHASE, phase_transition:FROM->TO, compaction_detected"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check a trigger's form; fails with a usage error."""
+        kind, colon, phases = str(value).partition(":")
+        named = phases.split("->") if kind == "phase_transition" else [phases]
+        whole = all(phase.isalpha() for phase in named) and len(named) == (2 if kind == "phase_transition" else 1)
+        if kind in ("phase_start", "phase_transition") and colon and whole:
+            return str(value)
+        if value not in ("session_start", "manual", "phase_start", "compaction_detected"):
+            self.fail(f"{value!r} is not one of {self.FORMS}.", param, ctx)
+        return str(value)
+
+
+@click.command("session-load", short_help="Load the critical artifacts into context.")
+@click.option("--run-id", metavar="RUN", help="The run; the active one, else the one that a scan finds, if omitted.")
+@click.option("--trigger", type=Trigger(), default="manual", show_default=True, help="What triggered this reload.")
+@click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
+@click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")
+@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
+@click.option("--budget", type=click.IntRange(min=1), default=COMMAND_BUDGET, show_default=True, help="UTF-16 units.")
+@click.option("--content", is_flag=True, help="Print the contents on a terminal, too.")
+@json_option
+@documents_codes
+def session_load(
+    run_id: str | None,
+    trigger: str,
+    artifacts: str | None,
+    force: bool,
+    dry_run: bool,
+    budget: int,
+    content: bool,
+    as_json: bool,
+) -> None:
+    """Load a run's critical artifacts, print them, and record it.
+
+    \b
+    Example: faber-ledger session-load --artifacts workflow-state,specification --force
+    Exit codes: 0 loaded, or a dry run; 1 no run, unreadable, or a required artifact failed; 2 wrong usage.
+    """
+    root, at = find_root(os.getcwd()), now()
+    log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    run = run_to_load(root, run_id, log)
+    config = read_user_config()
+    if config["problem"]:
+        raise LedgerError(config["problem"], hint="correct the file, or remove it")
+    requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
+    loading = Loading(run, config["plugin_roots"], trigger, requested, at, force)
+    try:
+        if dry_run:
+            result = loading.tried()
+            show(load_report.dry_data(loading, result), load_report.dry_lines(loading, result), as_json=as_json)
+            return
+        result, packet, recording = loading.done(budget, log)
+    except (StateMissing, StateInvalid, NotWritable) as error:
+        error.block = texts.load_failed(run, error)
+        raise
+    if result.required_failed:
+        failed = result.required_failed[0]
+        raise LedgerError(failed["error"].message, block=messages.required_failed(**failed))
+    if packet and not as_json and (content or not sys.stdout.isatty()):
+        tell(packet)
+    data = load_report.data(run, recording.state, recording.blocks, result)
+    lines = load_report.lines(run, recording.state, recording.blocks, result)
+    show({**data, "context": packet}, lines, as_json=as_json)
+
+
+class Loading:
+    """One session-load of one run."""
+
+    def __init__(
+        self, run: Run, plugin_roots: list[str], trigger: str, requested: list[str] | None, at: float, force: bool
+    ) -> None:
+        self.run = run
+        self.plugin_roots = plugin_roots
+        self.trigger = trigger
+        self.requested = requested
+        self.at = at
+        self.force = force
+        self.state: dict[str, Any] = {}
+        self.in_context: dict[str, dict[str, Any]] = {}
+
+    def tried(self) -> Reload:
+        """Load without recording, by the rules of the real load; raises LedgerError."""
+        self._take(states.read_state(self.run).value)
+        if not os.path.isfile(self.run.ledger_path):
+            return self._gathered(None, self._caller(None), stops=False)
+        with Log.read(self.run.ledger_path) as log:
+            view = decide.View(log, fold(log.stream()))
+            return self._gathered(view, self._caller(None), stops=False)
+
+    def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
+        """Load, record and project, and tell each step to `log`; raises LedgerError."""
+        surroundings = Surroundings(self.run.root)
+        writer = writer_of(self.run.root)
+        with Recording(self.run, at=self.at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
+            self._take(recording.state)
+            view, caller = recording.view, self._caller(surroundings.environment(), writer)
+            for line in load_report.config_lines(self.workflow, self.state):
+                log(line)
+            result = self._gathered(view, caller, stops=True)
+            for line in load_report.step_lines(result):
+                log(line)
+            for warning in load_report.warnings(result):
+                say(warning)
+            packet, given = pack(self.run.run_id, self.state, result.parts(), result.other_problems, budget=budget)
+            session_id, drafts = self._session(view, caller)
+            recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])
+            if drafts:
+                log(f"✓ New session detected: {session_id}")
+            log("✓ Updated state metadata")
+        return result, packet, recording
+
+    def _take(self, state: dict[str, Any]) -> None:
+        states.check_required(state)
+        self.state = state
+        self.workflow = reload.workflow_of(self.run, state, self.plugin_roots)
+        self.selected = selection.select(
+            self.workflow, state, [self.trigger], self.requested, lambda text: say(f"⚠️ WARNING: {text}")
+        )
+
+    def _caller(self, environment: Environment | None, writer: str = "") -> Caller:
+        writer = writer or writer_of(self.run.root)
+        return decide.caller_of(os.environ, self.state, self.at, writer, environment)
+
+    def _gathered(self, view: decide.View | None, caller: Caller, *, stops: bool) -> Reload:
+        empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))
+        self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
+
+        def last_digest(name: str) -> str | None:
+            last = view.log.last_load_of(name) if view else None
+            return last["event"]["sha256"] if last and last["event"]["type"] == "artifact_loaded" else None
+
+        return reload.gather(
+            self.selected,
+            reload.surroundings_of(self.run, self.state, self.plugin_roots),
+            triggers=[self.trigger],
+            at=self.at,
+            in_context=self.in_context,
+            last_digest=last_digest,
+            force=self.force,
+            stops=stops,
+        )
+
+    def _session(self, view: decide.View, caller: Caller) -> tuple[str, list[Draft]]:
+        """Give the session that the load belongs to, and the facts that open it if it is a new one."""
+        current = shape.current_session(view.blocks)
+        starts = self.trigger == "session_start"
+        goes_on = decide.is_this_clients_own(view, caller) if starts else decide.continues(view, caller)
+        if current is not None and goes_on:
+            return current, []
+        opened = identity.session_id(self.at, os.urandom(6))
+        return opened, decide.session_opened(view, caller, opened, "session_load", empties_context=starts)

@@ -1,0 +1,87 @@
+"""The check that git takes what must travel with the project."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+from faber_ledger.context.git import FOREIGN
+from faber_ledger.context.project import ACTIVE_FILES, RUNS
+from faber_ledger.ledger.errors import LedgerError
+
+RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
+TRAVELLERS = (ACTIVE_FILES[0], f"{RUN}/state.json", f"{RUN}/ledger.db")
+NO_GIT = 1000  # no exit code of a process
+
+
+class GitIgnores(LedgerError):
+    """Git leaves out a file that must travel with the project."""
+
+    code = "git_ignores"
+
+
+def check_travellers(root: str) -> str | None:
+    """Check that git ignores neither the active file nor a run's state.json and ledger.db.
+
+    Gives None, or a sentence if git is not there to be asked. Raises GitIgnores with each rule's file, line and
+    pattern: the active file is committed (SPEC-00027, Active Run ID Tracking Mechanism), and a ledger that stays behind
+    resumes on no other machine.
+    """
+    code, output, complaint = _ignored(root, TRAVELLERS)
+    if code == NO_GIT:
+        return "git is not installed: whether it would take the ledger was not checked"
+    if "not a git repository" in complaint:
+        return "this is no git repository: nothing is tracked, and the ledger stays on this machine"
+    if "symbolic link" in complaint:
+        raise GitIgnores(
+            f"git does not look behind a link: {complaint}",
+            hint="put the folder itself in the link's place, then run `faber-ledger init` again",
+        )
+    if code > 1:
+        return f"git could not say whether it takes the ledger: {complaint}"
+    rules = rules_of(output)
+    if rules:
+        raise GitIgnores(
+            "git ignores what must be committed: " + "; ".join(rules),
+            hint=f"change the rule so that git takes {ACTIVE_FILES[0]} and {RUNS[0]}/, "
+            "then run `faber-ledger init` again; nothing was written",
+        )
+    return None
+
+
+def is_ignored(root: str, path: str) -> bool:
+    """Tell whether git ignores a file, given by its path in the project; no where git cannot be asked."""
+    code, output, _ = _ignored(root, (path,))
+    return code == 0 and bool(rules_of(output))
+
+
+def rules_of(output: str) -> list[str]:
+    """Read `git check-ignore -v -z`: one phrase an ignored file. A `!` rule is printed too, and keeps its file."""
+    fields = output.split("\0")
+    found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
+    return [
+        f"{path} (rule `{pattern}`, line {line} of {source})"
+        for source, line, pattern, path in found
+        if not pattern.startswith("!")
+    ]
+
+
+def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
+    """Ask git for the rules that ignore the paths, tracked or not; gives its exit code, output and first complaint."""
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    command = ["git", "-C", root, "check-ignore", "-v", "-z", "--no-index", "--stdin"]
+    try:
+        answer = subprocess.run(
+            command,
+            env=environment | {"LC_ALL": "C"},
+            input="\0".join(paths).encode(),
+            capture_output=True,
+            check=False,
+            timeout=30,
+        )
+    except FileNotFoundError:
+        return NO_GIT, "", ""
+    except subprocess.TimeoutExpired:
+        return 2, "", "it did not answer within 30 seconds"
+    complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+    return answer.returncode, answer.stdout.decode("utf-8", "replace"), complaint.removeprefix("fatal: ")

@@ -1,0 +1,72 @@
+"""What a workflow says of an artifact that must stay in context (SPEC, section 1)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    class Artifact(TypedDict):
+        """A definition, made whole. `problem` says what is wrong with it, and comes up when it is loaded."""
+
+        id: str
+        type: str
+        path: str | None
+        path_from_state: str | None
+        command: str | None
+        description: str
+        required: bool
+        condition: object
+        reload_triggers: list[str] | None
+        load_strategy: str
+        problem: str | None
+
+
+TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
+
+
+class ArtifactError(Exception):
+    """An artifact cannot be loaded: the reason, and the path that was looked at, as far as it is known."""
+
+    def __init__(self, message: str, resolved: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.resolved = resolved
+
+
+def artifact_of(raw: object, place: str) -> Artifact:
+    """Make a definition whole; what is wrong with it goes into `problem`, and `place` names it if it has no id."""
+    given = raw if isinstance(raw, dict) else {}
+    problems = [] if isinstance(raw, dict) else ["Artifact is no JSON object"]
+    named = given.get("id")
+    if not (isinstance(named, str) and named):
+        problems.append("Artifact must have an id")
+        named = place
+    texts: dict[str, str | None] = dict.fromkeys(TEXTS)
+    for name in TEXTS:
+        value = given.get(name)
+        if value is None or isinstance(value, str):
+            texts[name] = value or None
+        else:
+            problems.append(f"{name} must be a text")
+    required = given.get("required", False)
+    if not isinstance(required, bool):
+        problems.append("required must be true or false")
+    triggers = given.get("reload_triggers")
+    if not (triggers is None or (isinstance(triggers, list) and all([isinstance(name, str) for name in triggers]))):
+        problems.append("reload_triggers must be a list of texts")
+        triggers = None
+    kind = given.get("type")
+    return {
+        "id": named,
+        "type": kind if isinstance(kind, str) else "(none)",
+        "path": texts["path"],
+        "path_from_state": texts["path_from_state"],
+        "command": texts["command"],
+        "description": texts["description"] or "",
+        "required": required is not False,
+        "condition": given.get("condition"),
+        "reload_triggers": triggers,
+        "load_strategy": texts["load_strategy"] or "all",
+        "problem": "; ".join(problems) or None,
+    }

@@ -1,0 +1,156 @@
+"""The client's settings file: our four hooks go in and come out, everything else keeps its bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from faber_ledger.context.json_edit import line_of, with_child, with_value, without
+from faber_ledger.context.json_text import JsonText
+from faber_ledger.ledger.errors import SettingsInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+# No matchers: every source of a session start counts. SessionEnd is killed after 1.5 s unless a time-out says more.
+HOOKS = {
+    "SessionStart": ("session-start", 20),
+    "PreCompact": ("pre-compact", 60),
+    "PostCompact": ("post-compact", 20),
+    "SessionEnd": ("session-end", 15),
+}
+SCOPES = ("project", "local", "user")
+PROGRAM = "faber-ledger"
+
+_NAMES = "|".join([name for event, (kebab, _) in HOOKS.items() for name in (event, kebab)])
+_PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
+_OURS = re.compile(
+    rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *exit 0 *;|&&) *)?"
+    rf"(?:exec +)?(?P<program>{_PROGRAM}) +hook +(?:{_NAMES})(?: *\|\| *true)?\s*"
+)
+
+
+def settings_path(scope: str, root: str) -> str:
+    """Give the settings file of a scope: the project's, the project's on this machine, or the user's."""
+    if scope == "user":
+        home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
+        return os.path.join(home, "settings.json")
+    return os.path.join(root, ".claude", "settings.json" if scope == "project" else "settings.local.json")
+
+
+def decode_settings(content: bytes, shown: str) -> str:
+    """Decode a settings file and check what its edit rests on; raises SettingsInvalid with file and line."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _invalid(f"{shown}, line {line}: it is not UTF-8") from error
+    try:
+        hooks = JsonText(text).value.get("hooks", {})
+    except ValueError as error:
+        line = getattr(error, "lineno", 1)
+        raise _invalid(f"{shown}, line {line}: not valid JSON: {getattr(error, 'msg', error)}") from error
+    if not isinstance(hooks, dict):
+        raise _invalid(f"{shown}, line {line_of(text, ('hooks',))}: `hooks` is not an object")
+    for event in HOOKS:
+        if not isinstance(hooks.get(event, []), list):
+            raise _invalid(f"{shown}, line {line_of(text, ('hooks', event))}: `hooks.{event}` is not a list")
+    return text
+
+
+def with_hooks(text: str) -> str:
+    """Give the settings with our hook once under each event; an older form of it is replaced where it stands."""
+    for event in HOOKS:
+        text = _with_hook(text, event)
+    return text
+
+
+def without_hooks(text: str) -> str:
+    """Give the settings without our hooks, and without the objects and lists that are empty then."""
+    for event in HOOKS:
+        for group, handler in reversed(_ours(text, event)):
+            text = _without_handler(text, event, group, handler)
+        if event in _events(text) and not _events(text)[event]:
+            text = without(text, ("hooks", event))
+    if "hooks" in JsonText(text).value and not _events(text):
+        text = without(text, ("hooks",))
+    return text
+
+
+def has_hooks(text: str) -> bool:
+    """Tell whether one of our hooks stands in the settings, in whatever form."""
+    return any([_ours(text, event) for event in HOOKS])
+
+
+def hook_command(event: str, program: str = PROGRAM) -> str:
+    """Give the shell command of an event's hook.
+
+    Where the settings are but the program is not, it ends well and says nothing. `exec` leaves no shell between the
+    client's signals and the hook.
+    """
+    return f"command -v {program} >/dev/null 2>&1 || exit 0; exec {program} hook {HOOKS[event][0]}"
+
+
+def _with_hook(text: str, event: str) -> str:
+    places = _ours(text, event)
+    for group, handler in reversed(places[1:]):
+        text = _without_handler(text, event, group, handler)
+    if not places:
+        return _with_group(text, event, PROGRAM)
+    group, handler = places[0]
+    held = _events(text)[event][group]
+    program = _program(held["hooks"][handler]) or PROGRAM
+    if held.get("matcher") not in (None, "", "*"):
+        # Under a matcher our hook would miss events. The matcher belongs to whoever shares the group with it.
+        return _with_group(_without_handler(text, event, group, handler), event, program)
+    wanted = _handler(event, program)
+    if held["hooks"][handler] == wanted:
+        return text
+    return with_value(text, ("hooks", event, group, "hooks", handler), wanted)
+
+
+def _with_group(text: str, event: str, program: str) -> str:
+    group = {"hooks": [_handler(event, program)]}
+    if "hooks" not in JsonText(text).value:
+        return with_child(text, (), {event: [group]}, "hooks")
+    if event not in _events(text):
+        return with_child(text, ("hooks",), [group], event)
+    return with_child(text, ("hooks", event), group)
+
+
+def _without_handler(text: str, event: str, group: int, handler: int) -> str:
+    """Take out one handler, and its group if nothing else is in it."""
+    if len(_events(text)[event][group]["hooks"]) > 1:
+        return without(text, ("hooks", event, group, "hooks", handler))
+    return without(text, ("hooks", event, group))
+
+
+def _ours(text: str, event: str) -> list[tuple[int, int]]:
+    """List where our hook stands under an event, as indexes of group and handler."""
+    found = []
+    for number, group in enumerate(_events(text).get(event, [])):
+        handlers = group.get("hooks") if isinstance(group, dict) else None
+        if isinstance(handlers, list):
+            found += [(number, index) for index, handler in enumerate(handlers) if _program(handler)]
+    return found
+
+
+def _program(handler: Any) -> str | None:
+    """Give the program that a handler of ours runs, by its name or a path; None if the handler is not ours."""
+    command = handler.get("command") if isinstance(handler, dict) else None
+    match = _OURS.fullmatch(command) if isinstance(command, str) else None
+    return match["program"] if match else None
+
+
+def _handler(event: str, program: str) -> dict[str, Any]:
+    return {"type": "command", "command": hook_command(event, program), "timeout": HOOKS[event][1]}
+
+
+def _events(text: str) -> dict[str, Any]:
+    events: dict[str, Any] = JsonText(text).value.get("hooks", {})
+    return events
+
+
+def _invalid(message: str) -> SettingsInvalid:
+    return SettingsInvalid(message, hint="mend the file, then run the command again; it was left as it is")

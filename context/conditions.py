@@ -1,0 +1,171 @@
+"""The conditions of a workflow's artifacts: a small grammar that is read, never run (RELOAD, Step 3).
+
+either = both {"||" both};  both = equality {"&&" equality};  equality = single {("===" | "!==" | "==" | "!=") single}
+single = {"!"} (null | true | false | number | "string" | 'string' | path | "(" either ")")
+"""
+
+from __future__ import annotations
+
+import re
+
+from faber_ledger.context.state_path import value_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
+WORDS = {"null": None, "true": True, "false": False}
+TOKEN = re.compile(
+    r"""\s*(?:
+    (?P<sign> \|\| | && | [=!]==? | [!()] )
+  | (?P<number> -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
+  | (?P<string> "[^"\\]*" | '[^'\\]*' )
+  | (?P<path> [A-Za-z_$][A-Za-z0-9_$]* (?: \.[A-Za-z0-9_$]+ | \[[0-9]+\] )* )
+  | (?P<end> \Z )
+    )""",
+    re.VERBOSE,
+)
+NUMBER = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*")
+
+
+class ConditionError(ValueError):
+    """The text is no condition of this grammar; the message is the documents' own."""
+
+    def __init__(self, expression: object) -> None:
+        super().__init__(f"Cannot evaluate condition: {expression}")
+
+
+def evaluate(expression: str, state: dict[str, Any]) -> bool:
+    """Tell whether a condition holds for a state, in time linear in its length; raises ConditionError alone."""
+    return _is_true(_Reader(expression, state).value())
+
+
+class _Reader:
+    """Reads an expression from left to right and keeps no tree: each rule gives the value of what it read."""
+
+    def __init__(self, expression: str, state: dict[str, Any]) -> None:
+        self.expression = expression
+        self.state = state
+        self.at = 0
+        self.depth = 0
+        self._next()
+
+    def value(self) -> Any:
+        value = self._either()
+        if self.kind != "end":
+            raise ConditionError(self.expression)
+        return value
+
+    def _next(self) -> None:
+        found = TOKEN.match(self.expression, self.at)
+        if found is None:
+            raise ConditionError(self.expression)
+        self.kind = str(found.lastgroup)
+        self.token = found[self.kind]
+        self.at = found.end()
+
+    def _takes(self, sign: str) -> bool:
+        if self.kind != "sign" or self.token != sign:
+            return False
+        self._next()
+        return True
+
+    def _either(self) -> Any:
+        value = self._both()
+        while self._takes("||"):
+            other = self._both()
+            value = value if _is_true(value) else other
+        return value
+
+    def _both(self) -> Any:
+        value = self._equality()
+        while self._takes("&&"):
+            other = self._equality()
+            value = other if _is_true(value) else value
+        return value
+
+    def _equality(self) -> Any:
+        value = self._single()
+        while self.kind == "sign" and self.token in {"==", "===", "!=", "!=="}:
+            sign = self.token
+            self._next()
+            other = self._single()
+            equal = _is_same(value, other) if len(sign) == 3 else _is_equal(value, other)
+            value = equal is sign.startswith("=")
+        return value
+
+    def _single(self) -> Any:
+        negations = 0
+        while self._takes("!"):
+            negations += 1
+        value = self._operand()
+        return value if negations == 0 else _is_true(value) is (negations % 2 == 0)
+
+    def _operand(self) -> Any:
+        kind, token = self.kind, self.token
+        if self._takes("("):
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise ConditionError(self.expression)
+            value = self._either()
+            if not self._takes(")"):
+                raise ConditionError(self.expression)
+            self.depth -= 1
+            return value
+        if kind not in {"number", "string", "path"}:
+            raise ConditionError(self.expression)
+        self._next()
+        if kind == "number":
+            return float(token)
+        if kind == "string":
+            return token[1:-1]
+        return WORDS[token] if token in WORDS else value_at(self.state, token)
+
+
+# Truth and equality are JavaScript's, since the workflow format calls a condition a JavaScript expression.
+
+
+def _is_true(value: Any) -> bool:
+    if isinstance(value, (dict, list)):
+        return True
+    return bool(value) and value == value  # NaN is false
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if _is_number(one) and _is_number(other):
+        return _double(one) == _double(other)
+    if type(one) is not type(other):
+        return False
+    return one is other if isinstance(one, (dict, list)) else bool(one == other)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Compare as `==` does: a number with the text of a number, true with 1; null with null alone."""
+    if type(one) is type(other) or not (_is_plain(one) and _is_plain(other)):
+        return _is_same(one, other)
+    first, second = _as_number(one), _as_number(other)
+    return first is not None and first == second
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
+
+
+def _as_number(value: Any) -> float | None:
+    if not isinstance(value, str):
+        return _double(value)
+    if NUMBER.fullmatch(value):
+        return float(value)
+    return None if value.strip() else 0.0
+
+
+def _double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")

@@ -1,0 +1,126 @@
+"""Single places of a JSON text, each named by its path, changed so that every other byte stays as it is."""
+
+from __future__ import annotations
+
+import json
+from json.decoder import scanstring  # type: ignore[attr-defined]  # as in json_text: the stubs leave it out
+
+from faber_ledger.context.json_text import BOM, SPACE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Path = tuple[str | int, ...]
+    Child = tuple[str | int, int, int, int]  # its key or index; where it starts, where its value starts, where it ends
+
+_decoder = json.JSONDecoder()
+
+
+def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str:
+    """Give the text with one more child at the end of the object (under `key`) or array at `path`."""
+    at = _place(text, path)
+    name = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
+    children = _children(text, at)
+    if children:
+        _, start, _, end = children[-1]
+        gap = text[len(text[:start].rstrip(SPACE)) : start]
+        if "\n" not in gap:
+            return text[:end] + "," + (gap or " ") + name + _rendered(text, value, None) + text[end:]
+        inner = gap.rpartition("\n")[2]
+        return text[:end] + "," + _newline(text) + inner + name + _rendered(text, value, inner) + text[end:]
+    close = _after_space(text, at + 1)
+    if not _unit(text):
+        return text[: at + 1] + name + _rendered(text, value, None) + text[close:]
+    outer, newline = _indent_at(text, at), _newline(text)
+    inner = outer + _unit(text)
+    return text[: at + 1] + newline + inner + name + _rendered(text, value, inner) + newline + outer + text[close:]
+
+
+def with_value(text: str, path: Path, value: Any) -> str:
+    """Give the text with another value at `path`, on one line if the old one was."""
+    start = _place(text, path)
+    end = _decoder.raw_decode(text, start)[1]
+    base = _indent_at(text, start) if "\n" in text[start:end] else None
+    return text[:start] + _rendered(text, value, base) + text[end:]
+
+
+def without(text: str, path: Path) -> str:
+    """Give the text without the child at `path`, and without the comma that it needed."""
+    at = _place(text, path[:-1])
+    children = _children(text, at)
+    index = _index(children, path[-1])
+    _, start, _, end = children[index]
+    if len(children) == 1:
+        return text[: at + 1] + text[_after_space(text, end) :]
+    if index == 0:
+        return text[:start] + text[children[1][1] :]
+    return text[: children[index - 1][3]] + text[end:]
+
+
+def line_of(text: str, path: Path) -> int:
+    """Give the line, counted from 1, on which the value at `path` starts."""
+    return text.count("\n", 0, _place(text, path)) + 1
+
+
+def _place(text: str, path: Path) -> int:
+    at = _after_space(text, 1 if text.startswith(BOM) else 0)
+    for key in path:
+        children = _children(text, at)
+        at = children[_index(children, key)][2]
+    return at
+
+
+def _index(children: list[Child], key: str | int) -> int:
+    """Find a child; of members with one name the last counts, as it does for every reader of JSON."""
+    return max([index for index, child in enumerate(children) if child[0] == key])
+
+
+def _children(text: str, at: int) -> list[Child]:
+    """List the children of the object or array that starts at `at`; the text is known to be JSON."""
+    found: list[Child] = []
+    is_object = text[at] == "{"
+    at = _after_space(text, at + 1)
+    while text[at] not in "}]":
+        start = at
+        key: str | int = len(found)
+        if is_object:
+            key, at = scanstring(text, at + 1, True)
+            at = _after_space(text, _after_space(text, at) + 1)
+        end = _decoder.raw_decode(text, at)[1]
+        found.append((key, start, at, end))
+        at = _after_space(text, end)
+        if text[at] == ",":
+            at = _after_space(text, at + 1)
+    return found
+
+
+def _after_space(text: str, at: int) -> int:
+    while text[at : at + 1] in SPACE and at < len(text):
+        at += 1
+    return at
+
+
+def _rendered(text: str, value: Any, base: str | None) -> str:
+    """Render a value for a place whose line is indented by `base`; None puts it on one line."""
+    if base is None:
+        return json.dumps(value, ensure_ascii=False)
+    lines = json.dumps(value, ensure_ascii=False, indent=_unit(text) or "  ").split("\n")
+    return (_newline(text) + base).join(lines)
+
+
+def _unit(text: str) -> str:
+    """Give the file's indentation: that of its first member; two spaces if it has none, nothing if it is one line."""
+    root = _place(text, ())
+    children = _children(text, root)
+    gap = text[root + 1 : children[0][1]] if children else "\n  "
+    return gap.rpartition("\n")[2] if "\n" in gap else ""
+
+
+def _indent_at(text: str, at: int) -> str:
+    line = text[text.rfind("\n", 0, at) + 1 : at]
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _newline(text: str) -> str:
+    return "\r\n" if "\r\n" in text else "\n"

@@ -1,0 +1,69 @@
+"""The requirement documents' words about artifacts, for the packet and for the commands alike."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact_content import Loaded
+    from faber_ledger.context.artifacts import Artifact, ArtifactError
+    from faber_ledger.context.project import Run
+
+
+def source_of(artifact: Artifact) -> str:
+    """Give where an artifact comes from, as its workflow says it."""
+    return artifact["path"] or artifact["path_from_state"] or artifact["command"] or ""
+
+
+def required_failed(artifact: Artifact, error: ArtifactError) -> str:
+    """Word the failure of a required artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    return f"""\
+❌ ERROR: Required artifact not found
+Artifact: {artifact["id"]}
+Path: {error.resolved or source_of(artifact)}
+Source: {source_of(artifact)}
+Error: {error.message}
+
+Recovery:
+1. Check if path is correct in workflow config
+2. Check if artifact was created in earlier phase
+3. Run the phase that creates this artifact
+4. If a plugin brings it, name the plugin's folder in plugin_roots of ~/.config/faber-ledger/config.json"""
+
+
+def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
+    """Word the failure of an optional artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    return f"""\
+⚠️ WARNING: Optional artifact not found
+Artifact: {artifact["id"]}
+Path: {error.resolved or source_of(artifact)}
+Source: {source_of(artifact)}
+Error: {error.message}
+
+Workflow will continue without this artifact."""
+
+
+def large(loaded: Loaded) -> str:
+    """Word an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
+    return f"""\
+⚠️ WARNING: Large artifact detected
+Artifact: {loaded["artifact"]["id"]}
+Size: {loaded["size_bytes"] / 1048576:.1f} MB
+
+Consider using load_strategy: "summary" for large files."""
+
+
+def state_broken(run: Run, error: Exception, backup: str) -> str:
+    """Word a state that a session's start cannot read (RELOAD, Step 2)."""
+    return f"""\
+❌ ERROR: Cannot read state file - invalid JSON
+Path: {run.shown("state.json")}
+Error: {error}
+
+Recovery:
+1. Check if backup exists: {run.shown(backup)}
+2. Restore from backup if available [faber-ledger project {run.run_id} --restore]"""
+
+
+def kilobytes(size: int) -> str:
+    """Write a size in bytes as the documents do, in KB of 1,024 bytes."""
+    return f"{size / 1024:.1f} KB"

@@ -1,0 +1,242 @@
+"""One reload of context (RELOAD, Steps 3 to 6): which artifacts were loaded, which failed, which were skipped."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context import messages, selection
+from faber_ledger.context.artifact_content import load
+from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.user_config import read_user_config
+from faber_ledger.context.workflow import load_workflow
+from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypedDict
+
+    from faber_ledger.context.artifact_content import Loaded
+    from faber_ledger.context.artifact_source import Surroundings
+    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.packet import Given, Part
+    from faber_ledger.context.project import Run
+    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.ledger.events import Draft
+
+    class Failed(TypedDict):
+        """An artifact that could not be loaded."""
+
+        artifact: Artifact
+        error: ArtifactError
+
+    class Skipped(TypedDict):
+        """An artifact that was loaded a short while ago; `minutes` are whole."""
+
+        artifact: Artifact
+        loaded_at: str
+        minutes: int
+
+
+class Reload:
+    """What one reload operation came to; `problems` are what the agent must be told first."""
+
+    def __init__(self, triggers: list[str], state: dict[str, Any]) -> None:
+        self.triggers = triggers
+        self.state = state
+        self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
+        self.skipped: list[Skipped] = []
+        self.other_problems: list[str] = []
+
+    @property
+    def loaded(self) -> list[Loaded]:
+        """What was loaded, in order."""
+        return [result for _, result in self.attempts if not isinstance(result, ArtifactError)]
+
+    @property
+    def failed(self) -> list[Failed]:
+        """What could not be loaded, in order."""
+        return [{"artifact": one, "error": error} for one, error in self.attempts if isinstance(error, ArtifactError)]
+
+    @property
+    def required_failed(self) -> list[Failed]:
+        """The failures of artifacts that the workflow cannot proceed without."""
+        return [failed for failed in self.failed if failed["artifact"]["required"]]
+
+    def problems(self) -> list[str]:
+        """Word what is missing and how to recover, most important first."""
+        return [*self.other_problems, *[messages.required_failed(**failed) for failed in self.required_failed]]
+
+    def parts(self) -> list[Part]:
+        """Give what was loaded as the packet takes it, what is required first."""
+        ordered = sorted(self.loaded, key=lambda loaded: not loaded["artifact"]["required"])
+        return [
+            {
+                "artifact_id": loaded["artifact"]["id"],
+                "description": loaded["artifact"]["description"],
+                "source": loaded["source"],
+                "size_bytes": loaded["size_bytes"],
+                "content": loaded["content"],
+            }
+            for loaded in ordered
+        ]
+
+    def drafts(self, session_id: str, client: str | None, given: dict[str, Given]) -> list[Draft]:
+        """Give the facts of this operation; it counts as one reload unless something required failed."""
+        facts: list[Draft] = []
+        for loaded in self.loaded:
+            name = loaded["artifact"]["id"]
+            facts.append(
+                {
+                    "event": {
+                        "type": "artifact_loaded",
+                        "session_id": session_id,
+                        "artifact_id": name,
+                        "trigger": self._trigger_of(loaded["artifact"]),
+                        "source": loaded["source"],
+                        "size_bytes": loaded["size_bytes"],
+                        "sha256": loaded["sha256"],
+                        "given": given[name],
+                    }
+                }
+            )
+        for failed in self.failed:
+            artifact = failed["artifact"]
+            facts.append(
+                {
+                    "event": {
+                        "type": "artifact_failed",
+                        "session_id": session_id,
+                        "artifact_id": artifact["id"],
+                        "trigger": self._trigger_of(artifact),
+                        "source": messages.source_of(artifact),
+                        "required": artifact["required"],
+                        "error": failed["error"].message,
+                    }
+                }
+            )
+        for skipped in self.skipped:
+            facts.append(
+                {
+                    "event": {
+                        "type": "artifact_skipped",
+                        "session_id": session_id,
+                        "artifact_id": skipped["artifact"]["id"],
+                        "trigger": self._trigger_of(skipped["artifact"]),
+                        "loaded_at": skipped["loaded_at"],
+                    }
+                }
+            )
+        if not self.required_failed:
+            facts.append(
+                {
+                    "event": {
+                        "type": "context_reloaded",
+                        "session_id": session_id,
+                        "trigger": selection.recorded_trigger(self.triggers[0]),
+                        "loaded": len(self.loaded),
+                        "failed": len(self.failed),
+                        "skipped": len(self.skipped),
+                    }
+                }
+            )
+        for fact in facts:
+            fact["client"] = client
+        return facts
+
+    def _trigger_of(self, artifact: Artifact) -> str:
+        """Give the trigger that an artifact was loaded for, as it is recorded."""
+        listed = artifact["reload_triggers"] or self.triggers
+        whole = [trigger for trigger in self.triggers if selection.whole_trigger(trigger, self.state) in listed]
+        return selection.recorded_trigger((whole or self.triggers)[0])
+
+
+def surroundings_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Surroundings:
+    """Give what a run's artifacts are resolved against."""
+    real = {**state, "run_id": run.run_id}
+    return {
+        "root": os.path.realpath(run.root),
+        "run_dir": os.path.realpath(run.directory),
+        "plugin_roots": plugin_roots,
+        "state": real,
+    }
+
+
+def gather(
+    selected: Iterable[Artifact],
+    surroundings: Surroundings,
+    *,
+    triggers: list[str],
+    at: float,
+    in_context: dict[str, dict[str, Any]],
+    last_digest: Callable[[str], str | None],
+    force: bool,
+    stops: bool,
+) -> Reload:
+    """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
+
+    `in_context` holds the loads that count, by artifact id; `last_digest` gives the digest of the last recorded load.
+    With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5).
+    """
+    result = Reload(triggers, surroundings["state"])
+    for artifact in selected:
+        try:
+            loaded = load(artifact, surroundings)
+        except ArtifactError as error:
+            result.attempts.append((artifact, error))
+            if artifact["required"] and stops:
+                break
+            continue
+        entry = in_context.get(artifact["id"])
+        if not force and selection.is_current(entry, at, loaded["sha256"], last_digest(artifact["id"])):
+            minutes = selection.minutes_since(entry, at) or 0
+            result.skipped.append(
+                {"artifact": artifact, "loaded_at": str((entry or {}).get("loaded_at")), "minutes": minutes}
+            )
+            continue
+        result.attempts.append((artifact, loaded))
+    return result
+
+
+def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: float) -> Reload:
+    """Load what a client's session start asks for; whatever goes wrong is a problem of the result, never an error."""
+    triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
+    config = read_user_config()
+    problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
+    try:
+        workflow = workflow_of(run, state, config["plugin_roots"])
+        selected = selection.select(workflow, state, triggers, None, problems.append)
+    except WorkflowNotFound as error:
+        result = Reload(triggers, state)
+        result.other_problems = [*problems, error.block or f"❌ ERROR: {error.message}"]
+        return result
+    result = gather(
+        selected,
+        surroundings_of(run, state, config["plugin_roots"]),
+        triggers=triggers,
+        at=at,
+        in_context={},  # a new session has nothing in context yet
+        last_digest=lambda name: None,
+        force=True,
+        stops=False,
+    )
+    result.other_problems = problems
+    return result
+
+
+def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
+    """Load the workflow that a state names; raises WorkflowNotFound."""
+    workflow_id = state.get("workflow_id")
+    if not isinstance(workflow_id, str):
+        raise WorkflowNotFound(
+            "State file missing required fields (run_id, workflow_id)",
+            hint=f"add workflow_id to {run.shown('state.json')}",
+            block="❌ ERROR: State file missing required fields (run_id, workflow_id)",
+        )
+    return load_workflow(run.root, workflow_id, plugin_roots)
+
+
+def loads_in_context(blocks: shape.Blocks) -> dict[str, dict[str, Any]]:
+    """Give the loads that are in context, by artifact id."""
+    return {str(entry.get("artifact_id")): entry for entry in shape.artifacts_in_context(blocks)}

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber_ledger.context.conditions import MAX_DEPTH, ConditionError, evaluate
+
+STATE: dict[str, Any] = {
+    "work_id": "258",
+    "status": "in_progress",
+    "current_phase": "build",
+    "artifacts": {"spec_path": "specs/a.md", "pr_number": None, "commits": []},
+    "phases": [{"name": "frame", "done": True}],
+    "retries": {"build": 0, "evaluate": 2},
+    "huge": 10**400,
+    "nan": float("nan"),
+    "empty": "",
+    "errors": [],
+}
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "state.artifacts.spec_path != null",
+        "state.current_phase === 'build'",
+        'state.current_phase === "build"',
+        "state.work_id != null && state.status === 'in_progress'",
+        "artifacts.spec_path != null",
+        "state.artifacts.spec_path",
+        "state.artifacts.missing == null",
+        "state.artifacts.missing.deeper.still == null",
+        "state.artifacts.pr_number === null",
+        "!state.worktree || state.worktree.created_by !== 'fractary-faber'",
+        "state.phases.0.name == 'frame'",
+        "state.phases[0].done === true",
+        "state.phases[7] == null",
+        "state.work_id == 258",
+        "state.work_id !== 258",
+        "state.retries.evaluate == 2.0",
+        "state.retries.build == -0",
+        "state.retries.build == false",
+        "state.retries.build !== false",
+        "state.retries.build != null",
+        "state.empty == 0",
+        "state.artifacts.commits",
+        "state.artifacts.commits === state.artifacts.commits",
+        "state.artifacts.commits != state.errors",
+        "state.artifacts.commits != ''",
+        "!state.empty",
+        "!state.nan && state.nan != state.nan",
+        "state.huge == 1e999",
+        "!!state.work_id == true",
+        "null == undefined",
+        "(state.missing || 'x') == 'x'",
+        "(state.work_id && 'x') == 'x'",
+        "true || false && false",
+        "!(true && false)",
+        "  true\n",
+        "'a && b' == \"a && b\"",
+        "state",
+    ],
+)
+def test_a_condition_holds_as_in_javascript(condition: str) -> None:
+    assert evaluate(condition, STATE) is True
+    assert evaluate(f"!({condition})", STATE) is False
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "",
+        "   ",
+        "=",
+        "a = b",
+        "a < 2",
+        "a b",
+        "a &&",
+        "|| a",
+        "(a",
+        "a)",
+        "()",
+        "!",
+        "a.b()",
+        "__import__('os')",
+        "a; b",
+        "'open",
+        "'\\''",
+        "a.",
+        "a..b",
+        "a[b]",
+        "1abc",
+        "`x`",
+        "a ? b : c",
+        "a === === b",
+        "\0",
+        "\ud800",
+    ],
+)
+def test_what_is_no_condition_is_named_in_the_documents_words(condition: str) -> None:
+    with pytest.raises(ConditionError) as raised:
+        evaluate(condition, STATE)
+    assert str(raised.value) == f"Cannot evaluate condition: {condition}"
+
+
+def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
+    assert evaluate("(" * MAX_DEPTH + "true" + ")" * MAX_DEPTH, STATE)
+    for depth in (MAX_DEPTH + 1, 100_000):
+        with pytest.raises(ConditionError):
+            evaluate("(" * depth + "true" + ")" * depth, STATE)
+
+
+def test_groups_side_by_side_do_not_count_as_depth() -> None:
+    assert evaluate(" && ".join(["(true)"] * 1000), STATE)
+
+
+PIECES = st.sampled_from(
+    [
+        "state.work_id",
+        "a.b",
+        "'x'",
+        "null",
+        "true",
+        "1",
+        "==",
+        "!==",
+        "&&",
+        "||",
+        "!",
+        "(",
+        ")",
+        " ",
+        "state",
+        ".",
+        "[0]",
+    ]
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", "0", "state"]), inner),
+    max_leaves=8,
+)
+
+
+@given(st.text() | st.lists(PIECES, max_size=20).map("".join), st.dictionaries(st.sampled_from(["a", "state"]), JSON))
+def test_any_text_over_any_state_gives_an_answer_or_a_condition_error(text: str, state: dict[str, Any]) -> None:
+    try:
+        assert evaluate(text, state) in (True, False)
+    except ConditionError:
+        pass
+
+
+@given(st.lists(st.tuples(JSON, JSON), min_size=1, max_size=3))
+def test_each_comparison_and_its_opposite_never_agree(pairs: list[tuple[Any, Any]]) -> None:
+    for a, b in pairs:
+        state = {"a": a, "b": b}
+        assert evaluate("a == b", state) is not evaluate("a != b", state)
+        assert evaluate("a === b", state) is not evaluate("a !== b", state)
+        assert evaluate("a == b", state) is evaluate("b == a", state)
+        assert evaluate("a == b", state) or not evaluate("a === b", state)
+
+
+@pytest.mark.parametrize("unit", ["a && ", "!", "(a == 'b') || ", "a.b.c === 1 && "])
+def test_the_work_grows_with_the_length_and_no_faster(unit: str) -> None:
+    def calls(count: int) -> int:
+        made = 0
+
+        def count_call(_frame: object, event: str, _argument: object) -> None:
+            nonlocal made
+            made += event in ("call", "c_call")
+
+        sys.setprofile(count_call)
+        try:
+            evaluate(unit * count + "a", {"a": {"b": {"c": 1}}})
+        finally:
+            sys.setprofile(None)
+        return made
+
+    assert calls(4000) <= 4.1 * calls(1000)

@@ -1,0 +1,665 @@
+"""`faber-ledger init` and `uninstall`, through the installed command, on real settings files and real git."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber_ledger.context.client_settings import HOOKS, decode_settings, hook_command, with_hooks, without_hooks
+from faber_ledger.context.file_change import FileChange, make_changes
+from faber_ledger.context.git_ignore import with_block, without_block
+from faber_ledger.ledger.errors import LedgerError
+
+PROGRAM = Path(sys.executable).with_name("faber-ledger")
+SETTINGS = ".claude/settings.json"
+THEIRS: dict[str, Any] = {
+    "permissions": {"allow": ["Bash(ls:*)"]},
+    "hooks": {
+        "Stop": [{"hooks": [{"type": "command", "command": "say done"}]}],
+        "SessionStart": [
+            {"matcher": "startup", "hooks": [{"type": "command", "command": "échauffer"}]},
+            {"hooks": [{"type": "command", "command": "faber-ledger hook session-start && echo mine"}]},
+        ],
+        "PreCompact": [{"hooks": [{"type": "command", "command": "first"}, {"type": "command", "command": "second"}]}],
+    },
+    "model": "opus",
+}
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE_"))}
+    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    return {**kept, "HOME": str(home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1", **more}
+
+
+class Project:
+    """A project, a home of its own, and the installed command run in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        self.home = folder / "home"
+        self.root.mkdir()
+        self.home.mkdir()
+        self.settings = self.root / SETTINGS
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.root), *arguments]
+        return subprocess.run(command, env=environment(self.home), check=True, capture_output=True, text=True).stdout
+
+    def run(
+        self, *arguments: str, code: int = 0, cwd: Path | None = None, **more: str
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [PROGRAM, *arguments],
+            cwd=cwd or self.root,
+            env=environment(self.home, **more),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert "Traceback" not in done.stderr
+        return done
+
+    def write(self, content: bytes | str, path: str = SETTINGS) -> Path:
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+        return file
+
+    def files(self) -> dict[str, bytes]:
+        """Everything in the project but git's own folder."""
+        found = (path for path in self.root.rglob("*") if ".git" not in path.relative_to(self.root).parts)
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in found if path.is_file()}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project(tmp_path)
+    made.git("init", "-q")
+    return made
+
+
+def commands(settings: dict[str, Any], event: str) -> list[str]:
+    return [handler["command"] for group in settings["hooks"][event] for handler in group["hooks"]]
+
+
+def ours(program: str = "faber-ledger") -> dict[str, Any]:
+    return {
+        event: [{"hooks": [{"type": "command", "command": hook_command(event, program), "timeout": seconds}]}]
+        for event, (_, seconds) in HOOKS.items()
+    }
+
+
+def dumped(indent: str) -> str:
+    return json.dumps(THEIRS, indent=indent, ensure_ascii=False) + "\n"
+
+
+# --- what init writes
+
+
+def test_a_new_project_gets_four_guarded_hooks_without_matchers(project: Project) -> None:
+    told = project.run("init")
+    assert json.loads(project.settings.read_text()) == {"hooks": ours()}
+    assert project.settings.read_text().startswith('{\n  "hooks": {\n    "SessionStart": [\n      {\n')
+    assert project.settings.read_text().endswith("}\n")
+    assert "commit .claude/settings.json and .fractary/.gitignore" in told.stdout
+    assert told.stderr == ""
+
+
+def test_the_time_outs_are_those_that_the_client_needs() -> None:
+    assert {event: seconds for event, (_, seconds) in HOOKS.items()} == {
+        "SessionStart": 20,
+        "PreCompact": 60,
+        "PostCompact": 20,
+        "SessionEnd": 15,
+    }
+
+
+@pytest.mark.parametrize("indent", ["  ", "    ", "\t"])
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("bom", ["", "\ufeff"])
+def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: str, newline: str, bom: str) -> None:
+    before = (bom + dumped(indent).replace("\n", newline)).encode()
+    project.write(before)
+    project.run("init")
+    after = project.settings.read_bytes()
+    settings = json.loads(after.decode().removeprefix("\ufeff"))
+    assert commands(settings, "SessionStart") == [*commands(THEIRS, "SessionStart"), hook_command("SessionStart")]
+    assert commands(settings, "PreCompact") == ["first", "second", hook_command("PreCompact")]
+    assert list(settings) == list(THEIRS)
+    assert list(settings["hooks"])[:3] == list(THEIRS["hooks"])
+    lines = iter(after.splitlines())
+    assert all(any(old.rstrip(b",") == new.rstrip(b",") for new in lines) for old in before.splitlines())
+    if newline == "\r\n":
+        assert after.count(b"\n") == after.count(b"\r\n")
+    project.run("uninstall")
+    assert project.settings.read_bytes() == before
+
+
+def test_odd_formatting_of_a_users_own_hooks_stays(project: Project) -> None:
+    before = (
+        '{"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]} ]  }, "z":[\n]}'
+    )
+    project.write(before)
+    project.run("init")
+    text = project.settings.read_text()
+    assert '"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]},' in text
+    assert text.endswith('  }, "z":[\n]}')
+    project.run("uninstall")
+    assert project.settings.read_text() == before
+
+
+@pytest.mark.parametrize("before", ["{}", '{"a": 1}', "{\n}", '{"model": "x", "b": [1]}\n'])
+def test_a_small_file_comes_back(project: Project, before: str) -> None:
+    project.write(before)
+    project.run("init")
+    assert json.loads(project.settings.read_text())["hooks"] == ours()
+    project.run("uninstall")
+    assert json.loads(project.settings.read_text()) == json.loads(before)
+    assert project.settings.read_text() == before.replace("{\n}", "{}")
+
+
+def test_a_second_init_changes_nothing(project: Project) -> None:
+    project.write(dumped("  "))
+    project.run("init")
+    before = project.files()
+    os.utime(project.settings, ns=(1, 1))
+    os.utime(project.root / ".fractary/.gitignore", ns=(2, 2))
+    data = json.loads(project.run("init", "--json").stdout)["data"]
+    assert [file["action"] for file in data["files"]] == ["unchanged", "unchanged"]
+    assert project.files() == before
+    assert project.settings.stat().st_mtime_ns == 1
+    assert (project.root / ".fractary/.gitignore").stat().st_mtime_ns == 2
+
+
+@pytest.mark.parametrize(
+    "old",
+    [
+        "faber-ledger hook session-start",
+        "faber-ledger hook SessionStart",
+        "exec faber-ledger hook session-start",
+        "command -v faber-ledger >/dev/null && faber-ledger hook session-start || true",
+        hook_command("SessionStart"),
+    ],
+)
+def test_an_older_form_is_replaced_where_it_stands(project: Project, old: str) -> None:
+    handlers = [{"command": "a"}, {"type": "command", "command": old, "timeout": 5}, {"command": "b"}]
+    project.write(
+        json.dumps({"hooks": {"SessionStart": [{"hooks": handlers}, {"hooks": [{"command": "c"}]}]}}, indent=2)
+    )
+    project.run("init")
+    settings = json.loads(project.settings.read_text())
+    assert commands(settings, "SessionStart") == ["a", hook_command("SessionStart"), "b", "c"]
+    assert settings["hooks"]["SessionStart"][0]["hooks"][1]["timeout"] == 20
+    project.run("uninstall")
+    assert commands(json.loads(project.settings.read_text()), "SessionStart") == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("program", ["/opt/tools/bin/faber-ledger", '"$CLAUDE_PROJECT_DIR"/.venv/bin/faber-ledger'])
+def test_a_program_named_by_its_path_stays_and_gets_the_guard(project: Project, program: str) -> None:
+    project.write(json.dumps({"hooks": {"PreCompact": [{"hooks": [{"command": f"{program} hook pre-compact"}]}]}}))
+    project.run("init")
+    once = project.settings.read_text()
+    assert commands(json.loads(once), "PreCompact") == [hook_command("PreCompact", program)]
+    project.run("init")
+    assert project.settings.read_text() == once
+
+
+def test_a_hook_that_stands_twice_or_under_a_matcher_ends_up_once_for_every_source(project: Project) -> None:
+    mine = {"type": "command", "command": "faber-ledger hook session-start"}
+    groups = [
+        {"matcher": "compact", "hooks": [mine, {"command": "a"}]},
+        {"matcher": "clear", "hooks": [mine]},
+        {"hooks": [mine]},
+    ]
+    project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
+    project.run("init")
+    settings = json.loads(project.settings.read_text())
+    assert settings["hooks"]["SessionStart"] == [
+        {"matcher": "compact", "hooks": [{"command": "a"}]},
+        *ours()["SessionStart"],
+    ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["not-faber-ledger hook session-start", "faber-ledger hook session-start; rm x", "faber-ledger hook", "x"],
+)
+def test_a_command_that_only_resembles_ours_is_the_users(project: Project, command: str) -> None:
+    before = json.dumps({"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": command}]}]}}, indent=2)
+    project.write(before)
+    project.run("uninstall")
+    assert project.settings.read_text() == before
+    project.run("init")
+    assert commands(json.loads(project.settings.read_text()), "SessionStart") == [command, hook_command("SessionStart")]
+
+
+def test_groups_that_are_no_groups_are_left_alone(project: Project) -> None:
+    before = json.dumps(
+        {"hooks": {"SessionStart": [1, None, {"hooks": 5}, {"hooks": [None, {"command": 7}]}, []]}}, indent=2
+    )
+    project.write(before)
+    project.run("init")
+    project.run("uninstall")
+    assert project.settings.read_text() == before
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+GROUPS = st.lists(
+    st.fixed_dictionaries(
+        {"hooks": st.lists(st.fixed_dictionaries({"command": st.text(max_size=8)}), min_size=1, max_size=3)},
+        optional={"matcher": st.text(max_size=3)},
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@given(
+    rest=st.dictionaries(st.text(max_size=5).filter(lambda key: key != "hooks"), JSON, max_size=4),
+    events=st.dictionaries(st.sampled_from([*HOOKS, "Stop", "é"]), GROUPS, max_size=4),
+    indent=st.sampled_from([None, 2, 4, "\t"]),
+)
+def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[str, Any], indent: Any) -> None:
+    before = json.dumps(rest | ({"hooks": events} if events else {}), indent=indent, ensure_ascii=False)
+    after = with_hooks(decode_settings(before.encode("utf-8", "surrogatepass"), "it"))
+    assert without_hooks(after) == before
+    assert with_hooks(after) == after
+    held = json.loads(after)
+    assert {key: value for key, value in held.items() if key != "hooks"} == rest
+    assert set(held["hooks"]) == set(HOOKS) | set(events)
+
+
+# --- scopes and places
+
+
+def test_each_scope_has_its_file(project: Project, tmp_path: Path) -> None:
+    project.run("init", "--scope", "local")
+    assert set(project.files()) == {".claude/settings.local.json", ".fractary/.gitignore"}
+    told = project.run("init", "--scope", "user").stdout
+    assert json.loads((project.home / ".claude/settings.json").read_text()) == {"hooks": ours()}
+    assert "commit .fractary/.gitignore," in told
+    config = tmp_path / "configured"
+    project.run("init", "--scope", "user", CLAUDE_CONFIG_DIR=str(config))
+    assert json.loads((config / "settings.json").read_text()) == {"hooks": ours()}
+
+
+def test_the_users_scope_leaves_a_folder_that_is_no_project_alone(project: Project, tmp_path: Path) -> None:
+    folder = tmp_path / "anywhere"
+    folder.mkdir()
+    project.run("init", "--scope", "user", cwd=folder)
+    assert list(folder.iterdir()) == []
+    project.run("uninstall", "--scope", "user", cwd=folder)
+    assert not (project.home / ".claude/settings.json").exists()
+
+
+def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:
+    inside = project.root / "a" / "b"
+    inside.mkdir(parents=True)
+    project.run("init", cwd=inside)
+    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+
+
+def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
+    target = project.home / "dotfiles.json"
+    target.write_text(dumped("  "))
+    target.chmod(0o640)
+    project.settings.parent.mkdir()
+    project.settings.symlink_to(target)
+    assert str(target) in project.run("init").stdout
+    assert project.settings.is_symlink()
+    assert not target.is_symlink()
+    assert commands(json.loads(target.read_text()), "SessionEnd") == [hook_command("SessionEnd")]
+    assert target.stat().st_mode & 0o777 == 0o640
+    project.run("uninstall")
+    assert project.settings.is_symlink()
+    assert target.read_text() == dumped("  ")
+
+
+# --- the guard
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_collaborator_without_the_program_sees_nothing(tmp_path: Path, shell: str) -> None:
+    path = shutil.which(shell)
+    assert path
+    for event in HOOKS:
+        done = subprocess.run(
+            [path, "-c", hook_command(event)],
+            input=b"{}",
+            env={"PATH": str(tmp_path)},
+            capture_output=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None:
+    program = tmp_path / "faber-ledger"
+    program.write_text('#!/bin/sh\necho "$@"\ncat\n')
+    program.chmod(0o755)
+    env = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    for event, (name, _) in HOOKS.items():
+        done = subprocess.run(
+            ["sh", "-c", hook_command(event)], input=b"delivery", env=env, capture_output=True, check=True
+        )
+        assert done.stdout == f"hook {name}\ndelivery".encode()
+
+
+# --- bad settings
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "line 1: not valid JSON"),
+        (b'{\n "a": 1,\n}\n', "line 3: not valid JSON"),
+        (b'{\n // note\n "a": 1}\n', "line 2: not valid JSON"),
+        (b'{"a": 1', "line 1: not valid JSON"),
+        (b"[]", "line 1: not valid JSON: it is no JSON object"),
+        (b'{"a": NaN}', "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON"),
+        (b'{"a": ' + b"[" * 100_000, "not valid JSON"),
+        (b'{\n "a": "\xff"}', "line 2: it is not UTF-8"),
+        ('{"a": 1}'.encode("utf-16"), "line 1: it is not UTF-8"),
+        (b'{\n\n "hooks": []}', "line 3: `hooks` is not an object"),
+        (b'{"hooks": null}', "`hooks` is not an object"),
+        (b'{\n "hooks": {\n  "PreCompact": {}}}', "line 3: `hooks.PreCompact` is not a list"),
+        (b'{"hooks": {"SessionEnd": "x"}}', "`hooks.SessionEnd` is not a list"),
+    ],
+)
+@pytest.mark.parametrize("command", ["init", "uninstall"])
+def test_settings_that_cannot_be_read_are_named_and_left(
+    project: Project, command: str, content: bytes, told: str
+) -> None:
+    project.write(content)
+    before = project.files()
+    failed = project.run(command, code=1)
+    assert failed.stderr.startswith(f"error: {SETTINGS}, line ")
+    assert told in failed.stderr
+    assert "\n\nhint: " in failed.stderr
+    assert failed.stdout == ""
+    assert project.files() == before
+    error = json.loads(project.run(command, "--json", code=1).stderr)["error"]
+    assert error["code"] == "settings_invalid"
+
+
+def test_a_folder_or_a_pipe_in_the_settings_place_is_refused(project: Project) -> None:
+    project.settings.mkdir(parents=True)
+    assert "is not a regular file" in project.run("init", code=1).stderr
+    project.settings.rmdir()
+    os.mkfifo(project.settings)
+    assert "is not a regular file" in project.run("init", code=1).stderr
+    assert not (project.root / ".fractary").exists()
+
+
+def test_a_link_to_itself_is_refused(project: Project) -> None:
+    project.settings.parent.mkdir()
+    project.settings.symlink_to("settings.json")
+    assert "cannot read" in project.run("init", code=1).stderr
+
+
+def test_when_the_second_file_cannot_be_written_neither_is(project: Project) -> None:
+    project.write(dumped("  "))
+    project.write("in the folder's place", ".fractary")
+    before = project.files()
+    failed = project.run("init", code=1)
+    assert ".fractary/.gitignore" in failed.stderr
+    assert project.files() == before
+
+
+def test_when_the_second_file_cannot_be_staged_the_first_leaves_no_trace(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    (project.root / ".fractary").symlink_to("/proc/no-such-folder")
+    assert "cannot write" in project.run("init", code=1).stderr
+    assert [path.name for path in project.root.iterdir()] == [".fractary"]
+
+
+def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(project: Project) -> None:
+    file = project.write("theirs, newer")
+    with pytest.raises(LedgerError, match="changed meanwhile"):
+        make_changes([FileChange(str(file), b"what was read", b"ours")])
+    assert project.files() == {SETTINGS: b"theirs, newer"}
+
+
+def test_of_two_members_with_one_name_the_last_counts_as_in_the_client(project: Project) -> None:
+    project.write('{"hooks": {"Stop": []}, "hooks": {"SessionStart": [{"hooks": [{"command": "a"}]}]}}')
+    project.run("init")
+    held = json.loads(project.settings.read_text())
+    assert commands(held, "SessionStart") == ["a", hook_command("SessionStart")]
+    assert set(held["hooks"]) == set(HOOKS)
+
+
+def test_a_file_in_the_place_of_the_clients_folder_is_named(project: Project) -> None:
+    project.write("a file", ".claude")
+    assert "settings.json: Not a directory" in project.run("init", code=1).stderr
+    assert set(project.files()) == {".claude"}
+
+
+def test_an_unknown_scope_is_a_usage_error(project: Project) -> None:
+    project.run("init", "--scope", "galaxy", code=2)
+    assert project.files() == {}
+
+
+# --- dry run
+
+
+def test_a_dry_run_shows_a_patch_that_git_takes_and_writes_nothing(project: Project) -> None:
+    project.write(dumped("  ").rstrip("\n"))
+    before = project.files()
+    patch = project.run("init", "--dry-run").stdout
+    assert project.files() == before
+    (project.root / "p.patch").write_text(patch)
+    project.git("apply", "p.patch")
+    (project.root / "p.patch").unlink()
+    applied = project.files()
+    assert "unchanged" in project.run("init", "--json").stdout
+    assert project.files() == applied
+    patch = project.run("uninstall", "--dry-run").stdout
+    assert project.files() == applied
+    (project.root / "p.patch").write_text(patch)
+    project.git("apply", "p.patch")
+    (project.root / "p.patch").unlink()
+    assert project.files() == before
+
+
+def test_a_dry_run_with_nothing_to_do_says_so(project: Project) -> None:
+    project.run("init")
+    assert project.run("init", "--dry-run").stdout == "nothing to change\n"
+
+
+# --- git
+
+
+def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project) -> None:
+    project.run("init")
+    stays = [
+        "runs/r/state.json.backup",
+        "runs/r/state.backup.json",
+        "runs/r/ledger.lock",
+        "runs/r/ledger.db-journal",
+        "runs/r/state.json.tmp",
+        "faber/logs/hooks.log",
+        "faber/writer",
+    ]
+    travels = [
+        "faber/.active-run-id",
+        "runs/r/state.json",
+        "runs/r/ledger.db",
+        "faber/runs/r/state.json",
+        "faber/config.json",
+    ]
+    for name in [*stays, *travels]:
+        project.write("x", f".fractary/{name}")
+    project.git("add", "-A")
+    assert set(project.git("ls-files").split()) == {
+        SETTINGS,
+        ".fractary/.gitignore",
+        *(f".fractary/{name}" for name in travels),
+    }
+
+
+@pytest.mark.parametrize(
+    ("where", "rules", "told"),
+    [
+        (".gitignore", "# runs\n.fractary/\n", "rule `.fractary/`, line 2 of .gitignore"),
+        (".gitignore", "*.db\n", "ledger.db (rule `*.db`, line 1 of .gitignore)"),
+        (
+            ".gitignore",
+            "a\nb\n.active-run-id\n",
+            ".fractary/faber/.active-run-id (rule `.active-run-id`, line 3 of .gitignore)",
+        ),
+        (".fractary/.gitignore", "state.json\n", "rule `state.json`, line 1 of .fractary/.gitignore"),
+        (".fractary/runs/.gitignore", "*\n", "rule `*`, line 1 of .fractary/runs/.gitignore"),
+        (".git/info/exclude", "runs\n", "rule `runs`, line 1 of .git/info/exclude"),
+    ],
+)
+def test_init_fails_with_the_rule_when_git_ignores_what_must_travel(
+    project: Project, where: str, rules: str, told: str
+) -> None:
+    project.write(rules, where)
+    before = project.files()
+    for arguments in (["init"], ["init", "--dry-run"]):
+        failed = project.run(*arguments, code=1)
+        assert told in failed.stderr
+        assert "\n\nhint: " in failed.stderr
+        assert failed.stdout == ""
+    assert project.files() == before
+
+
+def test_a_rule_of_the_users_own_ignore_file_counts(project: Project) -> None:
+    rules = project.home / "ignored"
+    rules.write_text("*.db\n")
+    (project.home / ".gitconfig").write_text(f"[core]\n\texcludesFile = {rules}\n")
+    assert f"rule `*.db`, line 1 of {rules}" in project.run("init", code=1).stderr
+
+
+def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> None:
+    project.write("r\n", ".fractary/faber/.active-run-id")
+    project.git("add", "-A")
+    project.write(".active-run-id\n", ".gitignore")
+    assert "rule `.active-run-id`" in project.run("init", code=1).stderr
+
+
+def test_a_rule_that_takes_a_file_back_in_is_no_obstacle(project: Project) -> None:
+    project.write("*.db\n!ledger.db\n", ".gitignore")
+    project.run("init")
+
+
+def test_a_folder_that_is_a_link_is_named_for_git_sees_nothing_behind_it(project: Project) -> None:
+    elsewhere = project.home / "elsewhere"
+    elsewhere.mkdir()
+    (project.root / ".fractary").symlink_to(elsewhere)
+    assert "link" in project.run("init", code=1).stderr
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_an_ignore_file_that_is_a_link_is_refused(project: Project) -> None:
+    target = project.home / ".bashrc"
+    target.write_text("mine\n")
+    (project.root / ".fractary").mkdir()
+    (project.root / ".fractary/.gitignore").symlink_to(target)
+    assert ".fractary/.gitignore is a link" in project.run("init", code=1).stderr
+    assert target.read_text() == "mine\n"
+
+
+def test_another_repository_in_the_environment_does_not_answer(project: Project, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    subprocess.run(["git", "init", "-q", str(other)], env=environment(project.home), check=True)
+    (other / ".git/info/exclude").write_text("*\n")
+    project.run("init", GIT_DIR=str(other / ".git"), GIT_WORK_TREE=str(other))
+
+
+def test_settings_that_git_ignores_are_written_and_told(project: Project) -> None:
+    project.write(".claude/\n", ".gitignore")
+    told = project.run("init")
+    assert "note: git ignores .claude/settings.json" in told.stderr
+    assert "commit .fractary/.gitignore," in told.stdout
+
+
+def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    told = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
+    assert "no git repository: nothing is tracked" in told.stderr
+    assert "commit" not in told.stdout
+    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+
+
+def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
+    told = project.run("init", PATH=str(project.home))
+    assert "note: git is not installed" in told.stderr
+    assert (
+        f"note: faber-ledger is not on PATH, so the hooks find nothing to run: add {PROGRAM.parent} to PATH"
+        in told.stderr
+    )
+
+
+def test_git_that_cannot_answer_is_told_and_no_reason_to_stop(project: Project) -> None:
+    (project.root / ".git/config").write_text("[broken\n")
+    assert "note: git could not say whether it takes the ledger: " in project.run("init").stderr
+
+
+def test_hooks_that_the_settings_switch_off_are_told(project: Project) -> None:
+    project.write('{"disableAllHooks": true}\n')
+    assert "disableAllHooks" in project.run("init").stderr
+
+
+# --- uninstall
+
+
+def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
+    project.run("init")
+    told = project.run("uninstall").stdout
+    assert [path.name for path in project.root.iterdir()] == [".git"]
+    assert told.count("removed") == 2
+    assert project.run("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
+
+
+def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
+    project.run("init")
+    project.write("{}", ".fractary/runs/r/state.json")
+    project.write("{}", ".claude/other.json")
+    project.run("uninstall")
+    assert set(project.files()) == {".fractary/runs/r/state.json", ".claude/other.json"}
+
+
+def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:
+    project.run("init")
+    project.run("init", "--scope", "local")
+    assert "the ignore file stays: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
+    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+    project.run("uninstall")
+    assert project.files() == {}
+
+
+@pytest.mark.parametrize("theirs", ["cache/\n", "cache/", "a\r\nb\r\n", "a\r\nb", "\n", "caf\udce9/\n"])
+def test_the_ignore_files_own_lines_come_back(project: Project, theirs: str) -> None:
+    before = theirs.encode("utf-8", "surrogateescape")
+    file = project.write(before, ".fractary/.gitignore")
+    project.run("init")
+    assert file.read_bytes().startswith(before)
+    project.write("x", ".fractary/runs/r/ledger.lock")
+    assert ".fractary/runs/r/ledger.lock" not in project.git("status", "--short", "-uall")
+    project.run("uninstall")
+    assert file.read_bytes() == before
+
+
+def test_an_older_block_is_replaced_where_it_stands() -> None:
+    old = with_block(b"a\n").replace(b"*.tmp\n", b"") + b"b\n"
+    assert with_block(old) == with_block(b"a\n") + b"b\n"
+    assert without_block(old) == b"a\nb\n"

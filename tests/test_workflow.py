@@ -1,0 +1,278 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber_ledger.context.artifacts import artifact_of
+from faber_ledger.context.selection import every_artifact
+from faber_ledger.context.user_config import read_user_config, user_config_path
+from faber_ledger.context.workflow import SHIPPED, load_workflow
+from faber_ledger.ledger.errors import WorkflowNotFound
+
+CRITICAL: dict[str, Any] = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md"}]}
+
+
+def write(folder: Path, name: str, config: Any) -> Path:
+    path = folder / f"{name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(config if isinstance(config, str) else json.dumps(config))
+    return path
+
+
+def custom(root: Path, name: str, config: Any) -> Path:
+    return write(root / ".fractary/plugins/faber/workflows", name, config)
+
+
+def ids(root: Path, workflow_id: str, plugin_roots: list[str] | None = None) -> list[str]:
+    return [found["id"] for found in every_artifact(load_workflow(str(root), workflow_id, plugin_roots or []))]
+
+
+def failure(root: Path, workflow_id: str) -> WorkflowNotFound:
+    with pytest.raises(WorkflowNotFound) as raised:
+        load_workflow(str(root), workflow_id, [])
+    return raised.value
+
+
+def test_the_shipped_workflows_have_the_documents_artifacts(tmp_path: Path) -> None:
+    assert ids(tmp_path, "fractary-faber:default") == ["workflow-state", "orchestration-protocol", "specification"]
+    assert ids(tmp_path, "fractary-faber:core") == ["workflow-state", "orchestration-protocol", "issue-context"]
+
+
+@pytest.mark.parametrize("name", ["core", "default"])
+def test_a_shipped_workflow_reloads_context_in_frame_alone(name: str) -> None:
+    phases = json.loads(Path(SHIPPED, f"{name}.json").read_text())["phases"]
+    reloading = [phase for phase in phases if "auto-reload-context" in json.dumps(phases[phase])]
+    assert reloading == ["frame"]
+    assert phases["frame"]["pre_steps"] == [
+        {
+            "id": "auto-reload-context",
+            "name": "Reload Context",
+            "description": "Automatically reload critical artifacts for session continuity",
+            "prompt": "/fractary-faber:prime-context",
+        }
+    ]
+
+
+def test_the_project_comes_before_plugin_roots_and_those_before_what_is_shipped(tmp_path: Path) -> None:
+    root, checkout, plugin = tmp_path / "project", tmp_path / "checkout", tmp_path / "plugin"
+    roots = [str(checkout), str(plugin)]
+    root.mkdir()
+    assert load_workflow(str(root), "fractary-faber:core", roots)["path"] == os.path.join(SHIPPED, "core.json")
+    inside = write(plugin / "config/workflows", "core", {"critical_artifacts": CRITICAL})
+    assert load_workflow(str(root), "fractary-faber:core", roots)["path"] == str(inside)
+    below = write(checkout / "plugins/faber/config/workflows", "core", {"critical_artifacts": CRITICAL})
+    assert load_workflow(str(root), "fractary-faber:core", roots)["path"] == str(below)
+    write(root / "plugins/faber/config/workflows", "core", {"critical_artifacts": CRITICAL})
+    found = load_workflow(str(root), "fractary-faber:core", roots)
+    assert found["path"] == "plugins/faber/config/workflows/core.json"
+    assert [artifact["id"] for artifact in every_artifact(found)] == ["notes"]
+
+
+def test_a_custom_workflow_is_the_projects_own(tmp_path: Path) -> None:
+    custom(tmp_path, "mine", {"critical_artifacts": {**CRITICAL, "phase_specific": {"build": CRITICAL["always_load"]}}})
+    found = load_workflow(str(tmp_path), "mine", [])
+    assert found["id"] == "mine"
+    assert found["path"] == ".fractary/plugins/faber/workflows/mine.json"
+    assert found["critical_artifacts"]["always_load"] == found["critical_artifacts"]["phase_specific"]["build"]
+    assert found["critical_artifacts"]["conditional_load"] == []
+
+
+def test_artifacts_come_from_the_nearest_ancestor_that_has_them(tmp_path: Path) -> None:
+    custom(tmp_path, "child", {"extends": "parent"})
+    custom(tmp_path, "parent", {"extends": "grandparent", "critical_artifacts": None})
+    custom(tmp_path, "grandparent", {"extends": "fractary-faber:core", "critical_artifacts": CRITICAL})
+    assert ids(tmp_path, "child") == ["notes"]
+    custom(tmp_path, "grandparent", {"extends": "fractary-faber:core"})
+    assert ids(tmp_path, "child")[-1] == "issue-context"
+    custom(tmp_path, "parent", {"critical_artifacts": {}})
+    assert ids(tmp_path, "child") == []
+
+
+def test_a_workflow_that_names_no_artifacts_gets_the_defaults_with_the_protocol_optional(tmp_path: Path) -> None:
+    custom(tmp_path, "plain", {"id": "plain"})
+    found = every_artifact(load_workflow(str(tmp_path), "plain", []))
+    assert [(artifact["id"], artifact["required"]) for artifact in found] == [
+        ("workflow-state", True),
+        ("orchestration-protocol", False),
+        ("specification", False),
+    ]
+
+
+def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
+    custom(tmp_path, "a", {"extends": "b"})
+    custom(tmp_path, "b", {"extends": "a"})
+    error = failure(tmp_path, "a")
+    assert error.message.endswith("it extends itself: a -> b -> a")
+    assert error.hint == "correct .fractary/plugins/faber/workflows/b.json"
+
+
+@pytest.mark.parametrize(
+    ("workflow_id", "path"),
+    [
+        ("fractary-faber:nope", "plugins/faber/config/workflows/nope.json"),
+        ("nope", ".fractary/plugins/faber/workflows/nope.json"),
+    ],
+)
+def test_a_missing_workflow_is_told_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
+    # RELOAD, Step 2: ERROR "Workflow configuration not found: ${workflow_id}", "Path: ${config_path}"
+    error = failure(tmp_path, workflow_id)
+    assert error.block == f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}"
+    assert error.exit_code == 1
+
+
+def test_a_missing_ancestor_is_the_one_that_is_named(tmp_path: Path) -> None:
+    custom(tmp_path, "child", {"extends": "gone"})
+    assert "not found: gone" in failure(tmp_path, "child").block
+
+
+@pytest.mark.parametrize(
+    "workflow_id",
+    [
+        "",
+        "..",
+        "../x",
+        "a/b",
+        "fractary-faber:",
+        "fractary-faber:../x",
+        ".hidden",
+        "a\nb",
+        "a\0b",
+        "other:x",
+        "x" * 200,
+    ],
+)
+def test_what_is_no_id_of_a_workflow_is_refused(tmp_path: Path, workflow_id: str) -> None:
+    outside = write(tmp_path, "x", {"critical_artifacts": CRITICAL})
+    assert outside.exists()
+    assert "no id of a workflow" in failure(tmp_path / "project", workflow_id).message
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("{", "line 1 column 2"),
+        ("", "Expecting value"),
+        ("[]", "no JSON object"),
+        ("[" * 100_000, "recursion"),
+        ({"critical_artifacts": []}, "critical_artifacts is no object"),
+        ({"critical_artifacts": {"always_load": {}}}, "critical_artifacts.always_load is no list"),
+        ({"critical_artifacts": {"conditional_load": 1}}, "critical_artifacts.conditional_load is no list"),
+        ({"critical_artifacts": {"phase_specific": []}}, "critical_artifacts.phase_specific is no object"),
+        (
+            {"critical_artifacts": {"phase_specific": {"build": {}}}},
+            "critical_artifacts.phase_specific.build is no list",
+        ),
+        ({"extends": ["a"]}, "extends is no text"),
+    ],
+)
+def test_a_malformed_workflow_is_an_error_that_says_what_and_where(tmp_path: Path, config: Any, problem: str) -> None:
+    custom(tmp_path, "bad", config)
+    error = failure(tmp_path, "bad")
+    assert problem in error.message
+    assert ".fractary/plugins/faber/workflows/bad.json" in error.message
+
+
+def test_a_workflow_that_is_a_pipe_or_not_text_or_huge_is_refused_at_once(tmp_path: Path) -> None:
+    path = custom(tmp_path, "odd", "{}")
+    path.write_bytes(b"\xff\xfe")
+    assert "not UTF-8" in failure(tmp_path, "odd").message
+    with path.open("wb") as file:
+        file.truncate(5 * 1024**3)
+    assert "at most" in failure(tmp_path, "odd").message
+    path.unlink()
+    os.mkfifo(path)
+    assert "named pipe" in failure(tmp_path, "odd").message
+    path.unlink()
+    path.mkdir()
+    assert "a directory" in failure(tmp_path, "odd").message
+
+
+def test_a_workflow_linked_from_outside_is_refused(tmp_path: Path) -> None:
+    outside = write(tmp_path / "elsewhere", "x", {"critical_artifacts": CRITICAL})
+    folder = tmp_path / "project/.fractary/plugins/faber/workflows"
+    folder.mkdir(parents=True)
+    (folder / "x.json").symlink_to(outside)
+    assert "link" in failure(tmp_path / "project", "x").message
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        ({"type": "json", "path": "a"}, "Artifact must have an id"),
+        ({"id": 7, "type": "json", "path": "a"}, "Artifact must have an id"),
+        ("text", "Artifact is no JSON object"),
+        ({"id": "a", "type": "json", "path": 7}, "path must be a text"),
+        ({"id": "a", "type": "json", "reload_triggers": "manual"}, "reload_triggers must be a list of texts"),
+        ({"id": "a", "type": "json", "required": "yes"}, "required must be true or false"),
+    ],
+)
+def test_a_malformed_artifact_keeps_its_problem_for_when_it_is_loaded(tmp_path: Path, raw: Any, problem: str) -> None:
+    custom(tmp_path, "odd", {"critical_artifacts": {"always_load": [raw]}})
+    (artifact,) = every_artifact(load_workflow(str(tmp_path), "odd", []))
+    assert problem in str(artifact["problem"])
+    assert artifact["id"] in ("a", "always_load[0]")
+    assert artifact["required"] is (raw != "text" and raw.get("required") == "yes")
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda x: (
+            st.lists(x)
+            | st.dictionaries(st.sampled_from(["id", "type", "path", "required", "condition", "reload_triggers"]), x)
+        ),
+        max_leaves=6,
+    )
+)
+def test_any_definition_is_made_whole(raw: Any) -> None:
+    whole = artifact_of(raw, "always_load[0]")
+    assert whole["id"]
+    assert isinstance(whole["type"], str)
+    assert isinstance(whole["required"], bool)
+
+
+# The user's own configuration
+
+
+def test_without_a_user_configuration_there_are_no_plugin_roots(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = str(tmp_path / ".config/faber-ledger/config.json")
+    assert read_user_config() == {"plugin_roots": [], "path": path, "problem": None}
+
+
+def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    write(tmp_path / "xdg/faber-ledger", "config", {"plugin_roots": ["/opt/faber", "~/faber"], "later": 1})
+    assert user_config_path() == str(tmp_path / "xdg/faber-ledger/config.json")
+    assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
+
+
+@pytest.mark.parametrize(
+    ("config", "problem"),
+    [
+        ("{", "line 1"),
+        ([], "no JSON object"),
+        ({"plugin_roots": "/opt"}, "no list of paths"),
+        ({"plugin_roots": [1]}, "no list of paths"),
+        ({"plugin_roots": ["relative"]}, "'relative' is no absolute path"),
+    ],
+)
+def test_a_malformed_user_configuration_counts_as_empty_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, config: Any, problem: str
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = write(tmp_path / "faber-ledger", "config", config)
+    read = read_user_config()
+    assert read["plugin_roots"] == []
+    assert str(path) in str(read["problem"])
+    assert problem in str(read["problem"])
