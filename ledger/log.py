@@ -168,7 +168,7 @@ class Log:
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for recorded in map(_decoded, rows):
+        for recorded in map(decoded, rows):
             event = recorded["event"]
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
                 return recorded
