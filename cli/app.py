@@ -24,6 +24,9 @@ COMMANDS = {
     "session-save": "faber_ledger.cli.session_save:session_save",
     "session-end": "faber_ledger.cli.session_save:session_save",
     "hook": "faber_ledger.cli.hook_command:hook",
+    "log": "faber_ledger.cli.log:log",
+    "verify": "faber_ledger.cli.verify:verify",
+    "migrate": "faber_ledger.cli.migrate:migrate",
 }
 
 
