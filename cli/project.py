@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.cli.runs import all_runs_with_ledgers, run_with_ledger
 from faber_ledger.context import state as states
 from faber_ledger.context.regenerate import regenerated, restored
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -42,9 +42,7 @@ def project(
     """
     if sum([check, rebuild, to_stdout, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
-    if every and run is not None:
-        raise click.UsageError("Give RUN or --all, not both.")
-    runs = all_runs_with_ledgers() if every else [run_with_ledger(run)]
+    runs = runs_with_ledgers(run, every=every)
     if to_stdout:
         blocks = {one.run_id: _folded(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]

@@ -90,3 +90,15 @@ def _settled_by(events: list[Recorded], path: tuple[str | int, ...]) -> Recorded
         if after != before:
             before, settled = after, recorded
     return settled
+
+
+def changes(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
+    """List the fields in which two values differ, each with its path, what it was and what it is."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        names = [*after, *[name for name in before if name not in after]]
+        pairs = [(name, before.get(name, MISSING), after.get(name, MISSING)) for name in names]
+        return [change for name, one, other in pairs for change in changes(one, other, (*path, name))]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [(number, one, other) for number, (one, other) in enumerate(zip(before, after, strict=True))]
+        return [change for number, one, other in pairs for change in changes(one, other, (*path, number))]
+    return [] if type(before) is type(after) and before == after else [(field_text(path), before, after)]
