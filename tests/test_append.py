@@ -55,6 +55,13 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
 
 
+def test_whoever_has_a_log_open_for_appending_is_the_only_one(ledger: Path) -> None:
+    other = sqlite3.connect(ledger, isolation_level=None, timeout=0)
+    with Log.open(str(ledger)), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+
+
 def test_what_was_not_committed_is_not_there(ledger: Path) -> None:
     before = rows(ledger)
     with Log.open(str(ledger)) as log:
