@@ -23,6 +23,12 @@ COMMANDS = {
     "prime-context": "faber_ledger.cli.session_load:session_load",
     "session-save": "faber_ledger.cli.session_save:session_save",
     "session-end": "faber_ledger.cli.session_save:session_save",
+    "status": "faber_ledger.cli.run_list:status",
+    "log": "faber_ledger.cli.log:log",
+    "replay": "faber_ledger.cli.replay:replay",
+    "verify": "faber_ledger.cli.verify:verify",
+    "project": "faber_ledger.cli.project:project",
+    "migrate": "faber_ledger.cli.migrate:migrate",
     "hook": "faber_ledger.cli.hook_command:hook",
 }
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.run_list import run_list
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run
@@ -52,6 +53,9 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+run.add_command(run_list)
 
 
 @run.command()

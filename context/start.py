@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
@@ -52,21 +53,30 @@ def start_run(root: str, run_id: str, plan: Plan, *, at: float, warn: Callable[[
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
     os.makedirs(run.directory)
-    states.write_new(run, json.dumps(_first_state(run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
-    with open(os.path.join(run.directory, "metadata.json"), "w", encoding="utf-8", newline="\n") as file:
-        file.write(json.dumps(_metadata(run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    try:
+        _fill_folder(run, plan, at, warn)
+    except BaseException:
+        shutil.rmtree(run.directory, ignore_errors=True)  # it was not there before, and half a run is none
+        raise
+    take_up(run, at=at, environ=os.environ, source="run_start", warn=warn)
+    return run
+
+
+def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None]) -> None:
+    metadata = os.path.join(run.directory, "metadata.json")
+    with open(metadata, "w", encoding="utf-8", newline="\n") as file:
+        file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    states.write_new(run, json.dumps(_first_state(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
     first: Draft = {
         "event": {
             "type": "run_started",
-            "run_id": run_id,
+            "run_id": run.run_id,
             "workflow_id": plan["workflow_id"],
             "work_id": plan["work_id"],
         }
     }
-    with Recording(run, at=at, writer=writer_of(root), warn=warn, first=first) as recording:
+    with Recording(run, at=at, writer=writer_of(run.root), warn=warn, first=first) as recording:
         recording.append([])
-    take_up(run, at=at, environ=os.environ, source="run_start", warn=warn)
-    return run
 
 
 def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:

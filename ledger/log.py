@@ -41,7 +41,7 @@ class Log:
     def open(cls, path: str) -> Log:
         """Open a log for appending, its transaction begun, and make it where there is none; raises as `check_file`."""
         new = not check_file(path)
-        log = cls(_connected(path, "rwc"), path)
+        log = cls(connected(path, "rwc"), path)
         try:
             log._begin()
             if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -58,8 +58,8 @@ class Log:
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
         if os.path.exists(path + "-journal"):
-            _recovered(path)
-        log = cls(_connected(path, "ro"), path)
+            recovered(path)
+        log = cls(connected(path, "ro"), path)
         try:
             check_schema(log.connection, path)
         except BaseException:
@@ -113,7 +113,7 @@ class Log:
             row, digest = _row(draft, event, heads, at, writer)
             self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
             heads = [(row[0], digest)]
-            recorded.append(_decoded((*row[:8], row[10])))
+            recorded.append(decoded((*row[:8], row[10])))
         self.connection.execute("DELETE FROM head")
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
         return recorded
@@ -125,7 +125,7 @@ class Log:
         row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
         if row is None:
             return None
-        known = _decoded(row)
+        known = decoded(row)
         if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
             raise EventConflict(
                 f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
@@ -145,30 +145,30 @@ class Log:
 
     def stream(self) -> Iterator[Recorded]:
         """Give every event in `(seq, id)` order."""
-        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
+        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
-        return map(_decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Give the event that started a session, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
         ).fetchone()
-        return _decoded(row) if row else None
+        return decoded(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Give the session starts of one client session id, newest first."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
-        return [_decoded(row) for row in rows]
+        return [decoded(row) for row in rows]
 
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for recorded in map(_decoded, rows):
+        for recorded in map(decoded, rows):
             event = recorded["event"]
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
                 return recorded
@@ -196,17 +196,31 @@ def heads_text(heads: Iterable[Head]) -> bytes:
     return b"".join([digest for _, digest in heads])
 
 
-def _connected(path: str, mode: str) -> sqlite3.Connection:
+def connected(path: str, mode: str) -> sqlite3.Connection:
+    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
+
+    Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
+    """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA synchronous = FULL")
+    try:
+        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+        try:
+            connection.execute("PRAGMA trusted_schema = OFF")
+            connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        hint = "check the permissions of the file and its folder"
+        raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
     return connection
 
 
-def _recovered(path: str) -> None:
+def recovered(path: str) -> None:
     """Let SQLite roll back what a killed writer left in its journal, so that a reader need not write."""
-    connection = _connected(path, "rw")
+    connection = connected(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
@@ -244,7 +258,8 @@ def _row(
     return (*envelope, b"".join(parents), salt, payload, None, digest), digest
 
 
-def _decoded(row: tuple[Any, ...]) -> Recorded:
+def decoded(row: tuple[Any, ...]) -> Recorded:
+    """Make a row of `READ`'s columns an event; raises IntegrityError if its payload is no JSON object."""
     seq, name, kind, version, at, writer, session_id, client, payload = row
     try:
         event: Any = json.loads(payload) if payload is not None else {}
@@ -269,7 +284,7 @@ def _decoded(row: tuple[Any, ...]) -> Recorded:
 def _sealed(row: tuple[Any, ...]) -> Sealed:
     payload, parents, salt, stored, digest = row[8:]
     return {
-        **_decoded(row[:9]),
+        **decoded(row[:9]),
         "parents": [parents[at : at + 32] for at in range(0, len(parents), 32)],
         "salt": salt,
         "payload": payload,

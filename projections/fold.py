@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import (
         ArtifactLoaded,
+        Environment,
         Recorded,
         RunAdopted,
         SessionEnded,
@@ -229,10 +230,10 @@ def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) ->
     holder[name] = value
 
 
-def _environment(environment: Any) -> dict[str, Any]:
+def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
     """Give an environment with its members in the documents' order, others last."""
-    known = {name: environment[name] for name in ("hostname", "platform", "cwd", "git_commit") if name in environment}
-    return known | environment
+    given = dict(environment)
+    return {name: given[name] for name in ("hostname", "platform", "cwd", "git_commit") if name in given} | given
 
 
 def _fill(entry: Entry, environment: Any) -> None:

@@ -1,0 +1,46 @@
+"""`migrate`: brings older ledgers to the newest format."""
+
+from __future__ import annotations
+
+import click
+
+from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.migrations.upgrade import Outcome, migrate_file
+
+
+@click.command()
+@click.argument("run", required=False)
+@click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
+@click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")
+@json_option
+def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
+    """Bring RUN's ledger (default: the active run's) to the newest format, on a copy that is verified and then renamed.
+
+    \b
+    Example:     faber-ledger migrate --all --dry-run
+    Exit codes:  0 done or nothing to do, 1 failed, 2 wrong usage, 10 no such run or no ledger, 11 locked,
+                 12 newer format, 20 the ledger or its copy is damaged; the ledger is as it was
+    """
+    runs = runs_with_ledgers(run, every=every)
+    outcomes: dict[str, Outcome] = {}
+    failures: list[LedgerError] = []
+    for one in runs:
+        try:
+            outcomes[one.run_id] = migrate_file(one.ledger_path, dry_run=dry_run)
+        except LedgerError as error:
+            failures.append(error)
+            if len(runs) > 1:
+                say(f"{one.run_id}: {error.message}")
+    data = [{"run_id": run_id, **outcome._asdict(), "dry_run": dry_run} for run_id, outcome in outcomes.items()]
+    show({"runs": data}, [_line(run_id, outcome, dry_run) for run_id, outcome in outcomes.items()], as_json=as_json)
+    if failures:
+        raise failures[0]
+
+
+def _line(run_id: str, outcome: Outcome, dry_run: bool) -> str:
+    if outcome.before == outcome.after:
+        return f"{run_id}: already at format {outcome.after}"
+    verb = "would go" if dry_run else "went"
+    return f"{run_id}: {verb} from format {outcome.before} to format {outcome.after}"

@@ -1,0 +1,128 @@
+"""`faber-ledger project`: write the two blocks of state.json from the log, or check them."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.context import state as states
+from faber_ledger.context.regenerate import regenerated, restored
+from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.difference import difference
+from faber_ledger.projections.fold import fold
+
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+
+
+@click.command(short_help="Write sessions and context_metadata of state.json from the log.")
+@click.argument("run", required=False, metavar="[RUN]")
+@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
+@click.option("--rebuild", is_flag=True, help="Fold the whole log, whatever state.json shows already.")
+@click.option("--stdout", "to_stdout", is_flag=True, help="Print the two blocks as JSON, and write nothing.")
+@click.option("--restore", is_flag=True, help="Put the newest readable backup in the place of a broken state.json.")
+@json_option
+def project(
+    run: str | None, every: bool, check: bool, rebuild: bool, to_stdout: bool, restore: bool, as_json: bool
+) -> int:
+    """Regenerate the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
+
+    \b
+    Example: faber-ledger project --check
+    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage; 10 no such run or ledger; 11 locked;
+    12 newer format; 20 the ledger is damaged; 21 state.json differs (--check).
+    """
+    if sum([check, rebuild, to_stdout, restore]) > 1:
+        raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
+    runs = runs_with_ledgers(run, every=every)
+    if to_stdout:
+        blocks = {one.run_id: _folded(one) for one in runs}
+        shown = blocks if every else blocks[runs[0].run_id]
+        show(shown, [json.dumps(shown, indent=2, ensure_ascii=False)], as_json=as_json)
+        return 0
+    results, failed = [], []
+    for one in runs:
+        try:
+            results.append(_checked(one) if check else _written(one, rebuild, restore))
+        except LedgerError as error:
+            if not every:
+                raise
+            failed.append(error)
+            results.append({"run_id": one.run_id, "outcome": "failed", "error": error.message})
+    show(results if every else results[0], [_line(result) for result in results], as_json=as_json)
+    if failed:
+        return failed[0].exit_code
+    return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
+
+
+def _folded(run: Run) -> shape.Blocks:
+    with Log.read(run.ledger_path) as log:
+        return fold(log.stream())
+
+
+def _checked(run: Run) -> dict[str, Any]:
+    try:
+        found = shape.blocks_of(states.read_state(run).value)
+    except (StateMissing, StateInvalid) as error:
+        raise _unreadable(run, error) from error
+    with Log.read(run.ledger_path) as log:
+        differs = difference(log.stream(), found)
+    if differs is None:
+        return {"run_id": run.run_id, "outcome": "agrees"}
+    return {"run_id": run.run_id, "outcome": "differs", **differs}
+
+
+def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:
+    try:
+        if restore:
+            name, changed = restored(run, warn=say)
+            return {"run_id": run.run_id, "outcome": "restored", "backup": name}
+        missing = not os.path.lexists(run.state_path)
+        changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
+    except StateInvalid as error:
+        raise _unreadable(run, error) from error
+    if missing:
+        return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}
+    return {"run_id": run.run_id, "outcome": "written" if changed else "unchanged"}
+
+
+def _unreadable(run: Run, error: LedgerError) -> LedgerError:
+    hint = f"run `faber-ledger project {run.run_id}`"
+    if isinstance(error, StateInvalid):
+        error.message = f"{run.shown('state.json')} cannot be read: {error.message}"
+        hint = f"correct the file, or run `faber-ledger project {run.run_id} --restore` to take the newest backup"
+    error.hint = error.hint or hint
+    return error
+
+
+def _line(result: dict[str, Any]) -> str:
+    run_id, outcome = result["run_id"], result["outcome"]
+    if outcome == "differs":
+        event = result["event"]
+        where = f"event {event['seq']} {event['id']} ({event['event']['type']})" if event else "no event of the log"
+        return (
+            f"{run_id}: {result['field']} differs\n"
+            f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}\n"
+            f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}\n"
+            f"  it was settled by:   {where}\n"
+            f"  hint: run `faber-ledger project {run_id}`"
+        )
+    if outcome == "made":
+        return f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}"
+    if outcome == "failed":
+        return f"{run_id}: failed: {result['error']}"
+    words = {
+        "agrees": "state.json shows what the log says",
+        "written": "sessions and context_metadata written from the log",
+        "unchanged": "state.json already shows what the log says",
+        "restored": f"state.json restored from {result.get('backup')}, and the log projected onto it",
+    }
+    return f"{run_id}: {words[outcome]}"

@@ -1,0 +1,158 @@
+"""`faber-ledger run list` and `status`: the runs of a project, and where one of them stands."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.output import json_option, show
+from faber_ledger.context import state as states
+from faber_ledger.context.packet import position
+from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
+from faber_ledger.context.resume import resume_point
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.queries import Summary, summary
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
+
+
+@click.command("list")
+@click.option("--status", help="Only runs with this status.", metavar="STATUS")
+@click.option("--work-id", help="Only runs of this work item.", metavar="ID")
+@json_option
+def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
+    """List the runs of this project; the active one is marked with `*`.
+
+    \b
+    Example: faber-ledger run list --status in_progress
+    Exit codes: 0 done; 2 wrong usage.
+    """
+    root = find_root(os.getcwd())
+    rows = [_row(root, run_id) for run_id in run_ids(root)]
+    rows = [row for row in rows if status is None or row["status"] == status]
+    rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
+    show(rows, _table(rows), as_json=as_json)
+
+
+@click.command(short_help="Say where a run stands.")
+@click.argument("run", required=False, metavar="[RUN]")
+@json_option
+def status(run: str | None, as_json: bool) -> None:
+    """Say where RUN stands (default: the active run): its phase, its session, its context and its ledger.
+
+    \b
+    Example: faber-ledger status
+    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run; 12 newer format; 20 damaged.
+    """
+    meant = chosen_run(find_root(os.getcwd()), run)
+    state = states.read_state(meant).value
+    log = _log_of(meant)
+    blocks = _blocks_of_log(meant) if log else shape.blocks_of(state)
+    agrees = shape.blocks_of(state) == blocks
+    data = {
+        "run_id": meant.run_id,
+        "status": state.get("status"),
+        "current_phase": states.current_phase(state),
+        "resume_point": resume_point(state),
+        "sessions": blocks.get("sessions"),
+        "context_metadata": blocks.get("context_metadata"),
+        "events": log.events if log else 0,
+        "last_event_at": log.last_at if log else None,
+        "state_agrees": agrees,
+    }
+    show(data, _status_lines(meant, state, blocks, log, agrees), as_json=as_json)
+
+
+def _row(root: str, run_id: str) -> dict[str, Any]:
+    run = find_run(root, run_id)
+    try:
+        state, problem = states.read_state(run).value, None
+    except LedgerError as error:
+        state, problem = {}, error.message
+    try:
+        log = _log_of(run)
+    except (LedgerError, sqlite3.DatabaseError) as error:
+        log, problem = None, problem or str(error)
+    blocks = shape.blocks_of(state)
+    return {
+        "run_id": run_id,
+        "active": read_active_run(root) == run_id,
+        "work_id": state.get("work_id"),
+        "status": state.get("status"),
+        "phase": states.current_phase(state),
+        "sessions": len(shape.session_history(blocks)),
+        "open_session": shape.current_session(blocks),
+        "events": log.events if log else 0,
+        "last_event_at": log.last_at if log else None,
+        "problem": problem,
+    }
+
+
+def _log_of(run: Run) -> Summary | None:
+    return summary(run.ledger_path) if os.path.lexists(run.ledger_path) else None
+
+
+def _blocks_of_log(run: Run) -> shape.Blocks:
+    with Log.read(run.ledger_path) as log:
+        return fold(log.stream())
+
+
+def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+    if not rows:
+        yield "no runs yet: start one with `faber-ledger run start --work-id ID`"
+        return
+    cells = [COLUMNS, *[_cells(row) for row in rows]]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{'*' if row['active'] else ' '} {row['run_id']}",
+        "unreadable" if row["problem"] else str(row["status"]),
+        row["phase"] or "-",
+        str(row["sessions"]),
+        "yes" if row["open_session"] else "no",
+        str(row["events"]),
+        row["last_event_at"] or "-",
+    )
+
+
+def _status_lines(
+    run: Run, state: dict[str, Any], blocks: shape.Blocks, log: Summary | None, agrees: bool
+) -> Iterator[str]:
+    yield f"Run: {run.run_id}"
+    yield from position(run.run_id, state)[2:]
+    yield f"Session: {_session_text(blocks)}"
+    loads = shape.artifacts_in_context(blocks)
+    names = ", ".join([str(load.get("artifact_id")) for load in loads])
+    metadata = blocks.get("context_metadata")
+    reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+    yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
+    if log is None:
+        yield "Ledger: none yet; the first event makes it"
+        return
+    yield f"Ledger: {log.events} events, the last {log.last_type} at {log.last_at}"
+    if not agrees:
+        yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
+
+
+def _session_text(blocks: shape.Blocks) -> str:
+    current = shape.current_session(blocks)
+    count = len(shape.session_history(blocks))
+    if current is None:
+        return f"none open ({count} in all)"
+    entry = shape.entry_of(blocks, current) or {}
+    environment = entry.get("environment")
+    host = environment.get("hostname") if isinstance(environment, dict) else None
+    return f"{current}, open since {entry.get('started_at')} on {host or 'an unknown machine'} ({count} in all)"

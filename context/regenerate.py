@@ -1,0 +1,88 @@
+"""Making `state.json` show the log again: its two blocks, the file itself, or a backup with the blocks of today."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from faber_ledger.context import state as states
+from faber_ledger.context.recording import LOCK_SECONDS
+from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import PROJECTOR, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks
+
+UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
+
+
+def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+    """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
+
+    Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`; a missing state.json is made of the log.
+    """
+    with RunLock(run.lock_path, LOCK_SECONDS), Log.open(run.ledger_path) as log:
+        try:
+            state = states.read_state(run).value
+        except StateMissing:
+            blocks, known = _folded(log), _known(log, run)
+            states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+            return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
+        found = shape.blocks_of(state)
+        if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
+            return False, []
+        changed = states.write_blocks(run, _folded(log), warn=warn)
+        if state.get("status") in states.FINISHED:
+            states.remove_backup(run)
+        return changed, []
+
+
+def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
+    """Put the newest readable backup in the place of state.json and project the log onto it; give the backup's name.
+
+    Raises StateInvalid if no backup can be read.
+    """
+    with RunLock(run.lock_path, LOCK_SECONDS), Log.open(run.ledger_path) as log:
+        name, backup = states.backup_name(run), states.read_backup(run)
+        if backup is None:
+            raise StateInvalid(
+                f"the run {run.run_id} has no backup that can be read",
+                hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
+            )
+        if os.path.lexists(run.state_path):
+            os.replace(run.state_path, run.state_path + ".broken.backup")
+        states.write_new(run, backup.text)
+        return name, states.write_blocks(run, _folded(log), warn=warn)
+
+
+def _folded(log: Log) -> Blocks:
+    blocks = fold(log.stream())
+    log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
+    log.commit()
+    return blocks
+
+
+def _known(log: Log, run: Run) -> dict[str, Any]:
+    """Give what a log knows of the keys of a state that are not its own."""
+    known: dict[str, Any] = {"run_id": run.run_id}
+    for recorded in log.stream():
+        known |= _said_by(recorded)
+    return known
+
+
+def _said_by(recorded: Recorded) -> dict[str, Any]:
+    event = recorded["event"]
+    if event["type"] == "run_started":
+        return {"workflow_id": event["workflow_id"], "work_id": event["work_id"]}
+    if event["type"] in ("session_started", "session_ended") and event["phase"] is not None:
+        return {"current_phase": event["phase"]}
+    return {}

@@ -1,0 +1,8 @@
+"""Runs Alembic's revisions on the connection that `upgrade` hands in; opens and prints nothing itself."""
+
+from __future__ import annotations
+
+from alembic import context
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=None)
+context.run_migrations()

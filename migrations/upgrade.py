@@ -1,0 +1,159 @@
+"""Brings an older ledger to the newest format: on a copy, which is verified before it takes the ledger's place."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from typing import NamedTuple
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.pool import NullPool
+
+from faber_ledger.ledger import formats, header
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import connected, recovered
+
+LOCK_SECONDS = 10.0
+SCRIPTS = os.path.dirname(os.path.abspath(__file__))
+EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
+
+
+class Format(NamedTuple):
+    """A format: the Alembic revision that leads to it and the whole text of its schema."""
+
+    revision: str
+    text: str
+
+
+class Outcome(NamedTuple):
+    """What became of a ledger: its format before and after; they are equal if there was nothing to do."""
+
+    before: int
+    after: int
+
+
+FORMATS: Mapping[int, Format] = {formats.FORMAT: Format(formats.REVISION, formats.FORMAT_1)}
+
+
+def migrate_file(
+    path: str, *, dry_run: bool = False, known: Mapping[int, Format] = FORMATS, scripts: str = SCRIPTS
+) -> Outcome:
+    """Bring the ledger at `path` to the newest known format, under its run's lock.
+
+    A dry run does all of it on the copy and leaves the ledger as it is. Raises RunNotFound if there is no ledger,
+    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is not what it must be.
+    """
+    newest = max(known)
+    if _format(path) == newest:
+        return Outcome(newest, newest)
+    with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
+        before = _format(path)  # again: another process may have been faster
+        if before == newest:
+            return Outcome(newest, newest)
+        if before not in known:
+            raise IntegrityError(f"{path} has format {before}, which never was", hint="restore the ledger from git")
+        if os.path.exists(path + "-journal"):
+            recovered(path)
+        with closing(connected(path, "ro")) as old, _temporary(path) as copy:
+            _check_text(old, known[before], path)
+            _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
+            make(copy, revision=known[newest].revision, scripts=scripts)
+            _check_copy(old, copy, known[newest])
+            if not dry_run:
+                _put_in_place(copy, path)
+        return Outcome(before, newest)
+
+
+def make(path: str, *, revision: str = formats.REVISION, scripts: str = SCRIPTS) -> None:
+    """Run Alembic's revisions up to one on the database at `path`, an empty one included, in one transaction."""
+    config = Config()
+    config.set_main_option("script_location", scripts.replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    engine = create_engine("sqlite://", creator=lambda: connected(path, "rwc"), poolclass=NullPool)
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql("BEGIN IMMEDIATE")
+            config.attributes["connection"] = connection
+            command.upgrade(config, revision)
+            connection.commit()
+    except DBAPIError as error:
+        raise IntegrityError(f"{path} cannot be upgraded: {error.orig}", hint="run `faber-ledger verify`") from error
+    finally:
+        engine.dispose()
+
+
+def _format(path: str) -> int:
+    if not header.check_file(path):
+        raise RunNotFound(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+    return header.format_of(path)
+
+
+@contextmanager
+def _temporary(path: str) -> Iterator[str]:
+    """Give the copy's name, beside the ledger so that a rename can put it in place, and leave nothing of it behind."""
+    copy = path + ".migrating"
+    names = (copy, copy + "-journal")
+    for name in names:
+        with suppress(FileNotFoundError):
+            os.unlink(name)  # left by a migration that was killed
+    try:
+        yield copy
+    finally:
+        for name in names:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+
+
+def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
+    descriptor = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    os.fchmod(descriptor, mode)
+    os.close(descriptor)
+    with closing(sqlite3.connect(copy)) as new:
+        old.backup(new)
+
+
+def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
+    """Compare schema text, and every event with the old ledger's: none may be missing, added or changed."""
+    with closing(connected(copy, "ro")) as new:
+        _check_text(new, wanted, copy)
+        if [row for (row,) in new.execute("PRAGMA quick_check")] != ["ok"]:
+            raise IntegrityError(f"the upgraded copy {copy} is damaged", hint="run the command again")
+        kept = new.execute(EVENTS)
+        for event in old.execute(EVENTS):
+            if kept.fetchone() != event:
+                raise IntegrityError(f"the upgrade would change event {event[1]}", hint="run `faber-ledger verify`")
+        if kept.fetchone() is not None:
+            raise IntegrityError("the upgrade would add an event", hint="run `faber-ledger verify`")
+
+
+def _check_text(connection: sqlite3.Connection, wanted: Format, path: str) -> None:
+    try:
+        found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"{path} cannot be read: {error}", hint="restore the ledger from git") from error
+    if sorted(found) != sorted(formats.statements(wanted.text)):
+        raise IntegrityError(f"{path} does not have the schema of its format", hint="restore the ledger from git")
+
+
+def _put_in_place(copy: str, path: str) -> None:
+    descriptor = os.open(copy, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    try:
+        os.replace(copy, path)
+    except OSError as error:
+        raise LedgerError(f"cannot replace {path}: {error.strerror}", hint="check the folder's permissions") from error
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

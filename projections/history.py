@@ -1,0 +1,53 @@
+"""What each session of a run came to, told from the blocks."""
+
+from __future__ import annotations
+
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from faber_ledger.projections.blocks import Blocks
+
+    class Told(TypedDict):
+        """A session; `newly_completed` are the phases that the session before had not completed yet."""
+
+        session_id: str
+        hostname: str | None
+        platform: str | None
+        started_at: str | None
+        ended_at: str | None
+        end_reason: str | None
+        newly_completed: list[str]
+        artifacts_loaded: list[str]
+
+
+def told_sessions(blocks: Blocks) -> list[Told]:
+    """Tell the sessions of a run, oldest first; entries that an older tool left unreadable are left out."""
+    told: list[Told] = []
+    before: list[str] = []
+    for entry in shape.session_history(blocks):
+        if not isinstance(entry, dict):
+            continue
+        environment = entry.get("environment")
+        where = environment if isinstance(environment, dict) else {}
+        completed = _texts(entry.get("phases_completed"))
+        told.append(
+            {
+                "session_id": str(entry.get("session_id")),
+                "hostname": where.get("hostname"),
+                "platform": where.get("platform"),
+                "started_at": entry.get("started_at"),
+                "ended_at": entry.get("ended_at"),
+                "end_reason": entry.get("end_reason"),
+                "newly_completed": [phase for phase in completed if phase not in before],
+                "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
+            }
+        )
+        before = completed or before
+    return told
+
+
+def _texts(value: Any) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
