@@ -90,17 +90,12 @@ class JsonText:
         pieces.append(self.text[done:])
         return "".join(pieces)
 
-    def without_members(self, names: set[str]) -> str:
-        """Give the text without these members, rendered anew with the indentation it has."""
-        kept = {name: value for name, value in self.value.items() if name not in names}
-        return self.text[: self.first - 1] + self._rendered(kept, depth=0) + self.text[self.end + 1 :]
-
-    def _rendered(self, value: Any, depth: int = 1) -> str:
+    def _rendered(self, value: Any) -> str:
         indent = self._indent()
         if not indent:
             return json.dumps(value, ensure_ascii=False)
         lines = json.dumps(value, ensure_ascii=False, indent=indent).split("\n")
-        return (self._newline() + indent * depth).join(lines)
+        return (self._newline() + indent).join(lines)
 
     def _indent(self) -> str:
         """Give the white space before the first member; two spaces where the object is empty, none on one line."""
