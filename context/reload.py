@@ -69,14 +69,17 @@ class Reload:
         return [*self.other_problems, *[messages.required_failed(**failed) for failed in self.required_failed]]
 
     def parts(self) -> list[Part]:
-        """Give what was loaded as the packet takes it, what is required first."""
+        """Give what was loaded as the packet takes it, what is required first.
+
+        The size of the run's own state is that of what is given of it: the file grows with every session.
+        """
         ordered = sorted(self.loaded, key=lambda loaded: not loaded["artifact"]["required"])
         return [
             {
                 "artifact_id": loaded["artifact"]["id"],
                 "description": loaded["artifact"]["description"],
                 "source": loaded["source"],
-                "size_bytes": loaded["size_bytes"],
+                "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
                 "content": loaded["content"],
             }
             for loaded in ordered
