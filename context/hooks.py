@@ -50,10 +50,10 @@ class Hook:
     # SessionStart
 
     def _start(self, run: Run) -> str | None:
-        from faber_ledger.context import reload  # the other hooks load no artifacts
+        surroundings = Surroundings(self.run.root, self.call.text("cwd"))
+        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import HOOK_BUDGET, pack
 
-        surroundings = Surroundings(self.run.root, self.call.text("cwd"))
         state, problem = self._state(run)
         if state.get("status") in states.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
