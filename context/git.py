@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import time
 
 SECONDS = 2.0
@@ -39,6 +38,8 @@ class Question:
 
     def answer(self) -> str | None:
         """Give what git printed, without the last newline; None if it failed, was too slow or is not there."""
+        import select  # here, while git is at work
+
         pieces, size = [], 0
         try:
             while self._pid and size < LIMIT:
