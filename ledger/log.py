@@ -114,9 +114,13 @@ class Log:
             self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
             heads = [(row[0], digest)]
             recorded.append(decoded((*row[:8], row[10])))
-        self.connection.execute("DELETE FROM head")
-        self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
+        self.set_heads(heads)
         return recorded
+
+    def set_heads(self, heads: Iterable[Head]) -> None:
+        """Put these events, as (seq, hash), into the table of heads."""
+        self.connection.execute("DELETE FROM head")
+        self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
 
     def _known(self, draft: Draft) -> Recorded | None:
         """Give the event that already has this draft's id; raises EventConflict if it says something else."""

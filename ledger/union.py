@@ -1,0 +1,188 @@
+"""The union of logs: the set of their immutable events in `(seq, id)` order.
+
+Commutative, associative and idempotent, so that however clones exchange their logs, everybody ends with the same one.
+It ignores whatever the logs have in common, because cherry-pick, revert and `stash pop` all present honest logs that
+lack an event, and refuses only what cannot be true: one id with two hashes, or an event that is not what its hash says.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import sqlite3
+
+from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    Row = tuple[Any, ...]
+
+COLUMNS = "seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
+ROWS = f"SELECT {COLUMNS} FROM event ORDER BY seq, id"
+ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
+INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
+
+
+def write_union(paths: Sequence[str], out: str) -> int:
+    """Unite the logs at `paths` into a fresh file at `out`, put in place at once, and give the number of its events.
+
+    The file's bytes depend on the events and on the version of SQLite alone. Raises UnionConflict, IntegrityError for
+    an event that was changed, and as `opened`; `out` stays as it was then.
+    """
+    temporary = out + ".tmp"
+    _remove(temporary)
+    logs: list[Log] = []
+    try:
+        for path in paths:
+            logs.append(opened(path))
+        count = _write(united([rows_of(log) for log in logs]), temporary)
+        os.replace(temporary, out)
+    finally:
+        for log in logs:
+            log.close()
+        _remove(temporary)
+    return count
+
+
+def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
+    """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError."""
+    seqs: dict[bytes, int] = {}
+    same: list[Row] = []
+    for row in heapq.merge(*streams, key=_position):
+        if same and _position(row) != _position(same[0]):
+            yield _placed(_chosen(same), seqs)
+            same = []
+        same.append(row)
+    if same:
+        yield _placed(_chosen(same), seqs)
+
+
+def rows_of(log: Log) -> Iterator[Row]:
+    """Give a log's rows as they are stored, in `(seq, id)` order."""
+    return log.connection.execute(ROWS)
+
+
+def missing_rows(log: Log, other: Log) -> list[Row]:
+    """Give the rows of `other` that `log` lacks; raises UnionConflict and IntegrityError."""
+    known = {row[ID] for row in log.connection.execute("SELECT seq, id FROM event")}
+    return [row for row in united([rows_of(log), rows_of(other)]) if row[ID] not in known]
+
+
+def take_in(log: Log, rows: list[Row]) -> None:
+    """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew."""
+    log.connection.executemany(INSERT, rows)
+    heads: dict[bytes, int] = {}
+    for row in rows_of(log):
+        _pass(heads, row)
+    log.set_heads([(seq, digest) for digest, seq in heads.items()])
+
+
+def _position(row: Row) -> tuple[int, str]:
+    return row[0], row[ID]
+
+
+def _chosen(same: list[Row]) -> Row:
+    """Choose among the copies of one event: one without payload was redacted, and wins."""
+    whole = [row for row in dict.fromkeys(same) if hash_of(row) == row[HASH]]
+    if not whole:
+        raise IntegrityError(
+            f"event {same[0][ID]} is not what its hash says: it was changed after it was written",
+            hint="run `faber-ledger verify` on each of the logs",
+        )
+    if len({row[HASH] for row in whole}) > 1:
+        raise _conflict(whole)
+    return min(whole, key=lambda row: row[PAYLOAD] is not None)
+
+
+def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
+    """Check that an event stands where its parents say; a forged position would stop every later append."""
+    parents = [seqs.get(parent) for parent in parents_of(row)]
+    known = [seq for seq in parents if seq is not None]
+    if len(known) == len(parents) and row[0] != 1 + max(known, default=0):
+        raise IntegrityError(
+            f"event {row[ID]} has seq {row[0]}, and after its parents it must be {1 + max(known, default=0)}",
+            hint="run `faber-ledger verify` on each of the logs",
+        )
+    seqs[row[HASH]] = row[0]
+    return row
+
+
+def parents_of(row: Row) -> list[bytes]:
+    """Give the hashes of a row's parents."""
+    return [row[PARENTS][at : at + 32] for at in range(0, len(row[PARENTS]), 32)]
+
+
+def hash_of(row: Row) -> bytes | None:
+    """Compute what a row's hash must be; None if it holds neither a payload nor, in its place, a payload's hash."""
+    salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
+    if payload is None and salt is None and stored is not None:
+        hashed = stored
+    elif payload is not None and salt is not None and stored is None:
+        hashed = payload_hash(salt, payload)
+    else:
+        return None
+    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
+    return event_hash(
+        seq=seq,
+        id=name,
+        type=kind,
+        version=version,
+        at=at,
+        writer=writer,
+        session_id=session_id,
+        client=client,
+        parents=parents_of(row),
+        payload_hash=hashed,
+    )
+
+
+def _conflict(rows: list[Row]) -> UnionConflict:
+    contents = "\n".join([f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]}: {row[PAYLOAD]}" for row in rows])
+    return UnionConflict(
+        f"event {rows[0][ID]} is in these logs with {len(rows)} contents:\n{contents}",
+        hint="one of the logs was changed by hand: run `faber-ledger verify` on each, and keep the one that holds",
+    )
+
+
+def _write(rows: Iterator[Row], path: str) -> int:
+    heads: dict[bytes, int] = {}
+    count = 0
+
+    def passed() -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            _pass(heads, row)
+            count += 1
+            yield row
+
+    with Log.open(path) as log:
+        try:
+            log.connection.executemany(INSERT, passed())
+        except sqlite3.IntegrityError as error:
+            raise UnionConflict(
+                f"one event id stands at two positions: {error}", hint="run `faber-ledger verify` on each of the logs"
+            ) from error
+        log.set_heads([(seq, digest) for digest, seq in heads.items()])
+        log.commit()
+    return count
+
+
+def _pass(heads: dict[bytes, int], row: Row) -> None:
+    """Go past one row: it is a head until a later one names it as a parent."""
+    for parent in parents_of(row):
+        heads.pop(parent, None)
+    heads[row[HASH]] = row[0]
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-journal"):
+        try:
+            os.unlink(name)
+        except FileNotFoundError:
+            pass
