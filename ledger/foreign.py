@@ -37,7 +37,9 @@ def opened(path: str) -> Log:
         _check_content(log.connection, path)
     except sqlite3.DatabaseError as error:
         log.close()
-        raise IntegrityError(f"{path} cannot be read: {error}", hint="get the file anew from where it is whole") from error
+        raise IntegrityError(
+            f"{path} cannot be read: {error}", hint="get the file anew from where it is whole"
+        ) from error
     except BaseException:
         log.close()
         raise

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 BUSY_SECONDS = 5.0
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
+ROW = (
+    "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
+    " FROM event"
+)
+INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 SEAL = (
     "SELECT seq, id, type, version, at, writer, session_id, client, payload, parents, salt, payload_hash, hash"
     " FROM event ORDER BY seq, id"
@@ -38,10 +43,10 @@ class Log:
         self.path = path
 
     @classmethod
-    def open(cls, path: str) -> Log:
+    def open(cls, path: str, synchronous: str = "FULL") -> Log:
         """Open a log for appending, its transaction begun, and make it where there is none; raises as `check_file`."""
         new = not check_file(path)
-        log = cls(connected(path, "rwc"), path)
+        log = cls(connected(path, "rwc", synchronous), path)
         try:
             log._begin()
             if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -57,9 +62,8 @@ class Log:
         """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-        if os.path.exists(path + "-journal"):
-            recovered(path)
-        log = cls(connected(path, "ro"), path)
+        has_journal = os.path.exists(path + "-journal")
+        log = cls(_played_in_memory(path) if has_journal else connected(path, "ro"), path)
         try:
             check_schema(log.connection, path)
         except BaseException:
@@ -111,7 +115,7 @@ class Log:
                 recorded.append(known)
                 continue
             row, digest = _row(draft, event, heads, at, writer)
-            self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+            self.connection.execute(INSERT, row)
             heads = [(row[0], digest)]
             recorded.append(decoded((*row[:8], row[10])))
         self.set_heads(heads)
@@ -135,6 +139,16 @@ class Log:
                 f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
             )
         return known
+
+    def copy_newer(self, other: Log) -> None:
+        """Put the newest events of another log, which has all of this one's, into the open transaction."""
+        rows = []
+        for row in other.connection.execute(f"{ROW} ORDER BY seq DESC, id DESC"):
+            if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[1],)).fetchone():
+                break
+            rows.append(row)
+        self.connection.executemany(INSERT, reversed(rows))
+        self.set_heads(other.heads())
 
     def commit(self) -> None:
         """Make what was appended durable: after this the events are there, whatever happens. Raises NotWritable."""
@@ -200,7 +214,7 @@ def heads_text(heads: Iterable[Head]) -> bytes:
     return b"".join([digest for _, digest in heads])
 
 
-def connected(path: str, mode: str) -> sqlite3.Connection:
+def connected(path: str, mode: str, synchronous: str = "FULL") -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
     Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
@@ -210,7 +224,7 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {synchronous}")
         except BaseException:
             connection.close()
             raise
@@ -222,19 +236,46 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
     return connection
 
 
+def played_copy(path: str, copy: str) -> None:
+    """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
+
+    Raises LedgerError and sqlite3.Error if the two do not belong together.
+    """
+    for suffix in ("", "-journal"):
+        with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
+            while piece := source.read(1 << 20):
+                target.write(piece)
+    recovered(copy)
+
+
 def recovered(path: str) -> None:
-    """Let SQLite roll back what a killed writer left in its journal, so that a reader need not write."""
+    """Let SQLite roll back what a killed writer left in its journal; raises sqlite3.Error."""
     connection = connected(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
-    except sqlite3.OperationalError as error:
-        raise LedgerError(
-            f"a journal stands beside {path} and cannot be rolled back: {error}",
-            hint="make the folder writable and run the command again",
-        ) from error
     finally:
         connection.close()
+
+
+def _played_in_memory(path: str) -> sqlite3.Connection:
+    """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes."""
+    import tempfile  # costs more than a hook; only a killed writer's readers pay
+
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        copy = os.path.join(folder, "ledger.db")
+        try:
+            played_copy(path, copy)
+        except sqlite3.DatabaseError as error:
+            raise IntegrityError(
+                f"{path} and the journal beside it do not belong together: {error}",
+                hint="run `faber-ledger project` to recover what can be read",
+            ) from error
+        with open(copy, "rb") as file:
+            content = file.read()
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.deserialize(content)
+    return connection
 
 
 def _row(

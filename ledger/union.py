@@ -14,7 +14,7 @@ import sqlite3
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.log import INSERT, ROW, Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-COLUMNS = "seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
-ROWS = f"SELECT {COLUMNS} FROM event ORDER BY seq, id"
 ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
-INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 def write_union(paths: Sequence[str], out: str) -> int:
@@ -65,7 +62,7 @@ def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
 
 def rows_of(log: Log) -> Iterator[Row]:
     """Give a log's rows as they are stored, in `(seq, id)` order."""
-    return log.connection.execute(ROWS)
+    return log.connection.execute(f"{ROW} ORDER BY seq, id")
 
 
 def missing_rows(log: Log, other: Log) -> list[Row]:
