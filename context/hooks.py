@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.decide import Caller, Reason
     from faber_ledger.context.delivery import Call
     from faber_ledger.context.project import Run
-    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
 
 
 class Hook:
@@ -105,20 +105,18 @@ class Hook:
 
     def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
         agent = self.call.text("agent_id")
-        return [
-            {
-                "event": {
-                    "type": "compaction_completed",
-                    "session_id": decide.session_of(recording.view, caller) if agent is None else None,
-                    "trigger": self.call.text("trigger"),
-                    "agent_id": agent,
-                    "phase": caller["progress"]["phase"],
-                    "step": caller["progress"]["step"],
-                    "delivery": self.call.delivery(),
-                },
-                "client": caller["client"],
-            }
-        ]
+        event: CompactionCompleted = {
+            "type": "compaction_completed",
+            "trigger": self.call.text("trigger"),
+            "agent_id": agent,
+            "phase": caller["progress"]["phase"],
+            "step": caller["progress"]["step"],
+            "delivery": self.call.delivery(),
+        }
+        session_id = decide.session_of(recording.view, caller) if agent is None else None
+        if session_id is not None:
+            event["session_id"] = session_id
+        return [{"event": event, "client": caller["client"]}]
 
     # What they share
 
