@@ -28,16 +28,9 @@ class Process:
 
     def output(self, before: Sequence[str] = ()) -> bytes:
         """Run it, after other words where there are some, and give what it printed."""
+        command = [*before, *self.command]
         with self.stdin.open("rb") as stdin:
-            done = subprocess.run(
-                [*before, *self.command],
-                cwd=self.cwd,
-                env=self.environment,
-                stdin=stdin,
-                capture_output=True,
-                check=True,
-            )
-        return done.stdout
+            return subprocess.check_output(command, cwd=self.cwd, env=self.environment, stdin=stdin, stderr=DEVNULL)
 
     def seconds(self) -> tuple[float, float]:
         """Run it; give how long it took, and its processor time with that of its children."""

@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 from measure import Process, Row, count_instructions, measure
@@ -30,7 +31,7 @@ the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `
 TAIL = """
 Processor is the ratio of processor time, git's included, and instructions are the process's own, counted by callgrind:
 neither sees the waiting for the disk, and neither depends on how busy the machine is. The goals are about the whole
-time. A dash under instructions means that valgrind was not there, or that the line is a loop.
+time. A dash under instructions: valgrind was not there, or the line is a loop or a shell that becomes the command.
 """
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent
@@ -59,7 +60,7 @@ def main() -> None:
         print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
         rows = [*[row for row, _, _ in contenders], rebuild(stage, 2 if quick else 9)]
         text = table(rows) + "\n" + facts(stage, load)
-    print(text)
+    print(text, end="")
     if not quick:
         RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
 
@@ -102,9 +103,8 @@ def check(stage: Stage) -> None:
 
 def count(stage: Stage) -> int:
     """Count the events of the run."""
-    with sqlite3.connect(stage.run / "ledger.db") as connection:
+    with closing(sqlite3.connect(stage.run / "ledger.db")) as connection:
         found: int = connection.execute("SELECT count(*) FROM event").fetchone()[0]
-    connection.close()
     return found
 
 
