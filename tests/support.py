@@ -200,7 +200,7 @@ class Project:
     @property
     def in_context(self) -> list[str]:
         """The artifacts in context."""
-        return [load["artifact_id"] for load in self.metadata["artifacts_in_context"]]
+        return [load["artifact_id"] for load in shape.artifacts_in_context(self.state) if "artifact_id" in load]
 
     @property
     def events(self) -> list[Recorded]:
