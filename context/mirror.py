@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.project import Run
 
+BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
+
 
 class MirroredLog:
     """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
@@ -46,7 +48,7 @@ class MirroredLog:
     def _unite(self, path: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # It need not outlive a power cut: it is there for what git does, and the log itself is durable.
-        self._mirror = mirror = Log.open(path, synchronous="OFF")
+        self._mirror = mirror = Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS)
         if mirror.heads() != self.log.heads():
             from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
 

@@ -16,7 +16,7 @@ from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import played_copy
-from faber_ledger.ledger.union import write_union
+from faber_ledger.ledger.union import rows_of, united, write_union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,32 +33,39 @@ def recover(run: Run) -> list[str]:
     nothing reads.
     """
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        found = {name: path for name, path in _candidates(run, folder).items() if _reads(path)}
-        if not found:
+        copies = {name: path for name, path in _candidates(run, folder).items() if _reads(path)}
+        # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
+        found = {name: path for name, path in copies.items() if _is_sound(path)} or copies
+        if not found and os.path.lexists(run.ledger_path):
             raise IntegrityError(
                 f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
         for path in (run.ledger_path, run.ledger_path + "-journal"):
-            shutil.copy2(path, path + ".backup")
-        write_union(list(found.values()), run.ledger_path)
+            if os.path.lexists(path):
+                shutil.copy2(path, path + ".backup", follow_symlinks=False)
+        if found:
+            write_union(list(found.values()), run.ledger_path)
         os.unlink(run.ledger_path + "-journal")
         return list(found)
 
 
 def _candidates(run: Run, folder: str) -> dict[str, str]:
     """Give copies of the log by where they come from: some may not be one."""
-    copies = {"the file alone": os.path.join(folder, "alone.db")}
-    shutil.copyfile(run.ledger_path, copies["the file alone"])
-    played = os.path.join(folder, "played.db")
-    try:
-        played_copy(run.ledger_path, played)
-        copies["the file with its journal"] = played
-    except (LedgerError, sqlite3.Error):
-        pass  # the journal belongs to another file
+    copies: dict[str, str] = {}
+    if os.path.isfile(run.ledger_path) and not os.path.islink(run.ledger_path):
+        copies["the file alone"] = os.path.join(folder, "alone.db")
+        shutil.copyfile(run.ledger_path, copies["the file alone"])
+        played = os.path.join(folder, "played.db")
+        try:
+            played_copy(run.ledger_path, played)
+            copies["the file with its journal"] = played
+        except (LedgerError, sqlite3.Error):
+            pass  # the journal belongs to another file
     mirror = mirror_path(run)
     if mirror is not None and os.path.isfile(mirror):
-        copies["the mirror"] = mirror
+        copies["the mirror"] = os.path.join(folder, "mirror.db")
+        shutil.copyfile(mirror, copies["the mirror"])  # another worktree may be writing it
     for name, revision in (("the last commit", "HEAD:"), ("the index", ":")):
         blob = Question(["cat-file", "blob", f"{revision}./ledger.db"], run.directory, limit=LARGEST).answer_bytes()
         if blob is not None:
@@ -68,9 +75,17 @@ def _candidates(run: Run, folder: str) -> dict[str, str]:
     return copies
 
 
+def _is_sound(path: str) -> bool:
+    try:
+        with opened(path) as log:
+            return all(True for _ in united([rows_of(log)]))
+    except (LedgerError, OSError, sqlite3.Error):
+        return False
+
+
 def _reads(path: str) -> bool:
     try:
         opened(path).close()
-    except (LedgerError, OSError):
+    except (LedgerError, OSError, sqlite3.Error):
         return False
     return True

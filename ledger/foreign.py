@@ -11,6 +11,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.header import check_file, check_schema
 from faber_ledger.ledger.log import Log, connected
 
+ANEW = "get the file anew from where it is whole"
 LONGEST_VALUE = 64 * 1024 * 1024
 TYPES = (
     "typeof(seq) != 'integer' OR seq < 1 OR typeof(id) != 'text' OR typeof(type) != 'text'"
@@ -34,25 +35,23 @@ def opened(path: str) -> Log:
         log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         log.connection.execute("PRAGMA cell_size_check = ON")
         check_schema(log.connection, path)
-        _check_content(log.connection, path)
+        (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise IntegrityError(f"{path} is damaged: {found}", hint=ANEW)
+        check_types(log)
     except sqlite3.DatabaseError as error:
         log.close()
-        raise IntegrityError(
-            f"{path} cannot be read: {error}", hint="get the file anew from where it is whole"
-        ) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=ANEW) from error
     except BaseException:
         log.close()
         raise
     return log
 
 
-def _check_content(connection: sqlite3.Connection, path: str) -> None:
-    (found,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if found != "ok":
-        raise IntegrityError(f"{path} is damaged: {found}", hint="get the file anew from where it is whole")
-    mistyped = connection.execute(f"SELECT id FROM event WHERE {TYPES} LIMIT 1").fetchone()
+def check_types(log: Log) -> None:
+    """Check each value's type, which SQLite leaves to its writer; raises IntegrityError."""
+    mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {TYPES} LIMIT 1").fetchone()
     if mistyped is not None:
         raise IntegrityError(
-            f"{path} holds an event with a value of another type than any ledger writes: {mistyped[0]!r:.60}",
-            hint="get the file anew from where it is whole",
+            f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}", hint=ANEW
         )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Head = tuple[int, bytes]
 
 BUSY_SECONDS = 5.0
+HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 ROW = (
     "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
@@ -43,10 +44,13 @@ class Log:
         self.path = path
 
     @classmethod
-    def open(cls, path: str, synchronous: str = "FULL") -> Log:
-        """Open a log for appending, its transaction begun, and make it where there is none; raises as `check_file`."""
+    def open(cls, path: str, synchronous: str = "FULL", busy_seconds: float = BUSY_SECONDS) -> Log:
+        """Open a log for appending, its transaction begun, and make it where there is none.
+
+        Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
+        """
         new = not check_file(path)
-        log = cls(connected(path, "rwc", synchronous), path)
+        log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
         try:
             log._begin()
             if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -62,9 +66,11 @@ class Log:
         """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-        has_journal = os.path.exists(path + "-journal")
-        log = cls(_played_in_memory(path) if has_journal else connected(path, "ro"), path)
+        log = cls(connected(path, "ro"), path)
         try:
+            if log._has_hot_journal():
+                log.close()
+                log.connection = _played_in_memory(path)
             check_schema(log.connection, path)
         except BaseException:
             log.close()
@@ -80,6 +86,16 @@ class Log:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _has_hot_journal(self) -> bool:
+        """Tell whether a killed writer left a journal; one of a writer at work is not hot, as its lock shows SQLite."""
+        try:
+            self.connection.execute("SELECT 1 FROM sqlite_master")
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
+        except sqlite3.DatabaseError:
+            pass  # told by whoever reads on
+        return False
 
     def _begin(self) -> None:
         try:
@@ -214,17 +230,20 @@ def heads_text(heads: Iterable[Head]) -> bytes:
     return b"".join([digest for _, digest in heads])
 
 
-def connected(path: str, mode: str, synchronous: str = "FULL") -> sqlite3.Connection:
+def connected(
+    path: str, mode: str, synchronous: str = "FULL", busy_seconds: float = BUSY_SECONDS
+) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
     Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
     """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
-        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute(f"PRAGMA synchronous = {synchronous}")
+            if mode.startswith("rw"):
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
         except BaseException:
             connection.close()
             raise
@@ -285,6 +304,11 @@ def _row(
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
+    if seq > HIGHEST_SEQ:
+        raise IntegrityError(
+            f"the log's newest event has seq {seq - 1}, which no ledger reaches by counting",
+            hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
+        )
     name = draft.get("id") or identity.event_id(at, os.urandom(10))
     kind, version = event["type"], CURRENT[event["type"]]
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
@@ -309,7 +333,7 @@ def decoded(row: tuple[Any, ...]) -> Recorded:
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(
             f"the payload of event {name} is no JSON object: {error}", hint="run `faber-ledger verify`"
         ) from error

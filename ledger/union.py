@@ -8,13 +8,14 @@ lack an event, and refuses only what cannot be true: one id with two hashes, or 
 from __future__ import annotations
 
 import heapq
+import itertools
 import os
 import sqlite3
 
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.log import INSERT, ROW, Log
+from faber_ledger.ledger.foreign import ANEW, check_types, opened
+from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
+SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
+VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
 def write_union(paths: Sequence[str], out: str) -> int:
@@ -40,6 +43,8 @@ def write_union(paths: Sequence[str], out: str) -> int:
             logs.append(opened(path))
         count = _write(united([rows_of(log) for log in logs]), temporary)
         os.replace(temporary, out)
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=ANEW) from error
     finally:
         for log in logs:
             log.close()
@@ -50,34 +55,51 @@ def write_union(paths: Sequence[str], out: str) -> int:
 def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError."""
     seqs: dict[bytes, int] = {}
-    same: list[Row] = []
+    for _, same in itertools.groupby(_in_order(streams), key=_position):
+        yield _placed(_chosen(list(same)), seqs)
+
+
+def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
+    """Merge the streams, and see that each is in order: in a forged file even an index may lie."""
+    before = (0, "")
     for row in heapq.merge(*streams, key=_position):
-        if same and _position(row) != _position(same[0]):
-            yield _placed(_chosen(same), seqs)
-            same = []
-        same.append(row)
-    if same:
-        yield _placed(_chosen(same), seqs)
+        if _position(row) < before:
+            raise IntegrityError(f"event {row[ID]} is out of order in the file that holds it", hint=ANEW)
+        before = _position(row)
+        yield row
 
 
 def rows_of(log: Log) -> Iterator[Row]:
     """Give a log's rows as they are stored, in `(seq, id)` order."""
-    return log.connection.execute(f"{ROW} ORDER BY seq, id")
+    # Not the cursor itself: a merge that is given up closes what it merges, which no cursor of a closed file survives.
+    return map(tuple, log.connection.execute(f"{ROW} ORDER BY seq, id"))
 
 
 def missing_rows(log: Log, other: Log) -> list[Row]:
     """Give the rows of `other` that `log` lacks; raises UnionConflict and IntegrityError."""
+    check_types(log)
+    check_types(other)
     known = {row[ID] for row in log.connection.execute("SELECT seq, id FROM event")}
     return [row for row in united([rows_of(log), rows_of(other)]) if row[ID] not in known]
 
 
 def take_in(log: Log, rows: list[Row]) -> None:
-    """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew."""
-    log.connection.executemany(INSERT, rows)
-    heads: dict[bytes, int] = {}
-    for row in rows_of(log):
-        _pass(heads, row)
-    log.set_heads([(seq, digest) for digest, seq in heads.items()])
+    """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
+
+    All of them or none: raises sqlite3.Error, and the transaction is as it was.
+    """
+    log.connection.execute("SAVEPOINT take_in")
+    try:
+        log.connection.executemany(INSERT, rows)
+        heads: dict[bytes, int] = {}
+        for row in rows_of(log):
+            _pass(heads, row)
+        log.set_heads([(seq, digest) for digest, seq in heads.items()])
+    except BaseException:
+        log.connection.execute("ROLLBACK TO take_in")
+        raise
+    finally:
+        log.connection.execute("RELEASE take_in")
 
 
 def _position(row: Row) -> tuple[int, str]:
@@ -90,7 +112,7 @@ def _chosen(same: list[Row]) -> Row:
     if not whole:
         raise IntegrityError(
             f"event {same[0][ID]} is not what its hash says: it was changed after it was written",
-            hint="run `faber-ledger verify` on each of the logs",
+            hint=VERIFY_EACH,
         )
     if len({row[HASH] for row in whole}) > 1:
         raise _conflict(whole)
@@ -99,12 +121,12 @@ def _chosen(same: list[Row]) -> Row:
 
 def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
     """Check that an event stands where its parents say; a forged position would stop every later append."""
-    parents = [seqs.get(parent) for parent in parents_of(row)]
-    known = [seq for seq in parents if seq is not None]
-    if len(known) == len(parents) and row[0] != 1 + max(known, default=0):
+    parents = parents_of(row)
+    known = [seqs[parent] for parent in parents if parent in seqs]
+    due = 1 + max(known, default=0)
+    if row[0] != due and (len(known) == len(parents) or not due < row[0] <= HIGHEST_SEQ):
         raise IntegrityError(
-            f"event {row[ID]} has seq {row[0]}, and after its parents it must be {1 + max(known, default=0)}",
-            hint="run `faber-ledger verify` on each of the logs",
+            f"event {row[ID]} has seq {row[0]}, and after its parents it must be {due}", hint=VERIFY_EACH
         )
     seqs[row[HASH]] = row[0]
     return row
@@ -120,7 +142,7 @@ def hash_of(row: Row) -> bytes | None:
     salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
     if payload is None and salt is None and stored is not None:
         hashed = stored
-    elif payload is not None and salt is not None and stored is None:
+    elif payload is not None and salt is not None and len(salt) == SALT_BYTES and stored is None:
         hashed = payload_hash(salt, payload)
     else:
         return None
@@ -140,7 +162,9 @@ def hash_of(row: Row) -> bytes | None:
 
 
 def _conflict(rows: list[Row]) -> UnionConflict:
-    contents = "\n".join([f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]}: {row[PAYLOAD]}" for row in rows])
+    contents = "\n".join(
+        [f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]} by {row[5]}: {str(row[PAYLOAD]):.500}" for row in rows]
+    )
     return UnionConflict(
         f"event {rows[0][ID]} is in these logs with {len(rows)} contents:\n{contents}",
         hint="one of the logs was changed by hand: run `faber-ledger verify` on each, and keep the one that holds",
@@ -163,7 +187,7 @@ def _write(rows: Iterator[Row], path: str) -> int:
             log.connection.executemany(INSERT, passed())
         except sqlite3.IntegrityError as error:
             raise UnionConflict(
-                f"one event id stands at two positions: {error}", hint="run `faber-ledger verify` on each of the logs"
+                f"one event id stands at two positions: {error}", hint=VERIFY_EACH
             ) from error
         log.set_heads([(seq, digest) for digest, seq in heads.items()])
         log.commit()
