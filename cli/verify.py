@@ -12,6 +12,7 @@ import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -56,8 +57,38 @@ def _findings(run: Run) -> Iterator[Finding]:
 
     with _progress(run) as advance:
         yield from findings(run.ledger_path, check_event=check_event, advance=advance)
+    with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
+        yield from _rollback_findings(run)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         yield from _projection_findings(run)
+
+
+def _rollback_findings(run: Run) -> Iterator[Finding]:
+    """Compare the log with this clone's mirror of it, which no checkout touches."""
+    path = mirror_path(run)
+    if path is None or not os.path.isfile(path):
+        return
+    with Log.read(path) as mirror, Log.read(run.ledger_path) as log:
+        if mirror.heads() == log.heads():
+            return
+        known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
+        lost = [
+            row for row in mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id") if row[0] not in known
+        ]
+    if lost:
+        (first, since), (last, until) = lost[0], lost[-1]
+        which = (
+            f"event {first} of {since}"
+            if len(lost) == 1
+            else f"{len(lost)} events, {first} of {since} to {last} of {until},"
+        )
+        verb = "is" if len(lost) == 1 else "are"
+        yield Finding(
+            "rolled_back",
+            None,
+            f"{which} {verb} in this clone's mirror and no longer in the file: git put an older one in its place",
+            f"run `faber-ledger project {run.run_id}` to bring back what was rolled back",
+        )
 
 
 def _projection_findings(run: Run) -> Iterator[Finding]:
