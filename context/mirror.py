@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.project import Run
+    from faber_ledger.ledger.log import Head
 
 BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
 
@@ -34,22 +35,30 @@ class MirroredLog:
         if path is not None and os.path.exists(run.ledger_path + "-journal"):
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
-            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {', '.join(recover(run))}")
+            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {', '.join(recover(run)) or 'nothing'}")
         self.log = Log.open(run.ledger_path)
         self.returned = 0
         self._warn = warn
         self._mirror: Log | None = None
-        if path is not None:
-            try:
-                self._unite(path)
-            except (LedgerError, OSError, sqlite3.Error) as error:
-                self._forsake(error)
+        try:
+            heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
+            if path is not None:
+                self._try_to_unite(path, heads)
+        except BaseException:
+            self.close()
+            raise
 
-    def _unite(self, path: str) -> None:
+    def _try_to_unite(self, path: str, heads: list[Head]) -> None:
+        try:
+            self._unite(path, heads)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            self._forsake(error)
+
+    def _unite(self, path: str, heads: list[Head]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         # It need not outlive a power cut: it is there for what git does, and the log itself is durable.
         self._mirror = mirror = Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS)
-        if mirror.heads() != self.log.heads():
+        if mirror.heads() != heads:
             from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
 
             lost = missing_rows(self.log, mirror)

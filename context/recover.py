@@ -29,14 +29,16 @@ LARGEST = 1 << 30
 def recover(run: Run) -> list[str]:
     """Unite what can be read of a run's log that has a journal, put it in place, and give where it was read from.
 
-    The caller holds the run's lock. The file and the journal are kept beside it as backups. Raises IntegrityError if
+    None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it as backups. Raises IntegrityError if
     nothing reads.
     """
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        copies = {name: path for name, path in _candidates(run, folder).items() if _reads(path)}
+        candidates = _candidates(run, folder)
+        copies = {name: path for name, path in candidates.items() if _reads(path)}
         # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
         found = {name: path for name, path in copies.items() if _is_sound(path)} or copies
-        if not found and os.path.lexists(run.ledger_path):
+        begun = not os.path.lexists(run.ledger_path) or any([os.path.getsize(path) == 0 for path in candidates.values()])
+        if not found and not begun:
             raise IntegrityError(
                 f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
                 hint="move both aside and restore ledger.db from git, or from another machine",
@@ -46,6 +48,8 @@ def recover(run: Run) -> list[str]:
                 shutil.copy2(path, path + ".backup", follow_symlinks=False)
         if found:
             write_union(list(found.values()), run.ledger_path)
+        elif os.path.lexists(run.ledger_path):
+            os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
         os.unlink(run.ledger_path + "-journal")
         return list(found)
 
