@@ -47,7 +47,9 @@ class Clones:
         """Append one event, `drift` seconds after the clone's last one: below 0, its clock ran backwards."""
         self.clocks[clone] += drift
         with Log.open(self.paths[clone], "OFF") as log:
-            log.append([{"event": EVENTS[kind], "client": "c"}], at=START + self.clocks[clone], writer=self.writers[clone])
+            log.append(
+                [{"event": EVENTS[kind], "client": "c"}], at=START + self.clocks[clone], writer=self.writers[clone]
+            )
             log.commit()
 
     def pull(self, clone: int, other: int) -> None:
@@ -383,5 +385,3 @@ def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path:
     assert (first["session_id"], first["end_reason"]) == (FIRST, "normal")
     assert (second["session_id"], second.get("ended_at")) == (SECOND, None)
     assert json.loads(blocks(made.paths[0]))["sessions"]["current_session_id"] == SECOND
-
-
