@@ -18,7 +18,7 @@ from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
-from faber_ledger.context.state_merge import conflicting_keys, is_state
+from faber_ledger.context.state_merge import conflicting_keys, is_state, with_one_shape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
@@ -138,7 +138,7 @@ def _keys(conflict: Conflict) -> list[dict[str, str]]:
     if conflict.name != "state.json":
         return []
     try:
-        keys = conflicting_keys(*[conflict.side(stage) or b"" for stage in (BASE, OURS, THEIRS)])
+        keys = conflicting_keys(*with_one_shape(*[conflict.side(stage) or b"" for stage in (BASE, OURS, THEIRS)]))
     except ValueError:
         return []
     return [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in keys]
