@@ -8,6 +8,7 @@ import click
 
 from faber_ledger.cli.git import asked, top_of
 from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, find_root, find_run
@@ -32,7 +33,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     if run_id is None:
         gone = [(run.run_id, _events(path)) for run, path in _mirrors(root) if not _places(run)]
         data = [{"run_id": name, "events": events} for name, events in gone]
-        lines = [f"{name}: {told(events)} in this clone's mirror alone" for name, events in gone]
+        lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
         show(data, lines or ["no mirror is without its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
@@ -48,14 +49,9 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     _remove(path)
     show(
         {"run_id": run_id, "events": events},
-        [f"{run_id}: its mirror, with {told(events)}, is removed"],
+        [f"{run_id}: its mirror, with {events_shown(events)}, is removed"],
         as_json=as_json,
     )
-
-
-def told(events: int | None) -> str:
-    """Say a number of events; None is a mirror that cannot be read."""
-    return "events that cannot be read" if events is None else f"{events} event{'' if events == 1 else 's'}"
 
 
 def _mirrors(root: str) -> list[tuple[Run, str]]:

@@ -12,12 +12,13 @@ from faber_ledger.cli.conflicts import BASE, OURS, THEIRS, Conflict, conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
-from faber_ledger.context.state_merge import conflicting_keys, is_state
+from faber_ledger.context.state_merge import conflicting_keys, is_state, with_one_shape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
@@ -90,7 +91,7 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
                 if os.path.exists(run.ledger_path + "-journal"):
                     recover(run)
                 events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path)
-    return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events} events"
+    return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 
 
 def _readable(path: str) -> list[str]:
@@ -137,7 +138,7 @@ def _keys(conflict: Conflict) -> list[dict[str, str]]:
     if conflict.name != "state.json":
         return []
     try:
-        keys = conflicting_keys(*[conflict.side(stage) or b"" for stage in (BASE, OURS, THEIRS)])
+        keys = conflicting_keys(*with_one_shape(*[conflict.side(stage) or b"" for stage in (BASE, OURS, THEIRS)]))
     except ValueError:
         return []
     return [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in keys]

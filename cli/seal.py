@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.git import git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
 from faber_ledger.context.recording import LOCK_SECONDS
@@ -103,4 +104,4 @@ def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
     back = f", {returned} of them back from this clone's mirror" if returned else ""
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
-    return f"{result['run_id']}: {result['events']} events{back}; {staged}"
+    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

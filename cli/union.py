@@ -7,6 +7,7 @@ import os
 import click
 
 from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.header import check_file
 from faber_ledger.ledger.union import write_union
@@ -30,7 +31,7 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     events = write_union(ledgers, out)
     show(
         {"out": out, "united": list(ledgers), "events": events},
-        [f"{out}: {events} event{'' if events == 1 else 's'}, united from {len(ledgers)} ledgers"],
+        [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],
         as_json=as_json,
     )
 
