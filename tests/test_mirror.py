@@ -64,8 +64,12 @@ RETURNS: dict[str, Callable[[Project], object]] = {
 }
 
 
-@pytest.mark.parametrize("back", RETURNS)
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("loss", "back"),
+    [
+        (loss, back) for loss in LOSSES for back in RETURNS if (loss[:5], back) != ("clean", "seal")
+    ],  # it stages what is there
+)
 def test_what_git_took_away_comes_back_with_the_next_command(project: Project, loss: str, back: str) -> None:
     had = ids(project.ledger_path)
     for verb in LOSSES[loss]:
