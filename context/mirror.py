@@ -35,7 +35,8 @@ class MirroredLog:
         if path is not None and os.path.exists(run.ledger_path + "-journal"):
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
-            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {', '.join(recover(run)) or 'nothing'}")
+            sources = ", ".join(recover(run)) or "nothing: it had no event yet"
+            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self.log = Log.open(run.ledger_path)
         self.returned = 0
         self._warn = warn

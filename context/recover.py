@@ -1,7 +1,7 @@
 """A journal beside a log: what a killed writer left, or what git put a file of another time beside.
 
-SQLite would play it into the file unseen. Into a file that git has replaced that destroys the log, so it is never played
-there: whatever reads is united into a fresh file, and the journal goes.
+SQLite would play it into the file unseen. Into a file that git has replaced that destroys the log, so it is never
+played there: whatever reads is united into a fresh file, and the journal goes.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ LARGEST = 1 << 30
 def recover(run: Run) -> list[str]:
     """Unite what can be read of a run's log that has a journal, put it in place, and give where it was read from.
 
-    None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it as backups. Raises IntegrityError if
-    nothing reads.
+    None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
+    as backups. Raises IntegrityError if nothing reads.
     """
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         candidates = _candidates(run, folder)
         copies = {name: path for name, path in candidates.items() if _reads(path)}
         # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
         found = {name: path for name, path in copies.items() if _is_sound(path)} or copies
-        begun = not os.path.lexists(run.ledger_path) or any([os.path.getsize(path) == 0 for path in candidates.values()])
+        begun = not os.path.lexists(run.ledger_path) or any(
+            [os.path.getsize(path) == 0 for path in candidates.values()]
+        )
         if not found and not begun:
             raise IntegrityError(
                 f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",

@@ -55,7 +55,6 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     Raises StateInvalid if no backup can be read.
     """
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
-        log = opened.log
         name, backup = states.backup_name(run), states.read_backup(run)
         if backup is None:
             raise StateInvalid(

@@ -11,6 +11,7 @@ import heapq
 import itertools
 import os
 import sqlite3
+from operator import itemgetter
 
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
+_position = itemgetter(0, ID)
 SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
@@ -63,9 +65,10 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     """Merge the streams, and see that each is in order: in a forged file even an index may lie."""
     before = (0, "")
     for row in heapq.merge(*streams, key=_position):
-        if _position(row) < before:
+        position = _position(row)
+        if position < before:
             raise IntegrityError(f"event {row[ID]} is out of order in the file that holds it", hint=ANEW)
-        before = _position(row)
+        before = position
         yield row
 
 
@@ -114,10 +117,6 @@ def take_in(log: Log, rows: list[Row]) -> None:
         log.connection.execute("RELEASE take_in")
 
 
-def _position(row: Row) -> tuple[int, str]:
-    return row[0], row[ID]
-
-
 def _chosen(same: list[Row]) -> Row:
     """Choose among the copies of one event: one without payload was redacted, and wins."""
     whole = [row for row in dict.fromkeys(same) if hash_of(row) == row[HASH]]
@@ -146,7 +145,10 @@ def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
 
 def parents_of(row: Row) -> list[bytes]:
     """Give the hashes of a row's parents."""
-    return [row[PARENTS][at : at + 32] for at in range(0, len(row[PARENTS]), 32)]
+    parents: bytes = row[PARENTS]
+    if len(parents) == 32:
+        return [parents]  # nearly every event's case
+    return [parents[at : at + 32] for at in range(0, len(parents), 32)]
 
 
 def hash_of(row: Row) -> bytes | None:
@@ -175,7 +177,7 @@ def hash_of(row: Row) -> bytes | None:
 
 def _conflict(rows: list[Row]) -> UnionConflict:
     contents = "\n".join(
-        [f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]} by {row[5]}: {str(row[PAYLOAD]):.500}" for row in rows]
+        [f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]} by {row[5]}: {row[PAYLOAD]!s:.500}" for row in rows]
     )
     return UnionConflict(
         f"event {rows[0][ID]} is in these logs with {len(rows)} contents:\n{contents}",
@@ -198,9 +200,7 @@ def _write(rows: Iterator[Row], path: str) -> int:
         try:
             log.connection.executemany(INSERT, passed())
         except sqlite3.IntegrityError as error:
-            raise UnionConflict(
-                f"one event id stands at two positions: {error}", hint=VERIFY_EACH
-            ) from error
+            raise UnionConflict(f"one event id stands at two positions: {error}", hint=VERIFY_EACH) from error
         log.set_heads([(seq, digest) for digest, seq in heads.items()])
         log.commit()
     return count

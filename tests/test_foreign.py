@@ -58,7 +58,7 @@ def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path,
     changed(ledger, statement)
     before = ledger.read_bytes()
     for use in (opened, Log.open, Log.read, lambda path: write_union([path], f"{path}.out")):
-        with pytest.raises(IntegrityError, match="schema|cannot be read"):
+        with pytest.raises(IntegrityError, match=r"schema|cannot be read"):
             use(str(ledger))
     assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["integrity"]
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
@@ -93,7 +93,7 @@ VALUES = {
 def test_a_value_that_no_ledger_writes_is_refused(ledger: Path, statement: str) -> None:
     guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
     changed(ledger, NO_GUARDS, statement, *guards)
-    with pytest.raises(IntegrityError, match="type|too big|cannot be read"):
+    with pytest.raises(IntegrityError, match=r"type|too big|cannot be read"):
         write_union([str(ledger)], f"{ledger}.out")
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
     assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))

@@ -122,7 +122,7 @@ def test_worktrees_that_write_one_run_at_once_lose_nothing(project: Project, tre
         assert one.faber("project").returncode == 0
     assert ids(project.ledger_path) == ids(tree.ledger_path)
     starts = [recorded["client"] for recorded in project.events if recorded["event"]["type"] == "session_started"]
-    assert sorted(starts)[:6] == [f"client-{number}" for number in range(6)]
+    assert sorted(str(client) for client in starts)[:6] == [f"client-{number}" for number in range(6)]
     project.assert_projected()
     tree.assert_projected()
 

@@ -197,9 +197,9 @@ class World:
 
     def revert(self, tree: Project) -> None:
         commits = output(tree, "rev-list", "--no-merges", "--max-count=3", "HEAD").split()
-        if len(output(tree, "rev-list", "HEAD").split()) > 4 and commits:
-            if not self.git(tree, "revert", "--no-edit", commits[0]):
-                self._go_on(tree, "revert")
+        is_long = len(output(tree, "rev-list", "HEAD").split()) > 4
+        if is_long and commits and not self.git(tree, "revert", "--no-edit", commits[0]):
+            self._go_on(tree, "revert")
 
     def stash(self, tree: Project) -> None:
         self.git(tree, "stash", *(["--include-untracked"] if self.chance.random() < 0.3 else []))
