@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -78,7 +79,9 @@ def run(arguments: list[str]) -> int:
         )
     except OSError as error:
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _failed(LedgerError(named, hint="check that the file exists and that you may use it"), arguments)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free space on the disk" if full else "check that the file exists and that you may use it"
+        return _failed(LedgerError(named, hint=hint), arguments)
 
 
 def _failed(error: LedgerError, arguments: list[str]) -> int:

@@ -18,6 +18,8 @@ R = TypeVar("R")
 
 RESULT_VERSION = 1
 CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they turn what is read around
+CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 

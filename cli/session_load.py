@@ -60,7 +60,7 @@ class Trigger(click.ParamType[str]):
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1000),
     default=COMMAND_BUDGET,
     show_default=True,
     metavar="N",
@@ -93,21 +93,28 @@ def session_load(
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
     requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
+    if requested == [] or run_id == "":
+        raise click.UsageError("--artifacts and --run-id must not be empty.")
     loading = Loading(run, config["plugin_roots"], trigger, requested, at, force)
     try:
         if dry_run:
             result = loading.tried()
             show(load_report.dry_data(loading, result), load_report.dry_lines(loading, result), as_json=as_json)
             return
-        result, packet, recording = loading.done(budget, log)
+        shows = as_json or content or not sys.stdout.isatty()
+        result, packet, recording = loading.done(budget if shows else 0, log)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
+    if packet and not as_json:
+        tell(packet)
     if result.required_failed:
         failed = result.required_failed[0]
-        raise LedgerError(failed["error"].message, block=messages.required_failed(**failed))
-    if packet and not as_json and (content or not sys.stdout.isatty()):
-        tell(packet)
+        raise LedgerError(
+            f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
+            hint="check its path in the workflow's configuration, or run the phase that creates it",
+            block=messages.required_failed(**failed),
+        )
     data = load_report.data(run, recording.state, recording.blocks, result)
     lines = load_report.lines(run, recording.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
@@ -152,6 +159,7 @@ class Loading:
             for warning in load_report.warnings(result):
                 say(warning)
             packet, given = pack(self.run.run_id, self.state, result.parts(), result.other_problems, budget=budget)
+            packet = packet if budget else ""
             session_id, drafts = self._session(view, caller)
             recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])
             if drafts:
@@ -160,7 +168,7 @@ class Loading:
         return result, packet, recording
 
     def _take(self, state: dict[str, Any]) -> None:
-        states.check_required(state)
+        states.check_required(self.run, state)
         self.state = state
         self.workflow = reload.workflow_of(self.run, state, self.plugin_roots)
         self.selected = selection.select(

@@ -60,6 +60,8 @@ class Hook:
             return None
         gathered = reload.gather_for_hook(run, state, compacted=self.call.text("source") == "compact", at=self.at)
         problems = [*([problem] if problem else []), *gathered.problems()]
+        for told in problems:
+            self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
         packet, given = pack(run.run_id, state, gathered.parts(), problems, budget=HOOK_BUDGET)
         environment = surroundings.environment()
         session_id = identity.session_id(self.at, os.urandom(6))

@@ -80,7 +80,8 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
         hint=f"create {shown}, or correct workflow_id in state.json",
-        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}",
+        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
+        f"1. Create {shown}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
     )
 
 

@@ -66,9 +66,14 @@ class StateMissing(LedgerError):
 
 
 class StateInvalid(LedgerError):
-    """state.json cannot be read as a state: not JSON, no object, another run's."""
+    """state.json cannot be read as a state: not JSON, no object, another run's; `reason` says which."""
 
     code = "state_invalid"
+
+    def __init__(self, reason: str, *, path: str = "state.json", hint: str = "") -> None:
+        """Take the reason alone and the file it is about."""
+        super().__init__(f"{path} cannot be read: {reason}", hint=hint)
+        self.reason = reason
 
 
 class NotWritable(LedgerError):

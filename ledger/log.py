@@ -10,7 +10,7 @@ from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.header import check_file, check_schema, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -43,9 +43,10 @@ class Log:
         new = not check_file(path)
         log = cls(connected(path, "rwc"), path)
         try:
-            log._begin()
-            if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                log._create()
+            with log.writing():
+                log.connection.execute("BEGIN IMMEDIATE")
+                if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    log._create()
             check_schema(log.connection, path)
         except BaseException:
             log.close()
@@ -77,17 +78,9 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _begin(self) -> None:
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise Locked(
-                    f"another process has {self.path} open for writing", hint="run the command again when it has ended"
-                ) from error
-            raise NotWritable(
-                f"cannot write {self.path}: {error}", hint="check permissions and space of the run's folder"
-            ) from error
+    def writing(self) -> Writing:
+        """Give a context in which SQLite's refusal to write becomes Locked or NotWritable."""
+        return Writing(self.path)
 
     def _create(self) -> None:
         for statement in formats.statements(formats.FORMAT_1):
@@ -133,11 +126,8 @@ class Log:
         return known
 
     def commit(self) -> None:
-        """Make what was appended durable: after this the events are there, whatever happens. Raises NotWritable."""
-        try:
-            self.connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise NotWritable(f"cannot write {self.path}: {error}", hint="free the disk, then run it again") from error
+        """Make what was appended durable: after this the events are there, whatever happens."""
+        self.connection.execute("COMMIT")
 
     def heads(self) -> list[Head]:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
@@ -191,6 +181,26 @@ class Log:
         self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, heads, digest))
 
 
+class Writing:
+    """While a log is written: what SQLite refuses is told as what the user can do about it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        """Go on."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise Locked or NotWritable in the place of SQLite's own error."""
+        if not isinstance(error, sqlite3.OperationalError):
+            return
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            hint = "run the command again when it has ended"
+            raise Locked(f"another process has {self.path} open for writing", hint=hint) from error
+        hint = "check permissions and space of the run's folder"
+        raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
+
+
 def heads_text(heads: Iterable[Head]) -> bytes:
     """Join the hashes of heads into one value that is equal exactly if the heads are."""
     return b"".join([digest for _, digest in heads])
@@ -206,7 +216,9 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
-            connection.execute("PRAGMA synchronous = FULL")
+            # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and
+            # with it roll back an event that was acknowledged.
+            connection.execute("PRAGMA synchronous = EXTRA")
         except BaseException:
             connection.close()
             raise
@@ -214,7 +226,7 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     return connection
 
 

@@ -217,7 +217,7 @@ def test_a_run_that_is_a_link_out_of_the_project_is_refused(project: Project, tm
     shutil.move(project.run, outside)
     project.run.symlink_to(outside)
     for recorded in EVERY:
-        check(project, project.deliver(recorded), said="is a link that leads out of", packet=False)
+        check(project, project.deliver(recorded), said="is behind a link that leads out of", packet=False)
     assert [path.name for path in outside.iterdir()] == ["state.json"]
 
 

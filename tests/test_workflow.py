@@ -122,7 +122,9 @@ def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_a_missing_workflow_is_told_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
     # RELOAD, Step 2: ERROR "Workflow configuration not found: ${workflow_id}", "Path: ${config_path}"
     error = failure(tmp_path, workflow_id)
-    assert error.block == f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}"
+    assert error.block.startswith(
+        f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}\n\nRecovery:\n"
+    )
     assert error.exit_code == 1
 
 
