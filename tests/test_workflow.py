@@ -246,7 +246,7 @@ def test_without_a_user_configuration_there_are_no_plugin_roots(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = str(tmp_path / ".config/faber-ledger/config.json")
-    assert read_user_config() == {"plugin_roots": [], "path": path, "problem": None}
+    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -257,6 +257,13 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
     assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
 
 
+def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    mapped = {"/fractary-work:issue-fetch": ["gh", "issue", "view", "{work_id}"], "/notes": ["notes"]}
+    write(tmp_path / "faber-ledger", "config", {"commands": mapped})
+    assert read_user_config()["commands"] == mapped
+
+
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
@@ -265,6 +272,12 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
         ({"plugin_roots": "/opt"}, "no list of paths"),
         ({"plugin_roots": [1]}, "no list of paths"),
         ({"plugin_roots": ["relative"]}, "'relative' is no absolute path"),
+        ({"commands": []}, "commands is no object"),
+        ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is no slash command"),
+        ({"commands": {"/work:issue-fetch {work_id}": ["gh"]}}, "no slash command without arguments"),
+        ({"commands": {"/work:issue-fetch": "gh issue view"}}, "no list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": []}}, "no list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": ["gh", 7]}}, "no list of a program and its arguments"),
     ],
 )
 def test_a_malformed_user_configuration_counts_as_empty_and_says_why(
