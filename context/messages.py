@@ -52,6 +52,11 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
+def to_run(loaded: Loaded) -> str:
+    """Ask the agent for what only it can fetch."""
+    return f"Not fetched here, since a slash command runs in the client alone. To have it, run {loaded['content']}"
+
+
 def state_broken(run: Run, error: Exception, backup: str) -> str:
     """Word a state that a session's start cannot read (RELOAD, Step 2)."""
     return f"""\
