@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1_048_576
-PLUGIN = "plugins/faber/"
+PLUGIN = re.compile(r"plugins/([^/]+)/(.+)")
 SLASH_COMMAND = re.compile(r"/[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_-]{1,64})?")
 
 
@@ -54,11 +54,12 @@ def user_config_path() -> str:
 
 def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:
     """Give where a project's path may stand in plugin roots, each a whole marketplace or the plugin's own folder."""
+    of_plugin = PLUGIN.fullmatch(relative)
     places = []
     for root in plugin_roots:
         places.append(os.path.join(root, relative))
-        if relative.startswith(PLUGIN):
-            places.append(os.path.join(root, relative[len(PLUGIN) :]))
+        if of_plugin and of_plugin[1] in ("faber", os.path.basename(root.rstrip("/"))):
+            places.append(os.path.join(root, of_plugin[2]))
     return places
 
 

@@ -40,7 +40,7 @@ def artifact(id: str = "spec", type: str = "markdown", **fields: Any) -> Artifac
 
 def workflow(always: list[Artifact], conditional: list[Artifact] | None = None, **phases: list[Artifact]) -> Workflow:
     critical: Any = {"always_load": always, "conditional_load": conditional or [], "phase_specific": phases}
-    return {"id": "w", "path": "w.json", "critical_artifacts": critical}
+    return {"id": "w", "path": "w.json", "artifacts_path": "w.json", "critical_artifacts": critical}
 
 
 @pytest.fixture
