@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
+from faber_ledger.context.artifact_content import COMMANDS
 from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.command_artifact import mapped_arguments
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -40,12 +42,14 @@ def step_lines(result: Reload) -> Iterator[str]:
             yield f"✓ {artifact['id']} - {artifact['description']}"
             yield f"  Source: {outcome['source']}"
             yield f"  Resolved: {outcome['resolved']}"
-            yield f"  Size: {messages.kilobytes(outcome['size_bytes'])}"
+            yield f"  Size: {_size(outcome)}"
 
 
 def warnings(result: Reload) -> Iterator[str]:
-    """Word what did not stop the load: large artifacts, and optional ones that failed."""
+    """Word what did not stop the load: large artifacts, values that were missing, and optional ones that failed."""
     for loaded in result.loaded:
+        for note in loaded["notes"]:
+            yield f"⚠️ WARNING: {note}"
         if loaded["is_large"]:
             yield messages.large(loaded)
     for failed in result.failed:
@@ -69,7 +73,10 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
         yield f"  ✓ {loaded['artifact']['id']} - {loaded['artifact']['description']}"
         yield f"    Source: {loaded['source']}"
         yield f"    Resolved: {loaded['resolved']}"
-        yield f"    Size: {messages.kilobytes(loaded['size_bytes'])}"
+        yield f"    Size: {_size(loaded)}"
+        yield ""
+    if len(result.loaded) > 1:
+        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in result.loaded))}"
         yield ""
     if result.failed:
         yield f"Artifacts skipped ({len(result.failed)}):"
@@ -115,8 +122,10 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     yield "Artifacts that would be loaded:"
     yield ""
     outcomes = _outcomes(result)
+    current = {skipped["artifact"]["id"]: skipped["now"] for skipped in result.skipped}
     for artifact in loading.selected:
-        yield from _dry_artifact(artifact, outcomes.get(artifact["id"]), loading)
+        outcome = outcomes.get(artifact["id"]) or current[artifact["id"]]
+        yield from _dry_artifact(artifact, outcome, loading, is_skipped=artifact["id"] in current)
     count = len(result.loaded)
     skipped = len(loading.selected) - count
     yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
@@ -141,34 +150,56 @@ def _outcomes(result: Reload) -> dict[str, Loaded | ArtifactError]:
     return {artifact["id"]: outcome for artifact, outcome in result.attempts}
 
 
-def _dry_artifact(artifact: Artifact, outcome: Loaded | ArtifactError | None, loading: Loading) -> Iterator[str]:
-    yield f"  {'⊘' if outcome is None else '✓'} {artifact['id']}"
+def _dry_artifact(
+    artifact: Artifact, outcome: Loaded | ArtifactError, loading: Loading, *, is_skipped: bool
+) -> Iterator[str]:
+    yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
-    if artifact["path"] or not artifact["path_from_state"]:
-        yield f"    {'Path' if artifact['path'] else 'Command'}: {artifact['path'] or artifact['command']}"
+    is_command = artifact["type"] in COMMANDS
+    if is_command:
+        yield f"    Command: {artifact['command']}"
+        yield f"    Runs: {_program(artifact, outcome, loading)}"
+    elif artifact["path"] or not artifact["path_from_state"]:
+        yield f"    Path: {artifact['path']}"
     else:
         yield f"    Path from state: {artifact['path_from_state']}"
-        yield f"    Resolved: {_resolved(outcome)}"
+        yield f"    Resolved: {outcome.resolved or '-' if isinstance(outcome, ArtifactError) else outcome['resolved']}"
     if artifact["condition"] is not None:
         yield f"    Condition: {artifact['condition']}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
-    yield f"    Exists: {'no' if isinstance(outcome, ArtifactError) else 'yes'}"
+    if not is_command:
+        yield f"    Exists: {'no' if isinstance(outcome, ArtifactError) else 'yes'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
-    elif outcome is not None:
+    elif not outcome["is_deferred"]:
         yield f"    Size: {messages.kilobytes(outcome['size_bytes'])}"
     minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
-    yield f"    Action: {'SKIP (recently loaded)' if outcome is None else 'LOAD'}"
+    yield f"    Action: {'SKIP (recently loaded)' if is_skipped else 'LOAD'}"
     yield ""
 
 
-def _resolved(outcome: Loaded | ArtifactError | None) -> str:
+def _program(artifact: Artifact, outcome: Loaded | ArtifactError, loading: Loading) -> str:
+    """Say what a command would run; a dry run starts no program but git."""
     if isinstance(outcome, ArtifactError):
-        return outcome.resolved or "-"
-    return outcome["resolved"] if outcome else "-"
+        return "-"
+    if not outcome["is_deferred"]:
+        return outcome["resolved"]
+    program = loading.config["commands"].get(outcome["resolved"].split()[0])
+    if program is None:
+        return f"{outcome['resolved']} (by the agent)"
+    try:
+        return " ".join(mapped_arguments(program, loading.surroundings({})))
+    except ArtifactError as error:
+        return f"- ({error.message})"
+
+
+def _size(loaded: Loaded) -> str:
+    if loaded["is_deferred"]:
+        return "0.0 KB (deferred: the agent is asked to run it)"
+    return messages.kilobytes(loaded["size_bytes"])
 
 
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:
-    kept = ("source", "resolved", "size_bytes", "sha256", "is_large")
+    kept = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")
     return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded

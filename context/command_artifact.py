@@ -49,13 +49,18 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
     return " ".join(words)
 
 
+def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
+    """Fill the placeholders of a program in the user's configuration; raises ArtifactError."""
+    arguments = [filled_command(word, surroundings) for word in program]
+    return [os.path.expanduser(arguments[0]), *arguments[1:]]
+
+
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
     """Run a program of the user's configuration in the project and give what it prints; raises ArtifactError.
 
     The slash command's own arguments are not passed on: the user's list has placeholders for what it needs.
     """
-    arguments = [filled_command(word, surroundings) for word in program]
-    arguments[0] = os.path.expanduser(arguments[0])
+    arguments = mapped_arguments(program, surroundings)
     try:
         return output_of(arguments, surroundings["root"], os.environ, seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:

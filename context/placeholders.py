@@ -27,7 +27,7 @@ def filled(text: str, surroundings: Surroundings) -> str:
 
 
 def filled_command(text: str, surroundings: Surroundings) -> str:
-    """Fill a command's placeholders; raises ArtifactError for one without a value, too: it would ask for all or none."""
+    """Fill a command's placeholders; raises ArtifactError for one without a value, too: that would ask for all."""
     empty = empty_in(text, surroundings)
     if empty:
         raise ArtifactError(without_value(empty))

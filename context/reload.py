@@ -32,9 +32,10 @@ if TYPE_CHECKING:
         error: ArtifactError
 
     class Skipped(TypedDict):
-        """An artifact that was loaded a short while ago; `minutes` are whole."""
+        """An artifact that was loaded a short while ago, as it is now; `minutes` are whole."""
 
         artifact: Artifact
+        now: Loaded
         loaded_at: str
         minutes: int
 
@@ -198,7 +199,12 @@ def gather(
         if not force and selection.is_current(entry, at, loaded["sha256"], last_digest(artifact["id"])):
             minutes = selection.minutes_since(entry, at) or 0
             result.skipped.append(
-                {"artifact": artifact, "loaded_at": str((entry or {}).get("loaded_at")), "minutes": minutes}
+                {
+                    "artifact": artifact,
+                    "now": loaded,
+                    "loaded_at": str((entry or {}).get("loaded_at")),
+                    "minutes": minutes,
+                }
             )
             continue
         result.attempts.append((artifact, loaded))
