@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
@@ -31,11 +32,11 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     yield f"  Current phase: {state.get('current_phase')}"
 
 
-def step_lines(result: Reload) -> Iterator[str]:
-    """Say what was skipped and what was loaded, one after the other (RELOAD, Steps 3 and 5)."""
+def step_lines(result: Reload, selected: int) -> Iterator[str]:
+    """Say what of the selected artifacts was skipped and what was loaded, in turn (RELOAD, Steps 3 and 5)."""
     for skipped in result.skipped:
         yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
-    yield f"Determined {len(result.attempts)} artifacts to load"
+    yield f"Determined {selected - len(result.skipped)} artifacts to load"
     for artifact, outcome in result.attempts:
         yield f"Loading {artifact['id']}..."
         if not isinstance(outcome, ArtifactError):
@@ -121,11 +122,8 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     yield ""
     yield "Artifacts that would be loaded:"
     yield ""
-    outcomes = _outcomes(result)
-    current = {skipped["artifact"]["id"]: skipped["now"] for skipped in result.skipped}
     for artifact in loading.selected:
-        outcome = outcomes.get(artifact["id"]) or current[artifact["id"]]
-        yield from _dry_artifact(artifact, outcome, loading, is_skipped=artifact["id"] in current)
+        yield from _dry_artifact(artifact, result, loading)
     count = len(result.loaded)
     skipped = len(loading.selected) - count
     yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
@@ -146,40 +144,43 @@ def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
     }
 
 
-def _outcomes(result: Reload) -> dict[str, Loaded | ArtifactError]:
-    return {artifact["id"]: outcome for artifact, outcome in result.attempts}
-
-
-def _dry_artifact(
-    artifact: Artifact, outcome: Loaded | ArtifactError, loading: Loading, *, is_skipped: bool
-) -> Iterator[str]:
+def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Iterator[str]:
+    skipped = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
+    outcomes: dict[str, Loaded | ArtifactError] = {**skipped, **{tried["id"]: got for tried, got in result.attempts}}
+    outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
+    is_command = artifact["type"] in COMMANDS
+    size = None if _is_deferred(outcome) else _file_size(outcome)
     yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
-    is_command = artifact["type"] in COMMANDS
     if is_command:
         yield f"    Command: {artifact['command']}"
-        yield f"    Runs: {_program(artifact, outcome, loading)}"
-    elif artifact["path"] or not artifact["path_from_state"]:
-        yield f"    Path: {artifact['path']}"
+        yield f"    Runs: {_program(outcome, loading)}"
     else:
+        yield f"    Path: {artifact['path'] or artifact['path_from_state']}"
+    resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
+    if artifact["path_from_state"] and not artifact["path"] and not is_command:
         yield f"    Path from state: {artifact['path_from_state']}"
-        yield f"    Resolved: {outcome.resolved or '-' if isinstance(outcome, ArtifactError) else outcome['resolved']}"
+        yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {artifact['condition']}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
-        yield f"    Exists: {'no' if isinstance(outcome, ArtifactError) else 'yes'}"
+        yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
-    elif not outcome["is_deferred"]:
-        yield f"    Size: {messages.kilobytes(outcome['size_bytes'])}"
+    if size is not None:
+        yield f"    Size: {messages.kilobytes(size)}"
     minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
     yield f"    Action: {'SKIP (recently loaded)' if is_skipped else 'LOAD'}"
     yield ""
 
 
-def _program(artifact: Artifact, outcome: Loaded | ArtifactError, loading: Loading) -> str:
+def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
+    return not isinstance(outcome, ArtifactError) and outcome["is_deferred"]
+
+
+def _program(outcome: Loaded | ArtifactError, loading: Loading) -> str:
     """Say what a command would run; a dry run starts no program but git."""
     if isinstance(outcome, ArtifactError):
         return "-"
@@ -198,6 +199,14 @@ def _size(loaded: Loaded) -> str:
     if loaded["is_deferred"]:
         return "0.0 KB (deferred: the agent is asked to run it)"
     return messages.kilobytes(loaded["size_bytes"])
+
+
+def _file_size(outcome: Loaded | ArtifactError) -> int | None:
+    """Give the size of an artifact's file, of one that cannot be loaded, too; None if there is no file."""
+    if not isinstance(outcome, ArtifactError):
+        return outcome["size_bytes"]
+    path = outcome.resolved
+    return os.path.getsize(path) if path and os.path.isfile(path) else None
 
 
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
         error: ArtifactError
 
     class Skipped(TypedDict):
-        """An artifact that was loaded a short while ago, as it is now; `minutes` are whole."""
+        """An artifact that was loaded a short while ago, `loaded` as it is now; `minutes` are whole."""
 
         artifact: Artifact
-        now: Loaded
+        loaded: Loaded
         loaded_at: str
         minutes: int
 
@@ -201,7 +201,7 @@ def gather(
             result.skipped.append(
                 {
                     "artifact": artifact,
-                    "now": loaded,
+                    "loaded": loaded,
                     "loaded_at": str((entry or {}).get("loaded_at")),
                     "minutes": minutes,
                 }

@@ -1,4 +1,4 @@
-"""Histories for hypothesis: runs as they happen, in any order that clones and clients can bring about, and broken ones."""
+"""Histories for hypothesis: runs in any order that clones and clients can bring about, and broken ones."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import subprocess
@@ -34,7 +35,7 @@ def folded_in_pieces(history: list[Recorded], cuts: list[int]) -> Blocks:
     """Fold piece by piece, the blocks written into a state and read out of it again in between."""
     blocks: Blocks | None = None
     edges = [0, *sorted(min(cut, len(history)) for cut in cuts), len(history)]
-    for start, end in zip(edges, edges[1:], strict=False):
+    for start, end in itertools.pairwise(edges):
         blocks = fold(history[start:end], blocks)
         blocks = shape.blocks_of({"run_id": "r", **json.loads(written(blocks))})
     return shape.empty() if blocks is None else blocks
