@@ -29,7 +29,7 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     """Say which workflow and state a load is about (RELOAD, Step 2)."""
     yield f"✓ Loaded workflow config: {workflow['id']}"
     yield f"  Run status: {state['status']}"
-    yield f"  Current phase: {state.get('current_phase')}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
 
 
 def step_lines(result: Reload, selected: int) -> Iterator[str]:
@@ -67,7 +67,7 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
     yield f"✓ Context reloaded for run: {run.run_id}"
     yield f"  Workflow: {state['workflow_id']}"
     yield f"  Run status: {state['status']}"
-    yield f"  Current phase: {state.get('current_phase')}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
     yield ""
     yield f"Artifacts loaded ({len(result.loaded)}):"
     for loaded in result.loaded:

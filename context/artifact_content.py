@@ -7,9 +7,6 @@ import os
 
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.command_artifact import read_command
-from faber_ledger.context.directory_artifact import read_directory
-from faber_ledger.context.git_artifact import read_git
 from faber_ledger.context.placeholders import empty_in, without_value
 from faber_ledger.context.state_path import value_at
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
@@ -94,9 +91,9 @@ def _given(text: str, is_state: bool) -> str:
         return text
     try:
         state = json.loads(text)
+        return state_for_packet(state) if isinstance(state, dict) else text
     except (ValueError, RecursionError):
         return text
-    return state_for_packet(state) if isinstance(state, dict) else text
 
 
 def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
@@ -133,12 +130,30 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     }
 
 
+def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.directory_artifact import read_directory  # only who needs a kind pays for it
+
+    return read_directory(artifact, surroundings)
+
+
+def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.command_artifact import read_command
+
+    return read_command(artifact, surroundings)
+
+
+def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.git_artifact import read_git
+
+    return read_git(artifact, surroundings)
+
+
 FILES = {"json", "markdown"}
 LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
     "json": _read_file,
     "markdown": _read_file,
-    "directory": read_directory,
-    "work_plugin": read_command,
-    "skill": read_command,
-    "git_info": read_git,
+    "directory": _read_directory,
+    "work_plugin": _read_command,
+    "skill": _read_command,
+    "git_info": _read_git,
 }

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
 RUNS_BELOW = {".fractary", ".fractary/faber"}
-STATE_OF_PLAN = re.compile(r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json")
+STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
 
 
 def find(artifact: Artifact, surroundings: Surroundings) -> Found:
@@ -125,7 +125,7 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     relative = os.path.relpath(inside, root)
     before, marker, rest = f"{relative}/".partition(f"/runs/{run_id}/")
     of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
-    of_plan = STATE_OF_PLAN.fullmatch(relative)
+    of_plan = re.fullmatch(STATE_OF_PLAN, relative) if "/state-" in relative else None
     if of_plan and of_plan[1] == run_suffix(run_id):
         of_run = [os.path.join(surroundings["run_dir"], "state.json")]
     as_given = [path] if path.startswith("/") else []

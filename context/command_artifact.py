@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
@@ -44,7 +45,7 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
 def slash_command(command: str, surroundings: Surroundings) -> str:
     """Give a slash command in one line, its placeholders filled; raises ArtifactError for anything else."""
     words = filled_command(command, surroundings).split()
-    if not words or not SLASH_COMMAND.fullmatch(words[0]):
+    if not words or not re.fullmatch(SLASH_COMMAND, words[0]):
         raise ArtifactError(f"Command is no slash command: {command:.200}")
     return " ".join(words)
 

@@ -5,8 +5,6 @@ git completes a shortened option, so that only what stands here in full is safe:
 
 from __future__ import annotations
 
-import re
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
         always: list[str]
         flags: frozenset[str]
         valued: frozenset[str]
-        numbers: re.Pattern[str]
+        numbers: str
         names: Literal["revisions", "paths", "patterns"]
         reads_files: bool
 
@@ -40,7 +38,7 @@ def _subcommand(
         "always": always.split(),
         "flags": frozenset(flags.split()),
         "valued": frozenset(valued.split()),
-        "numbers": re.compile(numbers),
+        "numbers": numbers,
         "names": names,
         "reads_files": reads_files,
     }

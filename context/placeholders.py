@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.project import RUN_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact_source import Surroundings
 
 PLACEHOLDER = re.compile(r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}")
-VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}")
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
 MAX_RUN_ID = 255
 OF_PLAN = "-run-"
 
@@ -66,7 +66,7 @@ def _value(name: str, surroundings: Surroundings) -> str:
         safe = len(text) <= MAX_RUN_ID and RUN_ID.fullmatch(text) is not None
         text = run_suffix(text) if name == "run_suffix" else text
     else:
-        safe = text == "" or VALUE.fullmatch(text) is not None
+        safe = text == "" or re.fullmatch(VALUE, text) is not None
     if not safe:
         raise ArtifactError(f"State field cannot stand in a path: {name}")
     return text

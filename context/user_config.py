@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1_048_576
-PLUGIN = re.compile(r"plugins/([^/]+)/(.+)")
-SLASH_COMMAND = re.compile(r"/[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_-]{1,64})?")
+SLASH_COMMAND = r"/[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_-]{1,64})?"
 
 
 def read_user_config() -> UserConfig:
@@ -54,12 +53,13 @@ def user_config_path() -> str:
 
 def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:
     """Give where a project's path may stand in plugin roots, each a whole marketplace or the plugin's own folder."""
-    of_plugin = PLUGIN.fullmatch(relative)
+    above, _, of_plugin = relative.partition("/")
+    plugin, _, below = of_plugin.partition("/")
     places = []
     for root in plugin_roots:
         places.append(os.path.join(root, relative))
-        if of_plugin and of_plugin[1] in ("faber", os.path.basename(root.rstrip("/"))):
-            places.append(os.path.join(root, of_plugin[2]))
+        if above == "plugins" and below and plugin in ("faber", os.path.basename(root.rstrip("/"))):
+            places.append(os.path.join(root, below))
     return places
 
 
@@ -77,7 +77,7 @@ def _commands(commands: object) -> dict[str, list[str]]:
     if not isinstance(commands, dict):
         raise ValueError("commands is no object of slash commands")
     for name, program in commands.items():
-        if not SLASH_COMMAND.fullmatch(name):
+        if not re.fullmatch(SLASH_COMMAND, name):
             raise ValueError(f"commands: {name!r} is no slash command without arguments")
         if not (isinstance(program, list) and program and all([isinstance(word, str) for word in program])):
             raise ValueError(f"commands: {name} is no list of a program and its arguments")

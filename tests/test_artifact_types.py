@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tracemalloc
@@ -362,7 +363,7 @@ def test_no_option_reaches_git_that_is_not_on_the_list(name: str, words: list[st
     known = SUBCOMMANDS[name]
     before = arguments[1 : arguments.index("--")] if "--" in arguments else arguments[1:]
     for option in [word for word in before if word.startswith("-")]:
-        on_list = option in known["always"] or option in known["flags"] or known["numbers"].fullmatch(option)
+        on_list = option in known["always"] or option in known["flags"] or re.fullmatch(known["numbers"], option)
         assert on_list or option.partition("=")[0] in known["valued"] or option.startswith("-n")
     if known["names"] != "patterns":
         assert arguments[-1] == ":(exclude).fractary"
