@@ -25,6 +25,7 @@ COMMANDS = {
     "session-save": "faber_ledger.cli.session_save:session_save",
     "session-end": "faber_ledger.cli.session_save:session_save",
     "status": "faber_ledger.cli.run_list:status",
+    "config": "faber_ledger.cli.config:config",
     "log": "faber_ledger.cli.log:log",
     "replay": "faber_ledger.cli.replay:replay",
     "verify": "faber_ledger.cli.verify:verify",

@@ -56,6 +56,11 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
+def to_run(loaded: Loaded) -> str:
+    """Ask the agent for what only it can fetch."""
+    return f"Not fetched here, since a slash command runs in the client alone. To have it, run {loaded['content']}"
+
+
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     is_json = isinstance(error, ForeignState) or not isinstance(error, StateInvalid)

@@ -82,7 +82,7 @@ class Reload:
                 "description": loaded["artifact"]["description"],
                 "source": loaded["source"],
                 "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
-                "content": loaded["content"],
+                "content": messages.to_run(loaded) if loaded["is_deferred"] else loaded["content"],
             }
             for loaded in ordered
         ]
@@ -102,7 +102,7 @@ class Reload:
                         "source": loaded["source"],
                         "size_bytes": loaded["size_bytes"],
                         "sha256": loaded["sha256"],
-                        "given": given[name],
+                        "given": "deferred" if loaded["is_deferred"] else given[name],
                     }
                 }
             )
@@ -157,13 +157,16 @@ class Reload:
         return selection.recorded_trigger((whole or self.triggers)[0])
 
 
-def surroundings_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Surroundings:
-    """Give what a run's artifacts are resolved against."""
+def surroundings_of(
+    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
+) -> Surroundings:
+    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
     real = {**state, "run_id": run.run_id}
     return {
         "root": os.path.realpath(run.root),
         "run_dir": os.path.realpath(run.directory),
         "plugin_roots": plugin_roots,
+        "commands": commands or {},
         "state": real,
     }
 
