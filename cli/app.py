@@ -30,6 +30,7 @@ COMMANDS = {
     "project": "faber_ledger.cli.project:project",
     "migrate": "faber_ledger.cli.migrate:migrate",
     "hook": "faber_ledger.cli.hook_command:hook",
+    "demo": "faber_ledger.cli.demo:demo",
 }
 
 

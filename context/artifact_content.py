@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 
@@ -10,6 +9,7 @@ from faber_ledger.context.artifact_source import find, path_of
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
 from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.sha256 import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
 
 def content_digest(text: str, is_state: bool) -> str:
     """Hash a file's text (SHA-256, hex); of a state, what `state_for_packet` gives."""
-    return hashlib.sha256(_given(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(_given(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def state_for_packet(state: dict[str, Any]) -> str:

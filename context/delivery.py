@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.sha256 import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Call:
         self.problem: str | None = None
         self._values = self._read(content)
         self._environ = environ
-        self.digest = hashlib.sha256(content).hexdigest()
+        self.digest = sha256(content).hexdigest()
         named = self.text("hook_event_name")
         if named is not None and named != hook:
             self.problem = f"the delivery says {named}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+
+from faber_ledger.ledger.sha256 import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def without_surrogates(text: str) -> str:
 
 def payload_hash(salt: bytes, payload: str) -> bytes:
     """Hash a payload as it is stored, with its salt (32 bytes)."""
-    return hashlib.sha256(salt + payload.encode()).digest()
+    return sha256(salt + payload.encode()).digest()
 
 
 def event_hash(
@@ -69,4 +70,4 @@ def event_hash(
         [parent.hex() for parent in parents],
         payload_hash.hex(),
     ]
-    return hashlib.sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()
+    return sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()

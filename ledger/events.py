@@ -119,10 +119,10 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation: the main one, or a subagent's."""
+    """The client compacted a conversation: the main one, or a subagent's, which is no session's."""
 
     type: Literal["compaction_completed"]
-    session_id: str | None
+    session_id: NotRequired[str]
     trigger: str | None
     agent_id: str | None
     phase: str | None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
+
+from faber_ledger.ledger.sha256 import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def blocks_of(state: dict[str, Any]) -> Blocks:
 
 def digest(blocks: Blocks) -> bytes:
     """Hash blocks with the order of their keys (SHA-256, 32 bytes)."""
-    return hashlib.sha256(text(blocks).encode("utf-8", "surrogatepass")).digest()
+    return sha256(text(blocks).encode("utf-8", "surrogatepass")).digest()
 
 
 def text(blocks: Blocks) -> str:

@@ -1,0 +1,81 @@
+"""Write a long log through the ledger's own append. Arguments: the file to make, how many events."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+
+from faber_ledger.ledger.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Draft
+
+BEGIN = 1767623422.0
+ENVIRONMENT = {"hostname": "dev-laptop", "platform": "linux", "cwd": "/home/dev/project", "git_commit": "abc1234"}
+
+
+def drafts() -> Iterator[Draft]:
+    """Give session after session, of twelve events each: eight loads, a reload, a compaction, start and end."""
+    for number in itertools.count():
+        session_id = f"claude-session-20260105-143022-{number:06d}"
+        delivery = {"hook": "SessionStart", "digest": f"{number:064d}", "pid": "28355"}
+        for fields in _session(number, delivery):
+            yield {"event": {"session_id": session_id, **fields}, "client": f"client-{number // 3}"}  # type: ignore[typeddict-item]
+
+
+def _session(number: int, delivery: dict[str, str]) -> Iterator[dict[str, object]]:
+    yield {
+        "type": "session_started",
+        "source": "compact" if number % 3 else "startup",
+        "environment": ENVIRONMENT,
+        "empties_context": True,
+        "phase": "build",
+        "step": "implement",
+        "phases_completed": ["frame", "architect"],
+        "pid": "28355",
+        "delivery": delivery,
+    }
+    for artifact in range(8):
+        yield {
+            "type": "artifact_loaded",
+            "artifact_id": f"artifact-{artifact}",
+            "trigger": "session_start",
+            "source": f"docs/artifact-{artifact}.md",
+            "size_bytes": 2048 + artifact,
+            "sha256": f"{artifact:064x}",
+            "given": "inline",
+        }
+    yield {"type": "context_reloaded", "trigger": "session_start", "loaded": 8, "failed": 0, "skipped": 0}
+    yield {
+        "type": "compaction_completed",
+        "trigger": "auto",
+        "agent_id": None,
+        "phase": "build",
+        "step": "implement",
+        "delivery": delivery,
+    }
+    yield {
+        "type": "session_ended",
+        "reason": "normal",
+        "client_reason": "other",
+        "inferred": False,
+        "phase": "build",
+        "step": "implement",
+        "phases_completed": ["frame", "architect"],
+        "delivery": delivery,
+    }
+
+
+def main() -> None:
+    """Append them all in one transaction."""
+    path, count = sys.argv[1], int(sys.argv[2])
+    with Log.open(path) as log:
+        log.append(itertools.islice(drafts(), count), at=BEGIN, writer="5f" * 16)
+        log.commit()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""Rebuild a run's blocks from its log, and by the plain loop over the same file, in turn. Arguments: ledger, rounds.
+
+Prints the seconds of each round as JSON: {"rebuild": [...], "raw": [...]}.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import sys
+import time
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.fold import fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+RAW = "SELECT payload, type, session_id, version, at FROM event ORDER BY seq, id"
+
+
+def rebuilt(path: str) -> dict[str, Any]:
+    """Fold the log as `project --rebuild` does."""
+    with Log.read(path) as log:
+        return fold(log.stream())
+
+
+def raw(path: str) -> dict[str, Any]:
+    """Fold the payloads with nothing around them: the least that any reader of the file must do."""
+    connection = sqlite3.connect(path)
+    try:
+        return fold(_payloads(connection))
+    finally:
+        connection.close()
+
+
+def _payloads(connection: sqlite3.Connection) -> Iterator[Any]:
+    for payload, kind, session_id, version, at in connection.execute(RAW):
+        event = json.loads(payload)
+        event["type"] = kind
+        event["session_id"] = session_id
+        yield {"version": version, "at": at, "event": event}
+
+
+def main() -> None:
+    """Run both in turn and print how long each took."""
+    path, rounds = sys.argv[1], int(sys.argv[2])
+    if rebuilt(path) != raw(path):
+        raise SystemExit("the two loops fold to different blocks")
+    seconds: dict[str, list[float]] = {"rebuild": [], "raw": []}
+    for _ in range(rounds):
+        for name, loop in (("raw", raw), ("rebuild", rebuilt)):
+            start = time.perf_counter()
+            loop(path)
+            seconds[name].append(time.perf_counter() - start)
+    print(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    main()

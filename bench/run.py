@@ -1,0 +1,159 @@
+"""Measure what users wait for, as ratios, side by side in one run; writes bench/RESULTS.md unless `--quick`."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from measure import Process, Row, count_instructions, measure
+from stage import DELIVERIES, Stage
+
+from faber_ledger.context.client_settings import hook_command
+
+HEAD = """\
+# What it costs
+
+Written by `make bench`. Each line is a ratio: the process was run right after its peer, round after round, on the same
+machine, and what stands here is the median of the rounds' ratios, with the quartiles as the spread. REF is a whole
+process of `python -c 'import sqlite3, json'` with the same interpreter: what any program that opens a ledger must pay.
+The wheel is installed as users install it, bytecode included. The project is a git repository with a run of one ended
+session; its hooks append their facts durably, write `state.json`, and on session-start ask git for the commit and print
+the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold.
+"""
+TAIL = """
+Instructions are the process's own, counted by callgrind, also as a multiple of the peer's: they do not depend on how
+busy the machine is. They leave out what the kernel, the disk and git do.
+"""
+RESULTS = Path(__file__).with_name("RESULTS.md")
+SCRIPTS = RESULTS.parent
+REF = "import sqlite3, json"
+EVENTS = 100_000
+GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD = 1.8, 1.4, 1.5
+
+
+def main() -> None:
+    """Set the stage, measure, print the table."""
+    quick = sys.argv[1:] == ["--quick"]
+    if sys.argv[1:] and not quick:
+        raise SystemExit("usage: bench/run.py [--quick]")
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:
+        stage = Stage(Path(folder))
+        print("installing the wheel …", file=sys.stderr)
+        stage.install()
+        stage.fill()
+        check(stage)
+        contenders = processes(stage)
+        print("measuring processes …", file=sys.stderr)
+        measure(contenders, 5 if quick else 60, stage.restore)
+        if not quick:
+            count_instructions(contenders, stage.restore, stage.folder)
+        print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
+        rows = [*[row for row, _, _ in contenders], rebuild(stage, 2 if quick else 9)]
+        text = table(rows) + "\n" + facts(stage)
+    print(text)
+    if not quick:
+        RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
+
+
+def processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
+    """Give the processes to measure, each with its peer, in the order in which a session has them."""
+
+    def process(command: list[str], cwd: Path = stage.project, stdin: Path | None = None) -> Process:
+        return Process(command, cwd, stage.environment | {"CLAUDE_PROJECT_DIR": str(cwd)}, stdin)
+
+    ref = process([stage.python, "-c", REF])
+    found = [
+        (Row(f"`hook {name}`", "REF", GOAL_HOOK), process(stage.hook(name), stdin=stage.delivery(name)), ref)
+        for name in DELIVERIES
+    ]
+    append = process([stage.python, str(SCRIPTS / "append.py"), str(stage.run)])
+    start = stage.delivery("session-start")
+    idle = process(stage.hook("session-start"), stage.elsewhere, start)
+    guarded = process(["sh", "-c", hook_command("SessionStart")], stage.elsewhere, start)
+    return [
+        *found,
+        (Row("durable append, by a script", "REF", GOAL_APPEND), append, ref),
+        (Row("`hook session-start` where no run is active", "REF", None), idle, ref),
+        (Row("the same, guarded as `init` writes it", "the bare command", None), guarded, idle),
+        (Row("`--version`", "REF", None), process([stage.command, "--version"]), ref),
+        (Row("`--help`", "REF", None), process([stage.command, "--help"]), ref),
+    ]
+
+
+def check(stage: Stage) -> None:
+    """See that the hooks do what is to be measured: one that fails is quick, exits 0 and says nothing."""
+    stage.restore()
+    for name in DELIVERIES:
+        before = count(stage)
+        hook = Process(stage.hook(name), stage.project, stage.environment, stage.delivery(name))
+        packet = hook.output()
+        if count(stage) == before or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
+            raise SystemExit(f"`hook {name}` did not do its work: see hooks.log")
+
+
+def count(stage: Stage) -> int:
+    """Count the events of the run."""
+    with sqlite3.connect(stage.run / "ledger.db") as connection:
+        found: int = connection.execute("SELECT count(*) FROM event").fetchone()[0]
+    connection.close()
+    return found
+
+
+def rebuild(stage: Stage, rounds: int) -> Row:
+    """Measure the rebuild against the raw loop, both in one process."""
+    path = stage.long_log(EVENTS)
+    command = [stage.python, str(SCRIPTS / "rebuild.py"), str(path), str(rounds)]
+    seconds = json.loads(Process(command, stage.folder, stage.environment).output())
+    row = Row(f"rebuild of {EVENTS:,} events", "RAW", GOAL_REBUILD)
+    for ours, raw in zip(seconds["rebuild"], seconds["raw"], strict=True):
+        row.add(ours, raw)
+    return row
+
+
+def table(rows: list[Row]) -> str:
+    """Write the rows as a Markdown table."""
+    lines = ["| what | goal | median | spread | peer | instructions |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        low, high = row.quartiles
+        goal = f"≤ {row.goal:.2f}" if row.goal else "–"
+        counted = f"{row.instructions:.2f}" if row.instructions else "–"
+        lines.append(f"| {row.what} | {goal} | {row.median:.2f} | {low:.2f} to {high:.2f} | {row.peer} | {counted} |")
+    return "\n".join(lines) + "\n"
+
+
+def facts(stage: Stage) -> str:
+    """Say what it was measured on."""
+    ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
+    known = [
+        f"Python {platform.python_version()}",
+        f"SQLite {sqlite3.sqlite_version}",
+        f"{platform.system()} on {platform.machine()}",
+        f"{os.cpu_count()} cores",
+        f"REF takes {1000 * statistics.median([ref.seconds() for _ in range(9)]):.0f} ms",
+        f"an fsync takes {1000 * fsync_seconds(stage.folder):.2f} ms",
+    ]
+    return ", ".join(known) + ".\n"
+
+
+def fsync_seconds(folder: Path) -> float:
+    """Give how long it takes to make 4 KB durable here."""
+    seconds = []
+    with (folder / "fsync").open("wb") as file:
+        for _ in range(15):
+            file.write(bytes(4096))
+            file.flush()
+            start = time.perf_counter()
+            os.fsync(file.fileno())
+            seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What is measured, set up in a temporary folder: the wheel as users have it, a project with a run, a long log."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+RUN_ID = "bench-258-20260105-143022-a1b2c3"
+CLIENT = "c422f8d6-75ff-4d55-a402-dff1f0a6c68a"
+WRITER = "5f" * 16
+PARAGRAPH = "The agent reads this again at each session's start, so that it goes on where it was. " * 4
+ARTIFACTS = {
+    "plugins/faber/docs/workflow-orchestration-protocol.md": 6,
+    "specs/WORK-00258-session-ledger.md": 12,
+}
+DELIVERIES: dict[str, dict[str, object]] = {
+    "session-start": {"hook_event_name": "SessionStart", "source": "startup"},
+    "pre-compact": {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
+    "session-start (compact)": {"hook_event_name": "SessionStart", "source": "compact"},
+    "post-compact": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": PARAGRAPH * 4},
+    "session-end": {"hook_event_name": "SessionEnd", "reason": "other"},
+}
+
+
+class Stage:
+    """A folder with `venv/` (the installed wheel), `project/` (a run that has one ended session) and `elsewhere/`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "venv" / "bin"
+        self.python = str(self.bin / "python")
+        self.command = str(self.bin / "faber-ledger")
+        self.project = folder / "project"
+        self.run = self.project / ".fractary" / "runs" / RUN_ID
+        self.elsewhere = folder / "elsewhere"
+        kept = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG", "LC_ALL") if name in os.environ}
+        self.environment = kept | {"PATH": f"{self.bin}:{os.environ['PATH']}", "CLAUDE_PID": "28355"}
+
+    def install(self) -> None:
+        """Build the wheel and install it with its dependencies and its bytecode, as `pip install` does for users."""
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+        wheel = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(self.folder)]
+        self._done([*wheel, str(REPOSITORY)])
+        self._done([sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")])
+        install = [*pip, "--python", self.python, "install", "--quiet", "--compile"]
+        constraint = str(REPOSITORY / "requirements.lock")
+        self._done([*install, "--constraint", constraint, *map(str, self.folder.glob("*.whl"))])
+
+    def fill(self) -> None:
+        """Make the git project and its run, with artifacts to load, and keep a copy of the run to go back to."""
+        git = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
+        for folder in (self.project, self.elsewhere):
+            self._done([*git, "init", "--quiet", str(folder)])
+        for name, paragraphs in ARTIFACTS.items():
+            path = self.project / name
+            path.parent.mkdir(parents=True)
+            path.write_text(f"# {path.stem}\n\n" + f"{PARAGRAPH}\n\n" * paragraphs)
+        self._done([*git, "add", "."], self.project)
+        self._done([*git, "commit", "--quiet", "--message", "First"], self.project)
+        self._done([self.command, "run", "start", "--work-id", "258", "--run-id", RUN_ID], self.project)
+        state = json.loads((self.run / "state.json").read_text())
+        state["artifacts"] = {"spec_path": "specs/WORK-00258-session-ledger.md"}
+        (self.run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
+        for name, fields in DELIVERIES.items():
+            delivery = {
+                "session_id": CLIENT,
+                "transcript_path": str(self.folder / "transcript.jsonl"),
+                "cwd": str(self.project),
+                **fields,
+            }
+            self.delivery(name).write_text(json.dumps(delivery, separators=(",", ":")) + "\n")
+        for name in ("session-start", "session-end"):
+            with self.delivery(name).open("rb") as stdin:
+                subprocess.check_output(self.hook(name), cwd=self.project, env=self.environment, stdin=stdin)
+        shutil.copytree(self.run, self.folder / "run")
+
+    def restore(self) -> None:
+        """Put the run back as it was, on the disk too: its dirty pages must not be written in somebody else's time."""
+        for path in (self.folder / "run").iterdir():
+            shutil.copy2(path, self.run)
+        os.sync()
+
+    def delivery(self, name: str) -> Path:
+        """Give the file with what the client sends to a hook."""
+        return self.folder / f"{name}.json"
+
+    def hook(self, name: str) -> list[str]:
+        """Give a hook's command."""
+        return [self.command, "hook", name.partition(" ")[0]]
+
+    def long_log(self, events: int) -> Path:
+        """Write a log of that many events: sessions with eight loads each, a compaction in every one, all ended."""
+        path = self.folder / f"{events}.db"
+        self._done([self.python, str(Path(__file__).with_name("long_log.py")), str(path), str(events)])
+        return path
+
+    def _done(self, command: list[str], cwd: Path | None = None) -> None:
+        subprocess.run(command, cwd=cwd or self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)

@@ -1,0 +1,147 @@
+"""The demo: the installed command tells its story, and what it shows is what the documents say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
+
+
+@pytest.fixture
+def temporary(tmp_path: Path) -> Path:
+    """Give the folder that the demo takes for its temporary one."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+def played(temporary: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"TMPDIR": str(temporary)} | variables
+    return subprocess.run(
+        [COMMAND, "demo", *arguments], env=environment, capture_output=True, encoding="utf-8", check=False
+    )
+
+
+def data_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert (done.returncode, done.stderr) == (0, "")
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    return data
+
+
+def test_the_sessions_are_those_of_the_story(temporary: Path) -> None:
+    data = data_of(played(temporary, "--json"))
+    sessions = data["sessions"]
+    history = sessions["session_history"]
+    assert [(one["environment"]["hostname"], one["end_reason"], one["phases_completed"]) for one in history] == [
+        ("laptop", "compaction", ["frame", "architect"]),
+        ("laptop", "abandoned", ["frame", "architect", "build"]),
+        ("desktop", "normal", ["frame", "architect", "build", "evaluate", "release"]),
+    ]
+    assert [one["artifacts_loaded"] for one in history] == [ARTIFACTS[:2], ARTIFACTS, ARTIFACTS]
+    assert (sessions["current_session_id"], sessions["total_sessions"]) == (None, 3)
+    context = data["context_metadata"]
+    assert context["reload_count"] == 3
+    assert [load["artifact_id"] for load in context["artifacts_in_context"]] == ARTIFACTS
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_log_was_written_by_two_clones_and_tells_an_inferred_end(temporary: Path) -> None:
+    log = data_of(played(temporary, "--json"))["log"]
+    starts = [recorded for recorded in log if recorded["event"]["type"] == "session_started"]
+    assert [start["event"]["source"] for start in starts] == ["startup", "compact", "resume"]
+    laptop, again, desktop = [start["writer"] for start in starts]
+    assert laptop == again != desktop
+    ends = [recorded["event"] for recorded in log if recorded["event"]["type"] == "session_ended"]
+    assert [(end["reason"], end["inferred"], end["client_reason"]) for end in ends] == [
+        ("compaction", False, "auto"),
+        ("abandoned", True, None),
+        ("normal", False, "prompt_input_exit"),
+    ]
+    assert [recorded["event"]["type"] for recorded in log].count("compaction_completed") == 1
+
+
+def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporary: Path) -> None:
+    done = played(temporary)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.split() for line in done.stdout.splitlines()]
+    rows = [line for line in lines if line[1:2] in (["laptop"], ["desktop"])]
+    told = [(row[1], row[4], row[5:-1], row[-1]) for row in rows if len(row) > 5]
+    assert told == [
+        ("laptop", "compaction", ["frame,", "architect"], "workflow-state"),
+        ("laptop", "abandoned", ["build"], "workflow-state"),
+        ("desktop", "normal", ["evaluate,", "release"], "workflow-state"),
+    ]
+    assert '"total_sessions": 3,' in done.stdout
+    assert done.stdout.endswith(": sound\n")
+    assert "\x1b" not in done.stdout
+    assert list(temporary.iterdir()) == []
+
+
+def test_no_home_and_a_strange_git_and_client_change_nothing(
+    temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOME", raising=False)
+    hooks = tmp_path / "hooks"
+    hooks.mkdir()
+    for name in ("pre-commit", "pre-push", "post-checkout"):
+        (hooks / name).write_text("#!/bin/sh\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    config = tmp_path / "gitconfig"
+    config.write_text(
+        f"[core]\nhooksPath = {hooks}\n[commit]\ngpgsign = true\n[gpg]\nprogram = false\n[push]\ndefault = nothing\n"
+        f"[init]\ntemplateDir = {tmp_path}\n[pull]\nrebase = true\n"
+    )
+    data = data_of(
+        played(
+            temporary,
+            "--json",
+            GIT_CONFIG_GLOBAL=str(config),
+            GIT_CONFIG_SYSTEM=str(config),
+            GIT_DIR=str(tmp_path / "elsewhere"),
+            CLAUDE_CODE_SESSION_ID="another",
+            CLAUDE_PROJECT_DIR=str(tmp_path),
+            FABER_LEDGER_HOSTNAME="mine",
+            LC_ALL="C",
+        )
+    )
+    machines = [one["environment"]["hostname"] for one in data["sessions"]["session_history"]]
+    assert machines == ["laptop", "laptop", "desktop"]
+
+
+def test_keep_leaves_both_clones_and_names_them(temporary: Path) -> None:
+    done = played(temporary, "--keep")
+    (folder,) = temporary.iterdir()
+    for machine in ("laptop", "desktop"):
+        clone = folder.resolve() / machine / "myproject"
+        assert str(clone) in done.stderr
+        assert subprocess.run([COMMAND, "verify"], cwd=clone, capture_output=True, check=False).returncode == 0
+
+
+def test_without_git_it_says_what_is_missing(temporary: Path) -> None:
+    done = played(temporary, PATH=str(temporary))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "git" in done.stderr
+    assert "hint: install git" in done.stderr
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_step_that_fails_is_named_and_nothing_stays(temporary: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    shim = programs / "git"
+    real = shutil.which("git")
+    shim.write_text(f'#!/bin/sh\n[ "$1" = pull ] && {{ echo no network >&2; exit 7; }}\nexec {real} "$@"\n')
+    shim.chmod(0o755)
+    done = played(temporary, PATH=f"{programs}{os.pathsep}{os.environ['PATH']}")
+    assert done.returncode == 1
+    assert "error: desktop: `git pull` ended with exit code 7: no network" in done.stderr
+    assert list(temporary.iterdir()) == []
