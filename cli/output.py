@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -47,14 +47,14 @@ def printable(text: str) -> str:
 
 
 def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command fail with exit code 1 alone, as the requirement documents have it for some commands."""
+    """Let a command fail with exit code 1 alone, or 3 where it needs a choice: the documents' codes."""
 
     @functools.wraps(command)
     def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except LedgerError as error:
-            error.exit_code = 1
+            error.exit_code = 3 if isinstance(error, ChoiceNeeded) else 1
             raise
 
     return narrowed

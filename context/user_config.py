@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class UserConfig(TypedDict):
-        """What it says, where it stands, and what is wrong with it (None: nothing)."""
+        """What it says, where it stands, and what is wrong with it (None: nothing).
+
+        `commands` maps a slash command to the program that stands in for it, with its arguments.
+        """
 
         plugin_roots: list[str]
+        commands: dict[str, list[str]]
         path: str
         problem: str | None
 
@@ -28,10 +32,11 @@ def read_user_config() -> UserConfig:
     path = user_config_path()
     try:
         text = text_of(path, MAX_BYTES)
-        roots = [] if text is None else _plugin_roots(json.loads(text))
+        config = {} if text is None else json.loads(text)
+        roots, commands = _plugin_roots(config), _commands(config)
     except (FileRefused, ValueError, RecursionError) as error:
-        return {"plugin_roots": [], "path": path, "problem": f"{path}: {error}"}
-    return {"plugin_roots": roots, "path": path, "problem": None}
+        return {"plugin_roots": [], "commands": {}, "path": path, "problem": f"{path}: {error}"}
+    return {"plugin_roots": roots, "commands": commands, "path": path, "problem": None}
 
 
 def user_config_path() -> str:
@@ -63,3 +68,19 @@ def _plugin_roots(config: object) -> list[str]:
         if not os.path.isabs(root):
             raise ValueError(f"plugin_roots: {root!r} is no absolute path")
     return expanded
+
+
+def _commands(config: dict[str, object]) -> dict[str, list[str]]:
+    commands = config.get("commands", {})
+    if not isinstance(commands, dict):
+        raise ValueError("commands is no object")
+    mapped = {}
+    for name, words in commands.items():
+        if not isinstance(words, list) or not words or not all([isinstance(word, str) for word in words]):
+            raise ValueError(f"commands: {name!r} is no list of a program and its arguments")
+        program = os.path.expanduser(words[0])
+        if not program or (os.path.dirname(program) and not os.path.isabs(program)):
+            # A relative path would be looked for in whatever repository the command is run in.
+            raise ValueError(f"commands: the program of {name!r} is neither a bare name nor an absolute path")
+        mapped[name] = [program, *words[1:]]
+    return mapped

@@ -105,3 +105,9 @@ class SettingsInvalid(LedgerError):
     """A settings file of the client cannot be read; it is left as it is."""
 
     code = "settings_invalid"
+
+
+class ChoiceNeeded(LedgerError):
+    """Somebody has to choose how to go on, and nobody is there to be asked."""
+
+    code, exit_code = "choice_needed", 3

@@ -139,10 +139,10 @@ class DeliveryIgnored(TypedDict):
 
 
 class NoteRecorded(TypedDict):
-    """Somebody wrote down what the next session should know; `session_id` is the session that was open, if any."""
+    """Somebody wrote down what the next session should know, in the session that was open, if one was."""
 
     type: Literal["note_recorded"]
-    session_id: str | None
+    session_id: NotRequired[str]
     kind: Literal["note", "summary"]
     text: str
     phase: str | None

@@ -246,7 +246,7 @@ def test_without_a_user_configuration_there_are_no_plugin_roots(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = str(tmp_path / ".config/faber-ledger/config.json")
-    assert read_user_config() == {"plugin_roots": [], "path": path, "problem": None}
+    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
