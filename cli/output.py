@@ -18,6 +18,7 @@ R = TypeVar("R")
 
 RESULT_VERSION = 1
 CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -25,10 +26,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a command's result: its lines for people, or its data in the JSON envelope."""
     if as_json:
-        click.echo(json.dumps({"result_version": RESULT_VERSION, "data": data}, ensure_ascii=False, indent=2))
+        click.echo(json_text({"result_version": RESULT_VERSION, "data": data}))
     else:
         for line in lines:
             tell(line)
+
+
+def json_text(data: Any) -> str:
+    """Write data as JSON; control characters and lone surrogates, which come from repositories, as JSON escapes."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, indent=2)
+    except RecursionError:  # indenting takes a frame a level, and reading did not
+        text = json.dumps(data, ensure_ascii=False)
+    return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 def tell(text: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell
 from faber_ledger.cli.reconstitution_report import boxed, brief, noted
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context.environment import writer_of
@@ -64,7 +63,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     notes = _recorded(meant, context, journal.findings)
     if reader:
         data: Any = build_input(context["session_summary"])
-        show(data, [json.dumps(data, ensure_ascii=False, indent=2)], as_json=as_json)
+        show(data, [json_text(data)], as_json=as_json)
         return
     data = {**context, "notes": notes, "findings": journal.findings}
     show(data, [*boxed(context), *brief(context), *noted(notes)], as_json=as_json)

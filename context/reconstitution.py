@@ -88,6 +88,8 @@ def load_state(run: Run) -> dict[str, Any]:
             f"State file corrupted: {run.shown('state.json')}: {error}",
             f"Inspect and repair state.json manually [faber-ledger project {run.run_id} --restore]",
         ) from error
+    except LedgerError as error:
+        raise ContextLost(f"State file not readable: {error}", "Check the file's permissions") from error
     states.check_required(state)
     if state["status"] not in STATUSES:
         told = f"Invalid state status: {one_line(state['status'])}"

@@ -45,9 +45,8 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     journal.log(f"    - Timestamp: {one_line(latest.get('timestamp'))}")
     journal.log(f"    - Accomplished: {len(said['accomplished'])} items")
     journal.log(f"    - Files changed: {len(said['files_changed'])}")
-    journal.log(
-        f"    - Remaining phases: {', '.join([one_line(phase) for phase in said['remaining_phases']])}".rstrip()
-    )
+    remaining = ", ".join([one_line(phase) for phase in said["remaining_phases"]])
+    journal.log(f"    - Remaining phases: {remaining}".rstrip())
     return {
         "total_sessions": len(files),
         "latest": latest,

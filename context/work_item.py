@@ -20,10 +20,7 @@ FETCH = "/fractary-work:issue-fetch"
 OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, then fetch again", "Abort workflow"]
 NEEDS_LOGIN = 4  # GitHub's program says so by its exit code
 SIGNS = (  # the first that is found counts; "Could not resolve to an Issue" is how GitHub says that there is none
-    (
-        "network",
-        r"(?:no such|resolve) host|error connecting|connection (?:re|timed)|time?d? ?out|unreachable|network is",
-    ),
+    ("network", r"(?:no such|resolve) host|error connecting|connection re|timed? ?out|unreachable|network is"),
     ("auth", r"authenticat|authoriz|credentials|\blog ?in\b|forbidden|permission denied|\b40[13]\b"),
     ("not_found", r"not found|no such issue|could not resolve to|does not exist|\b404\b"),
 )
@@ -37,7 +34,8 @@ def load_work_item(work_id: str, commands: dict[str, list[str]], journal: Journa
     """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Stopped where the user must log in."""
     command = commands.get(FETCH)
     if command is None:
-        journal.info("issue_not_mapped", f"ℹ Issue #{one_line(work_id)} not fetched: run {FETCH} {one_line(work_id)}")
+        named = one_line(work_id)
+        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
         return None
     if VALUE.fullmatch(work_id) is None:
         _warned(work_id, "network", "this work_id cannot stand in a command", journal)
