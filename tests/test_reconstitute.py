@@ -570,7 +570,8 @@ def test_row_12_an_event_that_cannot_be_read_is_skipped_with_a_warning(project: 
     put(project, "events/002-step_start.json", "{")
     (project.run / "events" / "003-step_start.json").mkdir()
     put(project, "events/004-step_start.json", '"a text"')
-    (project.run / "events" / "005-step_start.json").symlink_to("/etc/hostname")
+    outside = project.write("outside.json", json.dumps({"event_id": 5}))
+    (project.run / "events" / "005-step_start.json").symlink_to(outside)
     warned(project, "events_read_error", "⚠️ WARNING: Events read error\nPath: events/002-step_start.json\n")
     assert [event["event_id"] for event in context_of(project)["events"]] == [1, 6]
 
@@ -724,6 +725,12 @@ def test_the_newest_twenty_events_are_read_in_numeric_order(project: Project) ->
         put_event(project, number)
     put(project, "events/README.json", {})
     assert [event["event_id"] for event in context_of(project)["events"]] == list(range(986, 1006))
+
+
+def test_summaries_are_taken_in_the_order_of_their_times(project: Project) -> None:
+    for name, hour in (("aaa", "09"), ("zzz", "08")):
+        put(project, f"session-summaries/{name}.json", {"session_id": name, "timestamp": f"2026-01-05T{hour}:00:00Z"})
+    assert context_of(project)["session_history"]["latest"]["session_id"] == "aaa"
 
 
 def test_summaries_without_a_time_are_taken_in_the_order_of_their_names(project: Project) -> None:
