@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +11,13 @@ from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import tell
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.events import Recorded
-from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.shapes import CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.queries import Wanted
 
 
 class Moment(click.ParamType[float]):
@@ -29,12 +33,12 @@ class Moment(click.ParamType[float]):
         return seconds
 
 
-@click.command()
-@click.argument("run", required=False)
+@click.command(short_help="List the events of a run.")
+@click.argument("run", required=False, metavar="[RUN]")
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="The newest N events alone.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--session", metavar="ID", help="One session: its id, its last six letters, or its client's id.")
-@click.option("--type", "kind", type=click.Choice(list(CURRENT)), help="One type of event.")
+@click.option("--type", "kind", type=click.Choice(list(CURRENT)), metavar="TYPE", help=f"One of {', '.join(CURRENT)}.")
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
 @click.option("--since", type=Moment(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Up to this time, its second included.")
@@ -53,9 +57,12 @@ def log(
     """List what happened in RUN (default: the active run), oldest first.
 
     \b
-    Example:     faber-ledger log --type session_started -n 5
-    Exit codes:  0 done, 2 wrong usage, 10 no such run or no ledger, 12 newer format, 20 the ledger is damaged
+    Example: faber-ledger log --type session_started -n 5
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger; 12 newer format;
+    20 the ledger is damaged.
     """
+    from faber_ledger.ledger.queries import Wanted  # at its use: `--help` loads every command
+
     path = run_with_ledger(run).ledger_path
     wanted = Wanted(session=session, type=kind, machine=machine, since=since, until=until)
     for recorded in _listed(path, wanted, count, reverse):
@@ -72,6 +79,8 @@ def line_of(recorded: Recorded) -> str:
 
 
 def _listed(path: str, wanted: Wanted, count: int | None, reverse: bool) -> Iterator[Recorded]:
+    from faber_ledger.ledger.queries import events
+
     found = events(path, wanted, limit=count, newest_first=reverse or count is not None)
     if count is None or reverse:
         yield from found

@@ -15,17 +15,18 @@ from faber_ledger.context.project import Run, chosen_run, find_root, find_run, r
 from faber_ledger.context.resume import resume_point
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Summary, summary
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from faber_ledger.ledger.queries import Summary
+
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
-@click.command("list")
+@click.command("list", short_help="List the runs of this project.")
 @click.option("--status", help="Only runs with this status.", metavar="STATUS")
 @click.option("--work-id", help="Only runs of this work item.", metavar="ID")
 @json_option
@@ -51,7 +52,8 @@ def status(run: str | None, as_json: bool) -> None:
 
     \b
     Example: faber-ledger status
-    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run; 12 newer format; 20 damaged.
+    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
+    12 newer format; 20 the ledger is damaged.
     """
     meant = chosen_run(find_root(os.getcwd()), run)
     state = states.read_state(meant).value
@@ -98,6 +100,8 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
 
 
 def _log_of(run: Run) -> Summary | None:
+    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+
     return summary(run.ledger_path) if os.path.lexists(run.ledger_path) else None
 
 

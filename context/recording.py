@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
+from faber_ledger.context.json_text import TOO_DEEP, is_too_deep
 from faber_ledger.ledger.errors import StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log, heads_text
@@ -85,6 +86,8 @@ class Recording:
         self.blocks = fold(recorded, self.blocks)
         self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
         self._log.commit()
+        if self.problem is not None:
+            return recorded  # there is no state to write into: the next projection shows the facts
         states.write_blocks(self.run, self.blocks, warn=self.warn)
         if self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
@@ -112,13 +115,10 @@ class Recording:
         return fold(self._log.stream())
 
     def _adoption(self) -> Draft:
-        return {
-            "event": {
-                "type": "run_adopted",
-                "run_id": self.run.run_id,
-                "blocks": shape.text(shape.blocks_of(self.state)),
-            }
-        }
+        blocks = shape.blocks_of(self.state)
+        if is_too_deep(blocks):
+            raise StateInvalid(TOO_DEEP)
+        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:
         self._log.close()
