@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import Aborted, ContextLost
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,23 +13,6 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 MOST = 100
-
-
-class ContextLost(LedgerError):
-    """A CRITICAL error: nothing can be reconstituted."""
-
-    code = "context_lost"
-
-    def __init__(self, error: str, action: str, *, first: str = "") -> None:
-        """Take what is wrong and what to do, in RECON's block; `first` is a line that another document wants first."""
-        lines = [first, "❌ CRITICAL: Cannot reconstitute context", f"Error: {error}", f"Action: {action}"]
-        super().__init__(error, hint=action, block="\n".join([line for line in lines if line]))
-
-
-class Stopped(LedgerError):
-    """The user was asked, and wants the workflow aborted."""
-
-    code = "aborted"
 
 
 class Journal:
@@ -67,18 +50,24 @@ class Journal:
         self._note("WARNING", code, _summary(what, facts))
 
     def ask(self, code: str, what: str, facts: dict[str, str], options: list[str]) -> int:
-        """Ask how to proceed (RECON: ERROR) and give the option's number; the last one aborts. Raises Stopped."""
+        """Ask how to proceed (RECON: ERROR) and give the option's number; the last one aborts. Raises Aborted."""
         lines = [f"⚠️ ERROR: {what}", *_told(facts), "", "How would you like to proceed?"]
         lines += [f"{number}. {option}" for number, option in enumerate(options, 1)]
         chosen = self._choose(code, "\n".join(lines), options)
         if chosen == len(options):
-            raise Stopped(f"{what}: the workflow was aborted", block="Workflow aborted.")
+            raise Aborted(f"{what}: the workflow was aborted", block="Workflow aborted.")
         self._note("ERROR", code, f"{_summary(what, facts)} ({options[chosen - 1]})")
         return chosen
 
     def _note(self, severity: Literal["ERROR", "WARNING", "INFO"], code: str, told: str) -> None:
         if len(self.findings) < MOST:
             self.findings.append({"severity": severity, "code": code, "told": one_line(told)})
+
+
+def context_lost(error: str, action: str, *, first: str = "") -> ContextLost:
+    """Word a CRITICAL error: what is wrong and what to do; `first` is a line that RECON's steps want before it."""
+    lines = [first, "❌ CRITICAL: Cannot reconstitute context", f"Error: {error}", f"Action: {action}"]
+    return ContextLost(error, hint=action, block="\n".join([line for line in lines if line]))
 
 
 def one_line(value: object) -> str:

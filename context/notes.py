@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import NoteTooLong
 from faber_ledger.ledger.shapes import is_foldable
 
 TYPE_CHECKING = False
@@ -25,12 +25,6 @@ if TYPE_CHECKING:
 
 LONGEST = 8_000  # letters
 NEWEST = 5
-
-
-class NoteTooLong(LedgerError):
-    """The note is longer than one may be."""
-
-    code = "note_too_long"
 
 
 def note_recorded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.context import state as states
 from faber_ledger.context.branch import branch_name, inspect_branch
-from faber_ledger.context.findings import ContextLost, one_line
+from faber_ledger.context.findings import context_lost, one_line
 from faber_ledger.context.reload import surroundings_of
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.run_events import load_events
@@ -13,7 +13,7 @@ from faber_ledger.context.session_summaries import load_session_history, session
 from faber_ledger.context.specification import load_specification
 from faber_ledger.context.untrusted_file import FileRefused
 from faber_ledger.context.work_item import load_work_item
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workfl
 def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
     """Take RECON's steps in order, tell them to the journal, and give the `workflow_context`.
 
-    Raises ContextLost before anything is told; ChoiceNeeded and Stopped where an ERROR needs the user.
+    Raises ContextLost before anything is told; ChoiceNeeded and Aborted where an ERROR needs the user.
     """
     state, metadata = load_state(run), load_metadata(run)
     _tell_metadata(run, state, metadata, journal)
@@ -77,19 +77,19 @@ def load_state(run: Run) -> dict[str, Any]:
     try:
         state = states.read_state(run).value
     except StateMissing as error:
-        raise ContextLost(
+        raise context_lost(
             f"State file missing: {run.shown('state.json')}",
             "Run may have been cleaned up; start new run [faber-ledger run start --work-id <work_id>],"
             f" or make the file from the ledger: faber-ledger project {run.run_id}",
             first=f"❌ ERROR: Run not found: {run.run_id}",
         ) from error
     except StateInvalid as error:
-        raise ContextLost(
+        raise context_lost(
             f"State file corrupted: {run.shown('state.json')}: {error}",
             f"Inspect and repair state.json manually [faber-ledger project {run.run_id} --restore]",
         ) from error
     except LedgerError as error:
-        raise ContextLost(f"State file not readable: {error}", "Check the file's permissions") from error
+        raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
     states.check_required(state)
     if state["status"] not in STATUSES:
         told = f"Invalid state status: {one_line(state['status'])}"
@@ -102,7 +102,7 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
     try:
         return json_object(run, "metadata.json")
     except (FileRefused, ValueError) as error:
-        raise ContextLost(
+        raise context_lost(
             f"Metadata file corrupted: {run.shown('metadata.json')}: {error}",
             "Inspect and repair metadata.json manually",
         ) from error
@@ -110,7 +110,7 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
 
 def run_not_found(run: Run) -> ContextLost:
     """Word a run that is not there (RECON, Error Response Patterns)."""
-    return ContextLost(
+    return context_lost(
         f"Run directory not found: {run.shown('')}".rstrip("/"),
         "Verify run_id is correct or start a new run with /faber run <work_id>"
         " [faber-ledger run list; faber-ledger run start --work-id <work_id>]",

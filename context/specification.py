@@ -23,7 +23,7 @@ OPTIONS = ["Skip spec loading and continue", "Regenerate specification", "Abort 
 def load_specification(surroundings: Surroundings, spec_path: object, journal: Journal) -> dict[str, Any] | None:
     """Read the specification that the state names, front matter and sections told apart; None without one.
 
-    Raises ChoiceNeeded and Stopped where the file is there and cannot be read.
+    Raises ChoiceNeeded and Aborted where the file is there and cannot be read.
     """
     if spec_path in (None, ""):
         journal.info("spec_missing", NOTHING)

@@ -31,13 +31,13 @@ NOTES = {
 
 
 def load_work_item(work_id: str, commands: dict[str, list[str]], journal: Journal) -> dict[str, Any] | None:
-    """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Stopped where the user must log in."""
+    """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Aborted where the user must log in."""
     command = commands.get(FETCH)
     if command is None:
         named = one_line(work_id)
         journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
         return None
-    if VALUE.fullmatch(work_id) is None:
+    if re.fullmatch(VALUE, work_id) is None:
         _warned(work_id, "network", "this work_id cannot stand in a command", journal)
         return None
     while True:
