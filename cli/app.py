@@ -24,6 +24,8 @@ COMMANDS = {
     "prime-context": "faber_ledger.cli.session_load:session_load",
     "session-save": "faber_ledger.cli.session_save:session_save",
     "session-end": "faber_ledger.cli.session_save:session_save",
+    "reconstitute": "faber_ledger.cli.reconstitute:reconstitute",
+    "note": "faber_ledger.cli.note:note",
     "status": "faber_ledger.cli.run_list:status",
     "config": "faber_ledger.cli.config:config",
     "log": "faber_ledger.cli.log:log",

@@ -8,7 +8,7 @@ import re
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
 from faber_ledger.context.placeholders import filled_command
-from faber_ledger.context.program import ProgramFailed, output_of, text_of_output
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
 from faber_ledger.context.user_config import SLASH_COMMAND
 
 TYPE_CHECKING = False
@@ -52,8 +52,7 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
 
 def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
     """Fill the placeholders of a program in the user's configuration; raises ArtifactError."""
-    arguments = [filled_command(word, surroundings) for word in program]
-    return [os.path.expanduser(arguments[0]), *arguments[1:]]
+    return [filled_command(word, surroundings) for word in program]
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
@@ -63,6 +62,6 @@ def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
     """
     arguments = mapped_arguments(program, surroundings)
     try:
-        return output_of(arguments, surroundings["root"], os.environ, seconds=SECONDS, limit=MAX_BYTES)
+        return output_of(arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error

@@ -14,8 +14,17 @@ if TYPE_CHECKING:
 COMPLAINT_BYTES = 4_096
 
 
+# A program that asks somebody, or colours its answer, has nobody to read it.
+UNATTENDED = {"GH_PROMPT_DISABLED": "1", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "CLICOLOR": "0"}
+
+
 class ProgramFailed(Exception):
-    """The program gave no output, and why."""
+    """The program gave no output, and why; `code` is its exit code and `complaint` its errors where it ended itself."""
+
+    def __init__(self, message: str, *, code: int | None = None, complaint: str = "") -> None:
+        super().__init__(message)
+        self.code = code
+        self.complaint = complaint
 
 
 def output_of(
@@ -41,9 +50,11 @@ def output_of(
         if not ended:
             _kill(pid)
     if status != 0:
-        lines = complaint.decode("utf-8", "replace").strip().splitlines()
+        said = complaint.decode("utf-8", "replace").strip() or printed.decode("utf-8", "replace").strip()
+        lines = said.splitlines()
         fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-        raise ProgramFailed([*fatal, *lines[-1:], f"it ended with status {status}"][0][:300])
+        told = [*fatal, *lines[-1:], f"it ended with status {status}"][0][:300]
+        raise ProgramFailed(told, code=status, complaint=said[:COMPLAINT_BYTES])
     if b"\0" in printed:
         raise ProgramFailed("binary content")
     return printed

@@ -121,21 +121,30 @@ def current_step(state: dict[str, Any]) -> str | None:
 
 
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
-    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others.
-
-    Real states hold the phases as a list of objects or as an object keyed by phase.
-    """
-    phases, found = state.get("phases"), {}
-    if isinstance(phases, dict):
-        found = {name: phase.get("status") for name, phase in phases.items() if isinstance(phase, dict)}
-    elif isinstance(phases, list):
-        for phase in phases:
-            if isinstance(phase, dict):
-                name = phase.get("phase_name") or phase.get("name") or phase.get("id")
-                if isinstance(name, str):
-                    found[name] = phase.get("status")
+    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
+    found = {name: phase.get("status") for name, phase in _phases(state).items()}
     ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
     return {name: status for name in ordered if isinstance(status := found[name], str)}
+
+
+def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """Give what a state says of a phase; an empty object if it says nothing."""
+    return _phases(state).get(name or "", {})
+
+
+def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give the phases by name: real states hold them as a list of objects or as an object keyed by phase."""
+    phases = state.get("phases")
+    if isinstance(phases, dict):
+        return {name: phase for name, phase in phases.items() if isinstance(phase, dict)}
+    if not isinstance(phases, list):
+        return {}
+    named = [
+        (phase.get("phase_name") or phase.get("name") or phase.get("id"), phase)
+        for phase in phases
+        if isinstance(phase, dict)
+    ]
+    return {name: phase for name, phase in named if isinstance(name, str)}
 
 
 def phases_completed(state: dict[str, Any]) -> list[str]:

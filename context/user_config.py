@@ -76,9 +76,15 @@ def _plugin_roots(roots: object) -> list[str]:
 def _commands(commands: object) -> dict[str, list[str]]:
     if not isinstance(commands, dict):
         raise ValueError("commands is no object of slash commands")
-    for name, program in commands.items():
+    mapped = {}
+    for name, words in commands.items():
         if not re.fullmatch(SLASH_COMMAND, name):
             raise ValueError(f"commands: {name!r} is no slash command without arguments")
-        if not (isinstance(program, list) and program and all([isinstance(word, str) for word in program])):
+        if not (isinstance(words, list) and words and all([isinstance(word, str) for word in words])):
             raise ValueError(f"commands: {name} is no list of a program and its arguments")
-    return commands
+        program = os.path.expanduser(words[0])
+        if not program or (os.path.dirname(program) and not os.path.isabs(program)):
+            # A relative path would be looked for in whatever repository the command is run in.
+            raise ValueError(f"commands: the program of {name} is neither a bare name nor an absolute path")
+        mapped[name] = [program, *words[1:]]
+    return mapped

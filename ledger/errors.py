@@ -110,3 +110,27 @@ class SettingsInvalid(LedgerError):
     """A settings file of the client cannot be read; it is left as it is."""
 
     code = "settings_invalid"
+
+
+class ChoiceNeeded(LedgerError):
+    """Somebody has to choose how to go on, and nobody is there to be asked."""
+
+    code, exit_code = "choice_needed", 3
+
+
+class ContextLost(LedgerError):
+    """What every reconstitution needs is not there, or cannot be read."""
+
+    code = "context_lost"
+
+
+class Aborted(LedgerError):
+    """The user was asked how to go on, and wanted to stop."""
+
+    code = "aborted"
+
+
+class NoteTooLong(LedgerError):
+    """The note is longer than one may be."""
+
+    code = "note_too_long"

@@ -138,6 +138,36 @@ class DeliveryIgnored(TypedDict):
     delivery: Delivery
 
 
+class NoteRecorded(TypedDict):
+    """Somebody wrote down what the next session should know, in the session that was open, if one was."""
+
+    type: Literal["note_recorded"]
+    session_id: NotRequired[str]
+    kind: Literal["note", "summary"]
+    text: str
+    phase: str | None
+    step: str | None
+
+
+class Finding(TypedDict):
+    """What a reconstitution noticed and went on with: an ERROR is one that somebody chose to skip."""
+
+    severity: Literal["ERROR", "WARNING", "INFO"]
+    code: str
+    told: str
+
+
+class ContextReconstituted(TypedDict):
+    """A run's context was put together again; `mode` says how the run is resumed, None where it cannot be."""
+
+    type: Literal["context_reconstituted"]
+    status: str
+    phase: str | None
+    step: str | None
+    mode: str | None
+    findings: list[Finding]
+
+
 Event = (
     RunStarted
     | RunAdopted
@@ -149,6 +179,8 @@ Event = (
     | ContextReloaded
     | CompactionCompleted
     | DeliveryIgnored
+    | NoteRecorded
+    | ContextReconstituted
 )
 
 

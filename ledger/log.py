@@ -164,6 +164,11 @@ class Log:
                 return recorded
         return None
 
+    def newest_of(self, kind: str, count: int) -> list[Recorded]:
+        """Give the newest events of one type, newest first."""
+        rows = self.connection.execute(f"{READ} WHERE type = ? ORDER BY seq DESC, id DESC LIMIT ?", (kind, count))
+        return [decoded(row) for row in rows]
+
     def sealed(self) -> Iterator[Sealed]:
         """Give every event with all that its hash covers, in `(seq, id)` order."""
         return map(_sealed, self.connection.execute(SEAL))
