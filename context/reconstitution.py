@@ -84,15 +84,15 @@ def load_state(run: Run) -> dict[str, Any]:
         ) from error
     except StateInvalid as error:
         raise context_lost(
-            f"State file corrupted: {run.shown('state.json')}: {error}",
+            f"State file corrupted: {run.shown('state.json')}: {error.reason}",
             f"Inspect and repair state.json manually [faber-ledger project {run.run_id} --restore]",
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
-    states.check_required(state)
+    states.check_required(run, state)
     if state["status"] not in states.STATUSES:
         told = f"Invalid state status: {one_line(state['status'])}"
-        raise LedgerError(told, hint=f"set it to one of {', '.join(STATUSES)}", block=f"❌ ERROR: {told}")
+        raise LedgerError(told, hint=f"set it to one of {', '.join(states.STATUSES)}", block=f"❌ ERROR: {told}")
     return state
 
 

@@ -517,7 +517,7 @@ Note: Spec may not have been created yet (early phase)
         ),
         ("print('<html>')", "the answer is no JSON: Expecting value: line 1 column 1 (char 0)"),
         ("print('[]')", "the answer is no JSON object"),
-        ("sys.exit(9)", "exit code 9"),
+        ("sys.exit(9)", "it ended with status 9"),
     ],
 )
 def test_row_6_a_network_that_fails_is_a_warning(project: Project, script: str, error: str) -> None:
@@ -771,7 +771,7 @@ def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) ->
 def test_a_work_id_that_is_none_never_reaches_a_program(project: Project, work_id: str) -> None:
     project.change_state(work_id=work_id)
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
-    warned(project, "issue_fetch_network", "Error: this work_id cannot stand in a command\n")
+    warned(project, "issue_fetch_network", "Error: State field cannot stand in a path: work_id\n")
     assert not (project.root / "ran").exists()
 
 
