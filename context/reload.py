@@ -78,6 +78,7 @@ class Reload:
                 "source": loaded["source"],
                 "size_bytes": loaded["size_bytes"],
                 "content": loaded["content"],
+                "required": loaded["artifact"]["required"],
             }
             for loaded in ordered
         ]

@@ -119,7 +119,7 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation: the main one, or a subagent's."""
+    """The client compacted a conversation, the main one or a subagent's; `summary` is what it came to, secrets masked."""
 
     type: Literal["compaction_completed"]
     session_id: str | None
@@ -127,6 +127,7 @@ class CompactionCompleted(TypedDict):
     agent_id: str | None
     phase: str | None
     step: str | None
+    summary: NotRequired[str]
     delivery: NotRequired[Delivery]
 
 
