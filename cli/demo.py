@@ -15,6 +15,7 @@ from faber_ledger.cli.demo_story import tell_story
 from faber_ledger.cli.output import json_option, say, show, tell
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.history import told_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,22 +80,21 @@ def _summary(blocks: Blocks) -> Iterator[str]:
 
 def _sessions(blocks: Blocks) -> list[list[str]]:
     """Tell each session's machine, times (UTC), end, what it newly completed, and, a line each, what it had loaded."""
-    rows, before = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]], list[str]()
-    for session in blocks["sessions"]["session_history"]:
-        completed, (first, *others) = session["phases_completed"], session["artifacts_loaded"]
+    rows = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]]
+    for told in told_sessions(blocks):
+        first, *others = told["artifacts_loaded"]
         rows.append(
             [
-                session["session_id"].rpartition("-")[2],
-                session["environment"]["hostname"],
-                session["started_at"][11:19],
-                session["ended_at"][11:19],
-                session["end_reason"],
-                ", ".join([phase for phase in completed if phase not in before]),
+                told["session_id"].rpartition("-")[2],
+                told["hostname"] or "",
+                (told["started_at"] or "")[11:19],
+                (told["ended_at"] or "")[11:19],
+                told["end_reason"] or "",
+                ", ".join(told["newly_completed"]),
                 first,
             ]
         )
         rows += [["", "", "", "", "", "", other] for other in others]
-        before = completed
     return rows
 
 

@@ -87,6 +87,8 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
     laptop.write("export.py", "def export(rows): ...\n")
     laptop.complete("build", current_phase="evaluate")
     laptop.commit("Build the CSV export")
+    left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
+    tell(f"   laptop  nobody ended the session: state.json still has {left_open} open")
 
     tell("\n6. On the desktop the run goes on, with the same context")
     desktop.run("git", "pull", shown=slice(1))

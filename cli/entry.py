@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
@@ -11,7 +12,7 @@ def main() -> None:
     if arguments[:1] == ["hook"] and not {"--help", "-h"} & set(arguments[1:2]) and arguments[1:]:
         from faber_ledger.cli.hook import run_hook
 
-        sys.exit(run_hook(arguments[1]))
+        os._exit(run_hook(arguments[1]))  # all is written and closed; taking the interpreter apart is a tenth of a hook
     from faber_ledger.cli.app import run
 
     sys.exit(run(arguments))

@@ -8,9 +8,10 @@ import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
 from faber_ledger.context.hook_log import log_line
-from faber_ledger.context.hooks import Hook
-from faber_ledger.context.project import find_root
+from faber_ledger.context.project import find_root, find_run, read_active_run
 from faber_ledger.ledger.clock import now
+
+SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
 
 def run_hook(name: str) -> int:
@@ -30,7 +31,13 @@ def run_hook(name: str) -> int:
         if call.hook not in HOOKS.values():
             note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")
             return 0
-        packet = Hook(call, root, at, note).answer()
+        active = read_active_run(root)
+        if active is None:
+            note(f"No active workflow found, skipping {SKIPPED.get(call.hook, 'the compaction')}")
+            return 0
+        from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
+
+        packet = Hook(call, find_run(root, active), at, note).answer()
         if packet is not None:
             _print(packet)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
@@ -29,11 +30,11 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     yield f"  Current phase: {state.get('current_phase')}"
 
 
-def step_lines(result: Reload) -> Iterator[str]:
-    """Say what was skipped and what was loaded, one after the other (RELOAD, Steps 3 and 5)."""
+def step_lines(result: Reload, selected: int) -> Iterator[str]:
+    """Say what of the selected artifacts was skipped and what was loaded, in turn (RELOAD, Steps 3 and 5)."""
     for skipped in result.skipped:
         yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
-    yield f"Determined {len(result.attempts)} artifacts to load"
+    yield f"Determined {selected - len(result.skipped)} artifacts to load"
     for artifact, outcome in result.attempts:
         yield f"Loading {artifact['id']}..."
         if not isinstance(outcome, ArtifactError):
@@ -114,9 +115,8 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     yield ""
     yield "Artifacts that would be loaded:"
     yield ""
-    outcomes = _outcomes(result)
     for artifact in loading.selected:
-        yield from _dry_artifact(artifact, outcomes.get(artifact["id"]), loading)
+        yield from _dry_artifact(artifact, result, loading)
     count = len(result.loaded)
     skipped = len(loading.selected) - count
     yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
@@ -137,36 +137,40 @@ def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
     }
 
 
-def _outcomes(result: Reload) -> dict[str, Loaded | ArtifactError]:
-    return {artifact["id"]: outcome for artifact, outcome in result.attempts}
-
-
-def _dry_artifact(artifact: Artifact, outcome: Loaded | ArtifactError | None, loading: Loading) -> Iterator[str]:
-    yield f"  {'⊘' if outcome is None else '✓'} {artifact['id']}"
+def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Iterator[str]:
+    skipped = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
+    outcomes: dict[str, Loaded | ArtifactError] = {**skipped, **{tried["id"]: got for tried, got in result.attempts}}
+    outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
+    size = _size(outcome)
+    yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
-    if artifact["path"] or not artifact["path_from_state"]:
-        yield f"    {'Path' if artifact['path'] else 'Command'}: {artifact['path'] or artifact['command']}"
+    if artifact["path"] or artifact["path_from_state"]:
+        yield f"    Path: {artifact['path'] or artifact['path_from_state']}"
     else:
+        yield f"    Command: {artifact['command']}"
+    if artifact["path_from_state"] and not artifact["path"]:
         yield f"    Path from state: {artifact['path_from_state']}"
-        yield f"    Resolved: {_resolved(outcome)}"
+        yield f"    Resolved: {(outcome.resolved if isinstance(outcome, ArtifactError) else outcome['resolved']) or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {artifact['condition']}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
-    yield f"    Exists: {'no' if isinstance(outcome, ArtifactError) else 'yes'}"
+    yield f"    Exists: {'no' if size is None else 'yes'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
-    elif outcome is not None:
-        yield f"    Size: {messages.kilobytes(outcome['size_bytes'])}"
+    if size is not None:
+        yield f"    Size: {messages.kilobytes(size)}"
     minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
-    yield f"    Action: {'SKIP (recently loaded)' if outcome is None else 'LOAD'}"
+    yield f"    Action: {'SKIP (recently loaded)' if is_skipped else 'LOAD'}"
     yield ""
 
 
-def _resolved(outcome: Loaded | ArtifactError | None) -> str:
-    if isinstance(outcome, ArtifactError):
-        return outcome.resolved or "-"
-    return outcome["resolved"] if outcome else "-"
+def _size(outcome: Loaded | ArtifactError) -> int | None:
+    """Give the size of an artifact's file, of one that cannot be loaded, too; None if there is no file."""
+    if not isinstance(outcome, ArtifactError):
+        return outcome["size_bytes"]
+    there = outcome.resolved is not None and os.path.isfile(outcome.resolved)
+    return os.path.getsize(outcome.resolved) if there and outcome.resolved else None
 
 
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class Loading:
             for line in load_report.config_lines(self.workflow, self.state):
                 log(line)
             result = self._gathered(view, caller, stops=True)
-            for line in load_report.step_lines(result):
+            for line in load_report.step_lines(result, len(self.selected)):
                 log(line)
             for warning in load_report.warnings(result):
                 say(warning)

@@ -50,7 +50,7 @@ def writer_of(root: str) -> str:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(temporary, "w", encoding="ascii") as file:
+        with open(temporary, "w", encoding="utf-8") as file:
             file.write(made + "\n")
         try:
             os.link(temporary, path)  # the first of two processes wins, and both read its id
@@ -66,7 +66,7 @@ def writer_of(root: str) -> str:
 
 def _read_writer(path: str) -> str | None:
     try:
-        with open(path, encoding="ascii") as file:
+        with open(path, encoding="utf-8") as file:
             text = file.read(64).strip()
     except (OSError, ValueError):
         return None

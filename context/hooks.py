@@ -5,11 +5,9 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context import decide, messages, reload
+from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
-from faber_ledger.context.packet import HOOK_BUDGET, pack
-from faber_ledger.context.project import find_run, read_active_run
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
@@ -23,27 +21,21 @@ if TYPE_CHECKING:
     from faber_ledger.context.decide import Caller, Reason
     from faber_ledger.context.delivery import Call
     from faber_ledger.context.project import Run
-    from faber_ledger.ledger.events import Draft, Environment
-
-SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
+    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
 
 
 class Hook:
-    """One hook call in one project; `note` takes what only the hook log is told."""
+    """One hook call about the active run; `note` takes what only the hook log is told."""
 
-    def __init__(self, call: Call, root: str, at: float, note: Callable[[str], None]) -> None:
+    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None]) -> None:
         self.call = call
-        self.root = root
+        self.run = run
         self.at = at
         self.note = note
 
     def answer(self) -> str | None:
         """Record the call and give the packet of a session's start; raises LedgerError, OSError, sqlite3.Error."""
-        active = read_active_run(self.root)
-        if active is None:
-            self.note(f"No active workflow found, skipping {SKIPPED.get(self.call.hook, 'the compaction')}")
-            return None
-        run = find_run(self.root, active)
+        run = self.run
         if self.call.text("agent_id") is not None and self.call.hook != "PostCompact":
             self._record(run, lambda recording, caller: self._ignored(caller, "subagent"))
             return None
@@ -58,7 +50,10 @@ class Hook:
     # SessionStart
 
     def _start(self, run: Run) -> str | None:
-        surroundings = Surroundings(self.root, self.call.text("cwd"))
+        surroundings = Surroundings(self.run.root, self.call.text("cwd"))
+        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
+        from faber_ledger.context.packet import HOOK_BUDGET, pack
+
         state, problem = self._state(run)
         if state.get("status") in states.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
@@ -91,6 +86,8 @@ class Hook:
         except (StateInvalid, StateMissing) as error:
             if isinstance(error, states.ForeignState) or not os.path.isdir(run.directory):
                 raise
+            from faber_ledger.context import messages
+
             backup = states.read_backup(run)
             return (backup.value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
 
@@ -108,26 +105,24 @@ class Hook:
 
     def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
         agent = self.call.text("agent_id")
-        return [
-            {
-                "event": {
-                    "type": "compaction_completed",
-                    "session_id": decide.session_of(recording.view, caller) if agent is None else None,
-                    "trigger": self.call.text("trigger"),
-                    "agent_id": agent,
-                    "phase": caller["progress"]["phase"],
-                    "step": caller["progress"]["step"],
-                    "delivery": self.call.delivery(),
-                },
-                "client": caller["client"],
-            }
-        ]
+        event: CompactionCompleted = {
+            "type": "compaction_completed",
+            "trigger": self.call.text("trigger"),
+            "agent_id": agent,
+            "phase": caller["progress"]["phase"],
+            "step": caller["progress"]["step"],
+            "delivery": self.call.delivery(),
+        }
+        session_id = decide.session_of(recording.view, caller) if agent is None else None
+        if session_id is not None:
+            event["session_id"] = session_id
+        return [{"event": event, "client": caller["client"]}]
 
     # What they share
 
     def _record(self, run: Run, drafts: Callable[[Recording, Caller], list[Draft]]) -> bool:
         """Append what a delivery means, and tell whether it was a repeated one."""
-        writer = writer_of(self.root)
+        writer = writer_of(self.run.root)
         with Recording(run, at=self.at, writer=writer, warn=self.note, tolerant=True) as recording:
             if recording.problem is not None:
                 self.note(f"{run.shown('state.json')}: {recording.problem}")
@@ -155,4 +150,4 @@ class Hook:
         return decide.ignored(caller, self.call.delivery(), reason)
 
     def _environment(self) -> Environment:
-        return Surroundings(self.root, self.call.text("cwd")).environment()
+        return Surroundings(self.run.root, self.call.text("cwd")).environment()

@@ -9,26 +9,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+DEEPEST = 200  # everywhere: how deep Python itself goes differs between versions, and reading goes deeper than writing
 SPACE = " \t\n\r"
 BOM = "\ufeff"
+TOO_DEEP = "it is nested too deeply"
 
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_constant)
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if abs(value) != float("inf") else _no_constant(text)
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 class JsonText:
     """The text of one JSON object and where each of its members' values stands in it."""
 
     def __init__(self, text: str) -> None:
-        """Read the text; raises ValueError if it is no JSON object, with the line in its message."""
+        """Read the text; raises ValueError if it is no JSON object or too deep, with the line where there is one."""
         self.text = text
         self.value: dict[str, Any] = {}
         self.spans: dict[str, tuple[int, int]] = {}
         self._read()
+        if text.count("{") + text.count("[") > DEEPEST and _is_too_deep(self.value):
+            raise ValueError(TOO_DEEP)
 
     def _read(self) -> None:
         text = self.text
@@ -92,10 +101,9 @@ class JsonText:
 
     def _rendered(self, value: Any) -> str:
         indent = self._indent()
-        if not indent:
-            return json.dumps(value, ensure_ascii=False)
-        lines = json.dumps(value, ensure_ascii=False, indent=indent).split("\n")
-        return (self._newline() + indent).join(lines)
+        text = json.dumps(value, ensure_ascii=False, indent=indent or None)
+        escaped = text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no other form in a file
+        return (self._newline() + indent).join(escaped.split("\n"))
 
     def _indent(self) -> str:
         """Give the white space before the first member; two spaces where the object is empty, none on one line."""
@@ -117,4 +125,18 @@ def _value_at(text: str, at: int) -> tuple[Any, int]:
     try:
         return _decoder.raw_decode(text, at)
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(TOO_DEEP) from None
+
+
+def _is_too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

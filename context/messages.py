@@ -53,11 +53,13 @@ Consider using load_strategy: "summary" for large files."""
 
 
 def state_broken(run: Run, error: Exception, backup: str) -> str:
-    """Word a state that a session's start cannot read (RELOAD, Step 2)."""
+    """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     return f"""\
 ❌ ERROR: Cannot read state file - invalid JSON
 Path: {run.shown("state.json")}
 Error: {error}
+Check backup: {run.shown(backup)}
+Restore from backup if available
 
 Recovery:
 1. Check if backup exists: {run.shown(backup)}

@@ -81,8 +81,8 @@ def read_active_run(root: str) -> str | None:
     """
     for name in ACTIVE_FILES:
         try:
-            with open(os.path.join(root, *name.split("/")), encoding="utf-8-sig") as file:
-                lines = file.read(4096).strip().splitlines()
+            with open(os.path.join(root, *name.split("/")), encoding="utf-8") as file:
+                lines = file.read(4096).removeprefix("\ufeff").strip().splitlines()
         except (OSError, ValueError):
             continue
         if lines:

@@ -60,7 +60,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
             )
         if os.path.lexists(run.state_path):
             os.replace(run.state_path, run.state_path + ".broken.backup")
-        states.write_new(run, backup.text)
+        states.write_new(run, backup.text, like=os.path.join(run.directory, name))
         return name, states.write_blocks(run, _folded(log), warn=warn)
 
 

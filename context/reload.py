@@ -32,9 +32,10 @@ if TYPE_CHECKING:
         error: ArtifactError
 
     class Skipped(TypedDict):
-        """An artifact that was loaded a short while ago; `minutes` are whole."""
+        """An artifact that was loaded a short while ago, `loaded` as it is now; `minutes` are whole."""
 
         artifact: Artifact
+        loaded: Loaded
         loaded_at: str
         minutes: int
 
@@ -69,14 +70,17 @@ class Reload:
         return [*self.other_problems, *[messages.required_failed(**failed) for failed in self.required_failed]]
 
     def parts(self) -> list[Part]:
-        """Give what was loaded as the packet takes it, what is required first."""
+        """Give what was loaded as the packet takes it, what is required first.
+
+        The size of the run's own state is that of what is given of it: the file grows with every session.
+        """
         ordered = sorted(self.loaded, key=lambda loaded: not loaded["artifact"]["required"])
         return [
             {
                 "artifact_id": loaded["artifact"]["id"],
                 "description": loaded["artifact"]["description"],
                 "source": loaded["source"],
-                "size_bytes": loaded["size_bytes"],
+                "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
                 "content": loaded["content"],
                 "required": loaded["artifact"]["required"],
             }
@@ -193,7 +197,12 @@ def gather(
         if not force and selection.is_current(entry, at, loaded["sha256"], last_digest(artifact["id"])):
             minutes = selection.minutes_since(entry, at) or 0
             result.skipped.append(
-                {"artifact": artifact, "loaded_at": str((entry or {}).get("loaded_at")), "minutes": minutes}
+                {
+                    "artifact": artifact,
+                    "loaded": loaded,
+                    "loaded_at": str((entry or {}).get("loaded_at")),
+                    "minutes": minutes,
+                }
             )
             continue
         result.attempts.append((artifact, loaded))

@@ -7,6 +7,7 @@ import stat
 
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,11 +73,10 @@ def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bo
     for _ in range(TRIES):
         before = _bytes_of(run)
         document = _parsed(run, before)
-        changed = {name: block for name, block in blocks.items() if document.value.get(name) != block}
+        changed = {name: block for name, block in blocks.items() if not _is_shown(block, name, document.value)}
         if not changed:
             return False
-        after = document.with_members(changed).encode()
-        if _replaced(run, before, after, warn):
+        if _replaced(run, before, document.with_members(changed).encode(), blocks, warn):
             return True
     raise StateNotWritten(
         f"another program rewrites {run.shown('state.json')} all the time",
@@ -84,14 +84,17 @@ def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bo
     )
 
 
-def write_new(run: Run, text: str) -> None:
-    """Write a state.json where there is none; raises StateNotWritten."""
-    temporary = _written(run, text.encode(), None)
+def write_new(run: Run, text: str, *, like: str | None = None) -> None:
+    """Write a state.json where there is none, with owner and permissions of the file `like`; raises StateNotWritten."""
+    temporary = run.state_path + ".tmp"
     try:
+        _write(temporary, text.encode(), os.stat(like) if like else None)
         os.replace(temporary, run.state_path)
         sync_directory(run.directory)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
+    finally:
+        _remove(temporary)
 
 
 def remove_backup(run: Run) -> None:
@@ -187,67 +190,88 @@ def _reason(error: ValueError, content: bytes) -> str:
     return f"Invalid JSON at line {line}: {error}" if line else str(error)
 
 
-def _replaced(run: Run, before: bytes, after: bytes, warn: Callable[[str], None]) -> bool:
+def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
+    """Tell whether a state shows a block, the order of its keys included, and `true` told from 1."""
+    return name in state and state[name] == block and shape.text({name: state[name]}) == shape.text({name: block})
+
+
+def _replaced(run: Run, before: bytes, after: bytes, blocks: Blocks, warn: Callable[[str], None]) -> bool:
     """Write the new bytes in the place of the old; False if the old ones are there no more."""
-    mode = os.stat(run.state_path)
-    temporary = _written(run, after, mode)
-    _check_written(run, temporary)
+    temporary = run.state_path + ".tmp"
     try:
-        _back_up(run, before, mode)
-    except OSError:
-        warn("Could not create backup")
-    try:
+        like = os.stat(run.state_path, follow_symlinks=False)
+        _write(temporary, after, like)
+        _check_written(run, temporary, blocks)
+        try:
+            _back_up(run, before, like)
+        except OSError:
+            warn("Could not create backup")
         if _bytes_of(run) != before:
             return False
         os.replace(temporary, run.state_path)
         sync_directory(run.directory)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
+    finally:
+        _remove(temporary)
     return True
 
 
-def _written(run: Run, content: bytes, like: os.stat_result | None, name: str = "state.json.tmp") -> str:
-    path = os.path.join(run.directory, name)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    try:
-        with open(os.open(path, flags, 0o666), "wb") as file:
-            if like is not None:
-                _keep_owner(file.fileno(), like)
-            file.write(content)
-            file.flush()
+def _write(path: str, content: bytes, like: os.stat_result | None, *, durable: bool = True) -> None:
+    """Write a new file with the owner and permissions of another; what a killed writer left there goes first."""
+    _remove(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags, 0o666 if like is None else 0o600), "wb") as file:
+        if like is not None:
+            _keep_owner(file.fileno(), like)
+        file.write(content)
+        file.flush()
+        if durable:
             os.fsync(file.fileno())
-    except OSError as error:
-        raise _not_written(run, error.strerror) from error
-    return path
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass  # it is not there; or it cannot go, and the write that follows says so
 
 
 def _keep_owner(descriptor: int, like: os.stat_result) -> None:
-    if hasattr(os, "fchown") and os.fstat(descriptor).st_uid != like.st_uid:
-        try:
-            os.fchown(descriptor, like.st_uid, like.st_gid)
-        except PermissionError:
-            pass  # only root gives files away; the content matters more than whose it is
+    mine = os.fstat(descriptor)
+    if hasattr(os, "fchown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+        for owner in (like.st_uid, -1):
+            try:
+                os.fchown(descriptor, owner, like.st_gid)
+                break
+            except PermissionError:
+                continue  # only root gives files away; the content matters more than whose it is
     if hasattr(os, "fchmod"):
         os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
 
 
-def _check_written(run: Run, path: str) -> None:
+def _check_written(run: Run, path: str, blocks: Blocks) -> None:
+    """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stands."""
     try:
         with open(path, "rb") as file:
             written = JsonText(file.read().decode()).value
-    except (OSError, ValueError) as error:
-        raise StateNotWritten("State file write verification failed") from error
-    if "sessions" in written and not isinstance(written["sessions"].get("session_history"), list):
-        raise StateNotWritten("State file write verification failed")
+        verified = all([_is_shown(block, name, written) for name, block in blocks.items()])
+    except (OSError, ValueError):
+        verified = False
+    if not verified:
+        raise StateNotWritten(
+            "State file write verification failed",
+            hint=f"the old file stands; run `faber-ledger project {run.run_id}`",
+        )
 
 
 def _back_up(run: Run, content: bytes, like: os.stat_result) -> None:
     path = run.state_path + ".backup"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(os.open(path + ".tmp", flags, 0o600), "wb") as file:
-        _keep_owner(file.fileno(), like)
-        file.write(content)
-    os.replace(path + ".tmp", path)
+    try:
+        _write(path + ".tmp", content, like, durable=False)
+        os.replace(path + ".tmp", path)
+    finally:
+        _remove(path + ".tmp")
 
 
 def _not_written(run: Run, reason: str | None) -> StateNotWritten:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 
 
@@ -20,6 +19,8 @@ def seconds_of(text: object) -> float | None:
     """Read an ISO 8601 moment as seconds since 1970; None for anything else, a time without a zone included."""
     if not isinstance(text, str):
         return None
+    import datetime  # costs as much as `json`; who only writes times goes without
+
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:

@@ -119,10 +119,13 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation, the main one or a subagent's; `summary` is what it came to, secrets masked."""
+    """The client compacted a conversation: the main one, or a subagent's, which is no session's.
+
+    `summary` is what the conversation came to, bounded and with its secrets masked.
+    """
 
     type: Literal["compaction_completed"]
-    session_id: str | None
+    session_id: NotRequired[str]
     trigger: str | None
     agent_id: str | None
     phase: str | None

@@ -6,8 +6,6 @@ SQLite's own busy handler polls, and with 32 writers its slowest took 1 to 3 s; 
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 
 from faber_ledger.ledger.errors import Locked, NotWritable
@@ -59,12 +57,16 @@ class RunLock:
             return
         except BlockingIOError:
             pass
+        import threading  # dear, and needed by those alone who have to wait
+
         if threading.current_thread() is threading.main_thread():
             self._wait_for_alarm()
         else:
             self._wait_by_asking()
 
     def _wait_for_alarm(self) -> None:
+        import signal
+
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked()
 

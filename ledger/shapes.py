@@ -24,7 +24,7 @@ RELIED_ON: dict[str, dict[str, type]] = {
     "session_started": {"session_id": str, "source": str, "environment": dict, "empties_context": bool},
     "session_ended": {"session_id": str, "reason": str, "inferred": bool, "phases_completed": list},
     "artifact_loaded": {"session_id": str, "artifact_id": str, "trigger": str, "source": str, "size_bytes": int},
-    "context_reloaded": {},
+    "context_reloaded": {"session_id": str},
 }
 
 
@@ -35,7 +35,7 @@ def is_foldable(recorded: Recorded) -> bool:
     if recorded["version"] != CURRENT.get(kind):
         return False
     fields = RELIED_ON.get(kind)
-    if fields is None:
+    if fields is None or type(recorded["at"]) is not str or not recorded["at"]:
         return False
     values: dict[str, object] = event  # type: ignore[assignment]  # a TypedDict is a dict; its keys are the question
     return all([type(values.get(name)) is kind for name, kind in fields.items()])

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import (
         ArtifactLoaded,
+        ContextReloaded,
         Environment,
         Recorded,
         RunAdopted,
@@ -61,10 +62,9 @@ class Projector:
         elif event["type"] == "session_ended":
             self._end(event, at)
         elif event["type"] == "context_reloaded":
-            _put(self._metadata(), "last_artifact_reload", at, after=None)
-            self._count_reload()
+            self._reload(event, at)
         elif event["type"] == "run_adopted":
-            self._adopt(event)
+            self._adopt(event, at)
 
     # What each fact does
 
@@ -117,6 +117,7 @@ class Projector:
         loaded = _list(entry, "artifacts_loaded")
         if event["artifact_id"] not in loaded:
             loaded.append(event["artifact_id"])
+            self._sessions()
         if not self._is_newest(event["session_id"]):
             return
         metadata = self._metadata()
@@ -132,10 +133,18 @@ class Projector:
         )
         metadata["artifacts_in_context"] = kept
 
-    def _adopt(self, event: RunAdopted) -> None:
+    def _reload(self, event: ContextReloaded, at: str) -> None:
+        self._touched(event["session_id"], at)
+        self._sessions()
+        metadata = self._metadata()
+        count = metadata.get("reload_count")
+        metadata["reload_count"] = (count if isinstance(count, int) else 0) + 1
+        _put(metadata, "last_artifact_reload", at, after=None)
+
+    def _adopt(self, event: RunAdopted, at: str) -> None:
         try:
             adopted = shape.blocks_of(json.loads(event["blocks"]))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return
         if self.blocks in ({}, shape.empty()):
             self.blocks.clear()
@@ -146,6 +155,9 @@ class Projector:
             named = isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
             if named and entry["session_id"] not in self.index:
                 self._add(entry)
+        current = shape.current_session(adopted)
+        if current is not None and current not in self.index and current != shape.current_session(self.blocks):
+            self._add(_entry_of_current(current, adopted, at))
 
     # The blocks, made whole where an older tool left them half
 
@@ -160,7 +172,8 @@ class Projector:
     def _sessions(self) -> dict[str, Any]:
         sessions = self.blocks.get("sessions")
         if not isinstance(sessions, dict):
-            sessions = self.blocks["sessions"] = shape.empty()["sessions"]
+            sessions = shape.empty()["sessions"]
+            _put(self.blocks, "sessions", sessions, after=None)
             self._reindex()
         history = _list(sessions, "session_history")
         sessions["total_sessions"] = len(history)
@@ -184,14 +197,7 @@ class Projector:
         """Give a session's entry; a current session that is not in the history enters it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == shape.current_session(self.blocks):
-            metadata = self.blocks.get("context_metadata")
-            started = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
-            entry = {
-                "session_id": session_id,
-                "started_at": started if isinstance(started, str) and started else at,
-                "phases_completed": [],
-                "artifacts_loaded": [],
-            }
+            entry = _entry_of_current(session_id, self.blocks, at)
             self._add(entry)
         return entry
 
@@ -202,17 +208,24 @@ class Projector:
         history = shape.session_history(self.blocks)
         return bool(history) and isinstance(history[-1], dict) and history[-1].get("session_id") == session_id
 
-    def _count_reload(self) -> None:
-        metadata = self._metadata()
-        count = metadata.get("reload_count")
-        metadata["reload_count"] = (count if isinstance(count, int) else 0) + 1
-
 
 def _list(holder: dict[str, Any], name: str) -> list[Any]:
     found = holder.get(name)
     if not isinstance(found, list):
         found = holder[name] = []
     return found
+
+
+def _entry_of_current(session_id: str, blocks: Blocks, at: str) -> Entry:
+    """Make the entry of a current session that an older tool left out of the history (END, Step 3)."""
+    metadata = blocks.get("context_metadata")
+    reloaded = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+    return {
+        "session_id": session_id,
+        "started_at": reloaded if isinstance(reloaded, str) and reloaded else at,
+        "phases_completed": [],
+        "artifacts_loaded": [],
+    }
 
 
 def _is_load_of(load: object, artifact_id: str) -> bool:
@@ -242,8 +255,8 @@ def _fill(entry: Entry, environment: Any) -> None:
     if not isinstance(environment, dict):
         return
     if not isinstance(known, dict):
-        entry["environment"] = _environment(environment)
+        _put(entry, "environment", _environment(environment), after="phases_completed")
         return
-    for name, value in environment.items():
+    for name, value in _environment(environment).items():
         if known.get(name) is None:
             known[name] = value

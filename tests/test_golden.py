@@ -1,0 +1,51 @@
+"""Every golden history folds to its blocks, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import TypeAdapter
+
+from faber_ledger.ledger.events import Event
+from faber_ledger.projections.fold import fold
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+GOLDEN = Path(__file__).parent / "golden"
+STORIES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir())
+FROM_A_NEWER_PROGRAM = {"artifact_pinned"}
+
+
+def events_of(story: str) -> list[Recorded]:
+    return [json.loads(line) for line in (GOLDEN / story / "events.jsonl").read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_folds_to_its_blocks(story: str, request: pytest.FixtureRequest) -> None:
+    folded = json.dumps(fold(events_of(story)), indent=2, ensure_ascii=False) + "\n"
+    golden = GOLDEN / story / "state.json"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(folded, "utf-8")
+    assert folded == golden.read_text("utf-8")
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_is_in_order_and_of_the_events_shapes(story: str) -> None:
+    told = events_of(story)
+    assert [(one["seq"], one["id"]) for one in told] == sorted({(one["seq"], one["id"]) for one in told})
+    shapes: TypeAdapter[Event] = TypeAdapter(Event)
+    for one in told:
+        if one["event"]["type"] not in FROM_A_NEWER_PROGRAM and one["version"] == 1:
+            shapes.validate_python(one["event"], strict=True)
+
+
+def test_an_adopted_state_alone_is_reproduced_byte_for_byte() -> None:
+    adoption = events_of("adopted-from-an-older-tool")[0]
+    assert adoption["event"]["type"] == "run_adopted"
+    spec = json.loads((Path(__file__).parent / "fixtures" / "states" / "spec-00027.json").read_text("utf-8"))
+    blocks = {name: spec[name] for name in ("sessions", "context_metadata")}
+    assert json.dumps(fold([adoption])) == json.dumps(blocks)

@@ -1,0 +1,129 @@
+"""Members of a JSON object are replaced in its text, and every other byte stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from histories import json_values, texts
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber_ledger.context.json_text import DEEPEST, JsonText
+
+SPEC = Path(__file__).parent / "fixtures" / "states" / "spec-00027.json"
+spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> str:
+    """Draw the text of a JSON object as anybody may have laid it out."""
+    members = draw(st.dictionaries(texts, json_values, max_size=4))
+    indent = draw(spaces)
+    written = []
+    for name, value in members.items():
+        text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1, "\t"])))
+        written.append(f"{indent}{json.dumps(name)}{draw(spaces)}:{draw(spaces)}{text}{draw(spaces)}")
+    return draw(st.sampled_from(["", "\ufeff", "\n"])) + "{" + ",".join(written) + draw(spaces) + "}" + draw(spaces)
+
+
+@given(objects(), st.dictionaries(texts, json_values, max_size=3))
+def test_what_is_replaced_is_there_and_everything_else_keeps_its_bytes(text: str, members: dict[str, Any]) -> None:
+    before = JsonText(text)
+    after = JsonText(before.with_members(members))
+    assert after.value == before.value | members
+    assert list(after.value) == [*before.value, *[name for name in members if name not in before.value]]
+    for name, (start, end) in before.spans.items():
+        if name not in members:
+            assert after.text[slice(*after.spans[name])] == text[start:end]
+
+
+@given(objects())
+def test_replacing_nothing_changes_nothing(text: str) -> None:
+    assert JsonText(text).with_members({}) == text
+
+
+@given(objects(), json_values)
+def test_replacing_twice_is_replacing_once(text: str, value: Any) -> None:
+    once = JsonText(text).with_members({"sessions": value})
+    assert JsonText(once).with_members({"sessions": value}) == once
+
+
+def test_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
+    text = SPEC.read_text("utf-8")
+    sessions = {"current_session_id": None, "total_sessions": 0, "session_history": []}
+    after = JsonText(text).with_members({"sessions": sessions})
+    start, end = JsonText(text).spans["sessions"]
+    assert after.startswith(text[:start])
+    assert after.endswith(text[end:])
+    assert after[start : len(after) - len(text) + end] == json.dumps(sessions, indent=2).replace("\n", "\n  ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", '{\n  "s": 1\n}'),
+        ("{}\n", '{\n  "s": 1\n}\n'),
+        ('{"a": 1}', '{"a": 1, "s": 1}'),
+        ('{\n    "a": 1\n}\n', '{\n    "a": 1,\n    "s": 1\n}\n'),
+        ('{\n\t"a": 1\n}', '{\n\t"a": 1,\n\t"s": 1\n}'),
+        ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "s": 1\r\n}\r\n'),
+        ('\ufeff{"a": 1}', '\ufeff{"a": 1, "s": 1}'),
+    ],
+)
+def test_a_new_member_is_laid_out_as_the_others_are(text: str, expected: str) -> None:
+    assert JsonText(text).with_members({"s": 1}) == expected
+
+
+def test_of_a_name_that_stands_twice_the_last_counts_and_is_replaced() -> None:
+    text = JsonText('{"s": 1, "s": 2}')
+    assert text.value == {"s": 2}
+    assert text.with_members({"s": 3}) == '{"s": 1, "s": 3}'
+
+
+def test_a_lone_surrogate_stays_what_it_was_and_the_text_stays_utf_8() -> None:
+    after = JsonText('{\n  "a": 1\n}').with_members({"s": "x\ud800y"})
+    assert JsonText(after.encode().decode()).value["s"] == "x\ud800y"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\ufeff",
+        "null",
+        "[]",
+        '"text"',
+        "{",
+        '{"a"',
+        '{"a":',
+        '{"a": 1',
+        '{"a": 1,}',
+        '{"a": 1} x',
+        "{a: 1}",
+        '{"a": 1 "b": 2}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1e999}',
+        '{"a": 01}',
+        "{'a': 1}",
+    ],
+)
+def test_what_is_no_json_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        JsonText(text)
+
+
+@pytest.mark.parametrize("depth", [DEEPEST, 5_000, 1_000_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+def test_a_value_nested_too_deeply_is_refused(depth: int, opened: str, closed: str) -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        JsonText('{"a": ' + opened * depth + "1" + closed * depth + "}")
+
+
+def test_the_deepest_value_that_is_read_can_be_written() -> None:
+    deepest = "[" * (DEEPEST - 1) + "]" * (DEEPEST - 1)
+    read = JsonText('{\n  "a": ' + deepest + "\n}")
+    assert JsonText(read.with_members({"a": read.value["a"]})).value == read.value

@@ -1,0 +1,357 @@
+"""`state.json` belongs to others: only the two blocks are replaced, never half, and nothing of anybody's is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import COMMAND, RUN, Project, spec_state, usual_state
+
+from faber_ledger.context import state as states
+from faber_ledger.context.json_text import JsonText
+from faber_ledger.context.project import Run, find_run
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
+from faber_ledger.projections import blocks as shape
+
+ENDED = {"current_session_id": None, "total_sessions": 0, "session_history": []}
+NAMES = {"state.json", "state.json.backup"}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project", {**spec_state(), "run_id": RUN})
+
+
+def run_of(project: Project) -> Run:
+    return find_run(str(project.root), project.run_id)
+
+
+def write(project: Project, blocks: dict[str, Any]) -> bool:
+    return states.write_blocks(run_of(project), blocks, warn=pytest.fail)
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# What stays
+
+
+def test_every_other_key_keeps_its_value_its_place_and_its_bytes(tmp_path: Path) -> None:
+    text = (
+        '{"zeta":  1.50,\n\n "run_id": "' + RUN + '", "workflow_id": "fractary-faber:default",\t"status":"in_progress",\n'
+        ' "note": "\\u00e4 \\/ \\ud83d\\ude00", "context_metadata": {"reload_count":  2},\n'
+        ' "sessions": {"current_session_id": "claude-session-20260105-143022-abc123"},  "big": 1e400000, "last":[ ]}\r\n'
+    ).replace("1e400000", "123456789012345678901234567890")
+    project = Project.made(tmp_path / "project", text)
+    assert project.faber("session-save").returncode == 0
+    before, after = JsonText(text), JsonText(project.state_path.read_bytes().decode())
+    assert list(after.value) == list(before.value)
+    for name, (start, end) in before.spans.items():
+        if name != "sessions":
+            assert after.text[slice(*after.spans[name])] == text[start:end]
+    assert after.text.startswith(text[: before.spans["sessions"][0]])
+    assert after.text.endswith(text[before.spans["sessions"][1] :])
+    assert after.value["sessions"]["session_history"][0]["end_reason"] == "manual"
+
+
+def test_a_block_that_is_shown_already_is_not_written_again(project: Project) -> None:
+    odd = project.state_path.read_text().replace('"reload_count": 3', '"reload_count":   3')
+    project.put_state(odd)
+    assert write(project, {**shape.blocks_of(project.state), "sessions": ENDED})
+    assert '"reload_count":   3' in project.state_path.read_text()
+
+
+def test_blocks_that_are_shown_already_leave_the_file_alone(project: Project) -> None:
+    before = project.state_path.stat()
+    assert not write(project, shape.blocks_of(project.state))
+    assert project.state_path.stat() == before
+    assert not (project.run / "state.json.backup").exists()
+
+
+@pytest.mark.parametrize("change", [{"total_sessions": True}, {"total_sessions": 1.0}])
+def test_true_and_1_are_two_things(project: Project, change: dict[str, Any]) -> None:
+    write(project, {"sessions": {**ENDED, "total_sessions": 1}})
+    project.change_state(sessions={**ENDED, **change})
+    assert write(project, {"sessions": {**ENDED, "total_sessions": 1}})
+    assert type(project.state["sessions"]["total_sessions"]) is int
+
+
+def test_a_block_whose_keys_another_tool_sorted_is_put_into_order_again(project: Project) -> None:
+    project.put_state(json.dumps(project.state, indent=2, sort_keys=True))
+    blocks = {"sessions": spec_state()["sessions"], "context_metadata": spec_state()["context_metadata"]}
+    assert write(project, blocks)
+    assert shape.text(shape.blocks_of(project.state)) == shape.text(blocks)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
+def test_permissions_stay_and_the_backup_has_them_too(project: Project, mode: int) -> None:
+    project.state_path.chmod(mode)
+    old_mask = os.umask(0o077)
+    try:
+        assert project.faber("session-save").returncode == 0
+    finally:
+        os.umask(old_mask)
+    assert mode_of(project.state_path) == mode
+    assert mode_of(project.run / "state.json.backup") == mode
+
+
+@pytest.mark.parametrize("owner", ["both", "group"])
+def test_owner_and_group_stay(project: Project, owner: str) -> None:
+    if os.geteuid() == 0:
+        os.chown(project.state_path, 65534 if owner == "both" else -1, 65534)
+    else:
+        os.chown(project.state_path, -1, os.getgroups()[-1])  # a group of the user's, where there is more than one
+    before = project.state_path.stat()
+    assert project.faber("session-save").returncode == 0
+    for path in (project.state_path, project.run / "state.json.backup"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (before.st_uid, before.st_gid)
+        assert mode_of(path) == stat.S_IMODE(before.st_mode)
+
+
+# The backup
+
+
+def test_the_backup_is_what_stood_there_before(project: Project) -> None:
+    before = project.state_path.read_bytes()
+    project.faber("session-save")
+    assert (project.run / "state.json.backup").read_bytes() == before
+    assert project.state_path.read_bytes() != before
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_the_backup_of_a_finished_run_is_removed(project: Project, status: str) -> None:
+    (project.run / "state.json.backup").write_text("{}")
+    project.change_state(status=status)
+    assert project.faber("session-save").returncode == 0
+    assert project.history[-1]["end_reason"] == "manual"
+    assert not (project.run / "state.json.backup").exists()
+
+
+@pytest.mark.parametrize("status", ["in_progress", "paused", "awaiting_feedback", "failed"])
+def test_the_backup_of_a_run_that_goes_on_stays(project: Project, status: str) -> None:
+    project.change_state(status=status)
+    project.faber("session-save")
+    assert (project.run / "state.json.backup").exists()
+
+
+def test_a_backup_that_cannot_be_made_is_a_warning(project: Project) -> None:
+    (project.run / "state.json.backup").mkdir()
+    done = project.faber("session-save")
+    assert done.returncode == 0
+    assert "⚠️  Could not create backup" in done.stderr
+    assert project.current is None
+    assert {path.name for path in project.run.glob("state*")} == NAMES
+
+
+def test_a_restored_state_has_the_backups_permissions(project: Project) -> None:
+    project.state_path.chmod(0o600)
+    project.faber("session-save")
+    project.state_path.write_text("{")
+    project.state_path.chmod(0o644)
+    assert project.faber("project", "--restore").returncode == 0
+    assert mode_of(project.state_path) == 0o600
+
+
+# Another tool at the same time
+
+HAMMER = """
+import json, os, sys
+path, count, seen, lost = sys.argv[1], 0, None, 0
+print("ready", flush=True)
+while not os.path.exists(path + ".stop"):
+    with open(path) as file:
+        state = json.load(file)
+    lost += seen is not None and state.get("foreign") != seen
+    count += 1
+    state["foreign"] = seen = count
+    with open(path + ".foreign", "w") as file:
+        json.dump(state, file, indent=2)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(path + ".foreign", path)
+print(count, lost)
+"""
+
+
+def test_nothing_that_happened_is_lost_while_another_tool_rewrites_the_file(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tool that takes no lock can put old blocks back; the log has them all, and the next projection shows them."""
+    other = subprocess.Popen([sys.executable, "-c", HAMMER, project.state_path], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "ready\n"
+    codes = []
+    for _ in range(6):
+        codes.append(project.faber("session-load", "--trigger", "session_start").returncode)
+        codes.append(project.faber("session-save").returncode)
+    (project.run / "state.json.stop").touch()
+    count, lost = other.communicate()[0].split()
+    with capsys.disabled():
+        print(f"\n  another tool wrote {count} times, {lost} of them were lost; we gave up {codes.count(1)} of 12 times")
+    assert set(codes) <= {0, 1}
+    assert len(project.of_type("session_started")) == 6
+    assert project.faber("project").returncode == 0
+    assert project.faber("project", "--check").returncode == 0
+    assert project.state["foreign"] == int(count)
+    project.assert_projected()
+
+
+def test_a_change_between_reading_and_renaming_is_taken_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, changes = os.fsync, iter(["first", "second"])
+
+    def fsync(descriptor: int) -> None:
+        """The other tool is at work while our temporary file is made durable."""
+        real(descriptor)
+        change = next(changes, None) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+        if change is not None:
+            project.change_state(foreign=change)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    assert write(project, {"sessions": ENDED})
+    assert project.state["foreign"] == "second"
+    assert project.state["sessions"] == ENDED
+
+
+def test_a_tool_that_never_stops_rewriting_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, count = os.fsync, iter(range(1000))
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        project.change_state(foreign=next(count))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(StateNotWritten, match="another program rewrites"):
+        write(project, {"sessions": ENDED})
+    assert project.state["sessions"] == spec_state()["sessions"]
+    assert {path.name for path in project.run.glob("state*")} == NAMES
+
+
+# What can go wrong while writing
+
+
+@pytest.mark.parametrize("name", ["state.json.tmp", "state.json.backup.tmp"])
+@pytest.mark.parametrize("left", ["half", "read-only", "link"])
+def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name: str, left: str) -> None:
+    precious = project.write("precious.txt", "keep")
+    if left == "link":
+        (project.run / name).symlink_to(precious)
+    else:
+        (project.run / name).write_text('{"half":')
+        (project.run / name).chmod(0o400 if left == "read-only" else 0o644)
+    done = project.faber("session-save")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert precious.read_text() == "keep"
+    assert mode_of(project.state_path) == 0o644
+    assert {path.name for path in project.run.glob("state*")} == NAMES
+
+
+def test_a_write_that_did_not_arrive_is_noticed_and_the_old_file_stands(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project.state_path.read_bytes()
+    monkeypatch.setattr(os, "fsync", lambda descriptor: os.ftruncate(descriptor, 100))
+    with pytest.raises(StateNotWritten, match="^State file write verification failed$"):
+        write(project, {"sessions": ENDED})
+    assert project.state_path.read_bytes() == before
+    assert [path.name for path in project.run.glob("state*")] == ["state.json"]
+
+
+SMALL_DISK = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_a_full_disk_leaves_the_old_file_and_says_so_in_the_documents_words(project: Project) -> None:
+    project.change_state(padding="x" * 300_000)
+    before = project.state_path.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-c", SMALL_DISK, COMMAND, "session-save"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    path = f".fractary/runs/{RUN}/state.json"
+    assert done.stderr.startswith(f"❌ ERROR: Failed to save state file\nPath: {path}\nError: Failed to write state file: ")
+    assert "Recovery:\n1. Check file permissions\n2. Ensure .fractary/runs/ directory is writable\n" in done.stderr
+    assert project.state_path.read_bytes() == before
+    assert [path.name for path in project.run.glob("state*")] == ["state.json"]
+    assert project.faber("project").returncode == 0
+    assert project.history[-1]["end_reason"] == "manual"
+    project.assert_projected()
+
+
+def test_a_directory_in_the_temporary_files_place_is_an_error_and_the_log_has_the_fact(project: Project) -> None:
+    (project.run / "state.json.tmp").mkdir()
+    before = project.state_path.read_bytes()
+    done = project.faber("session-save")
+    assert done.returncode == 1
+    assert done.stderr.startswith("❌ ERROR: Failed to save state file\n")
+    assert project.state_path.read_bytes() == before
+    assert len(project.of_type("session_ended")) == 1
+    (project.run / "state.json.tmp").rmdir()
+    assert project.faber("project").returncode == 0
+    assert project.current is None
+
+
+# What is read
+
+
+def test_a_linked_state_is_refused_and_its_target_stays(project: Project) -> None:
+    elsewhere = project.write("elsewhere.json", project.state_path.read_bytes())
+    project.state_path.unlink()
+    project.state_path.symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    done = project.faber("session-save")
+    assert done.returncode == 1
+    assert "is a link" in done.stderr
+    assert elsewhere.read_bytes() == before
+    assert project.state_path.is_symlink()
+    with pytest.raises(LedgerError, match="is a link"):
+        write(project, {"sessions": ENDED})
+
+
+@pytest.mark.parametrize("block", ["sessions", "artifacts"])
+@pytest.mark.parametrize("depth", [300, 950, 100_000])
+@pytest.mark.parametrize("command", ["session-save", "session-load"])
+def test_a_state_nested_too_deeply_gets_one_clear_error(
+    project: Project, command: str, depth: int, block: str
+) -> None:
+    text = json.dumps({**usual_state(), block: "HERE"}, indent=2)
+    text = text.replace('"HERE"', '{"a": ' + "[" * depth + "]" * depth + "}")
+    project.put_state(text)
+    done = project.faber(command)
+    assert done.returncode == 1
+    assert "it is nested too deeply" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert project.state_path.read_text() == text
+    assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "the file is empty"),
+        (b" \n", "the file is empty"),
+        (b"[]", "it is no JSON object"),
+        (b'{\n"run_id": "x', "Invalid JSON at line 2"),
+        (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
+        (b'{"run_id": "another-run"}', "it is the state of another run, 'another-run'"),
+    ],
+)
+def test_what_is_no_state_is_told_in_one_sentence(project: Project, content: bytes, told: str) -> None:
+    project.put_state(content)
+    with pytest.raises(StateInvalid, match=told):
+        states.read_state(run_of(project))
