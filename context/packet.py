@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
-HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
 COMMAND_BUDGET = 25_000
 PROBLEMS_SHARE, INDEX_SHARE, NOTES_SHARE, SUMMARY_SHARE = 0.15, 0.4, 0.15, 0.35
 LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 120, 80

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.packet import HOOK_BUDGET
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
 
 TYPE_CHECKING = False
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
 
 PATH = ".fractary/faber/ledger.json"
+HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
 LEAST_BUDGET = 1_000
 LIMIT = 65_536
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
