@@ -1,6 +1,6 @@
 """A long text in little room: its headings with line numbers and sizes, and as much text as fits, what matters first.
 
-Of a specification that is the summary, the requirements, the acceptance criteria, the files and the phases (RECON, 0.2).
+Of a specification that is the summary, the requirements, the acceptance criteria, files and phases (RECON, 0.2).
 """
 
 from __future__ import annotations
@@ -71,12 +71,11 @@ def sections_of(lines: list[str]) -> list[Section]:
         while open_sections and open_sections[-1]["level"] >= section["level"]:
             open_sections.pop()["end"] = section["start"]
         open_sections.append(section)
-    for section, follower in zip(found, found[1:], strict=False):
-        section["own_end"] = follower["start"]
     for section in open_sections:
         section["end"] = len(lines)
-    if found:
-        found[-1]["own_end"] = len(lines)
+    own_ends = [*[section["start"] for section in found], len(lines)][1:]
+    for section, own_end in zip(found, own_ends, strict=True):
+        section["own_end"] = own_end
     return found
 
 
@@ -133,16 +132,15 @@ def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
     groups, taken = [], set()
     for pattern in MATTERS:
         group = []
-        for at, named in enumerate(sections):
-            if named["level"] == 1 or not pattern.search(named["title"]):
-                continue  # a text's title says what all of it is about
-            while at < len(sections) and sections[at]["start"] < named["end"]:
-                if sections[at]["start"] not in taken:
-                    taken.add(sections[at]["start"])
-                    group.append((sections[at]["start"], sections[at]["own_end"]))
-                at += 1
+        end = 0
+        for section in sections:
+            if section["level"] > 1 and pattern.search(section["title"]):  # a title names all of the text
+                end = max(end, section["end"])
+            if section["start"] < end and section["start"] not in taken:
+                taken.add(section["start"])
+                group.append((section["start"], section["own_end"]))
         if group:
-            groups.append(sorted(group))
+            groups.append(group)
     return groups
 
 
@@ -150,22 +148,20 @@ def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> st
     """Give the lines of spans from their beginning, joined where they adjoin, as many as fit."""
     pieces = []
     for start, end in _joined(spans):
-        if room < SHORTEST_TEXT:
-            break
         piece = _lines_text(lines, start, end)
-        if units(piece) > room:
-            piece = _beginning(lines, start, end, room)
-        pieces.append(piece)
-        room -= units(piece)
+        fits = units(piece) <= room
+        if not fits and room < SHORTEST_TEXT:
+            break
+        pieces.append(piece if fits else _beginning(lines, start, end, room))
+        room -= units(pieces[-1])
     return "".join(pieces)
 
 
 def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in spans:
-        if joined and joined[-1][1] == start:
-            start = joined.pop()[0]
-        joined.append((start, end))
+        adjoins = joined and joined[-1][1] == start
+        joined.append((joined.pop()[0] if adjoins else start, end))
     return joined
 
 

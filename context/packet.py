@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 COMMAND_BUDGET = 25_000
 PROBLEMS_SHARE, INDEX_SHARE, NOTES_SHARE, SUMMARY_SHARE = 0.15, 0.4, 0.15, 0.35
-LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 120, 80
+LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 160, 80
 LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a content or a note says nothing
 ROOM_FOR_MORE = 60
 INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
@@ -65,12 +65,13 @@ def pack(
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
     head = clipped(head, budget, "… (more was cut)\n")
-    listed = _listed(parts, int((budget - units(head)) * INDEX_SHARE))
-    room = budget - units(head) - units(_index(parts, listed, {}))
+    left = budget - units(head)
+    listed = _listed(parts, int(left * INDEX_SHARE))
+    room = left - units(clipped(_index(parts, listed, {}), left))
     told = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
     told += _summary_text(summary, min(room - units(told), int(budget * SUMMARY_SHARE)))
     bodies, given = _bodies(parts, room - units(told))
-    return head + _index(parts, listed, given) + told + bodies, given
+    return head + clipped(_index(parts, listed, given), left) + told + bodies, given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
@@ -105,7 +106,8 @@ def _problems_text(problems: list[str], room: int) -> str:
     for problem in problems:
         lines = [one_line(line) for line in problem.split("\n")]
         whole = clipped("\n".join(lines), LONGEST_PROBLEM) + "\n\n"
-        text = whole if not told or units(whole) <= room else one_line(problem, SHORT_PROBLEM) + "\n\n"
+        left = room - SHORT_PROBLEM * (len(problems) - len(told) - 1)
+        text = whole if not told or units(whole) <= left else one_line(problem, SHORT_PROBLEM) + "\n\n"
         if told and units(text) > room:
             told.append(f"… and {len(problems) - len(told)} more: `faber-ledger session-load --dry-run` tells them\n\n")
             break

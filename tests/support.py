@@ -61,6 +61,7 @@ class Project:
         self.state_path = self.run / "state.json"
         self.ledger_path = self.run / "ledger.db"
         self.active_path = root / ".fractary" / "faber" / ".active-run-id"
+        self.environment_file = root.parent / f"environment-of-{root.name}.sh"
         self.log_path = root / ".fractary" / "faber" / "logs" / "hooks.log"
 
     @classmethod
@@ -149,6 +150,8 @@ class Project:
         payload = payload_of(recorded)
         values, variables = payload["stdin"], payload["env"]
         values["cwd"] = variables["CLAUDE_PROJECT_DIR"] = str(self.root)
+        if "CLAUDE_ENV_FILE" in variables:
+            variables["CLAUDE_ENV_FILE"] = str(self.environment_file)
         if "client" in changes:
             values["session_id"] = variables["CLAUDE_CODE_SESSION_ID"] = changes["client"]
         if "pid" in changes:
