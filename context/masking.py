@@ -15,7 +15,7 @@ OURS = (
     # The library finds a key by its first line; here all of it goes, also where its end is not there.
     (
         "Private Key",
-        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY[A-Z -]*|\Z)",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-*|\Z)",
         re.DOTALL,
     ),
     ("Private Key", r"PuTTY-User-Key-File-\d.*", re.DOTALL),
@@ -45,7 +45,7 @@ def masked(text: str) -> str:
     """Put the kind of each secret in its place."""
     for kind, pattern, flags in (*OURS, *RULES):
         goes_on = f"(?:(?<={TOKEN}){TOKEN}*)"  # some rules know how a secret begins, not how long it is
-        text = re.sub(f"(?:{pattern}){goes_on}?", f"[masked: {kind}]", text, flags=flags)
+        text = re.sub(f"(?:{pattern}){goes_on}?", f"[masked: {kind}]", text, flags=flags | re.ASCII)
     return CALLED.sub(r"\1[masked]", text)
 
 
