@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
-import statistics
 import subprocess
 import time
 from pathlib import Path
+from subprocess import DEVNULL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,31 +28,23 @@ class Process:
 
     def output(self, before: Sequence[str] = ()) -> bytes:
         """Run it, after other words where there are some, and give what it printed."""
+        command = [*before, *self.command]
         with self.stdin.open("rb") as stdin:
-            done = subprocess.run(
-                [*before, *self.command],
-                cwd=self.cwd,
-                env=self.environment,
-                stdin=stdin,
-                capture_output=True,
-                check=True,
-            )
-        return done.stdout
+            return subprocess.check_output(command, cwd=self.cwd, env=self.environment, stdin=stdin, stderr=DEVNULL)
 
-    def seconds(self) -> float:
-        """Run it and give how long it took."""
+    def seconds(self) -> tuple[float, float]:
+        """Run it; give how long it took, and its processor time with that of its children."""
         with self.stdin.open("rb") as stdin:
             start = time.perf_counter()
-            subprocess.run(
-                self.command,
-                cwd=self.cwd,
-                env=self.environment,
-                stdin=stdin,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=True,
+            running = subprocess.Popen(
+                self.command, cwd=self.cwd, env=self.environment, stdin=stdin, stdout=DEVNULL, stderr=DEVNULL
             )
-            return time.perf_counter() - start
+            _, status, usage = os.wait4(running.pid, 0)
+            took = time.perf_counter() - start
+        running.returncode = os.waitstatus_to_exitcode(status)
+        if running.returncode:
+            raise SystemExit(f"{' '.join(self.command)} ended with {running.returncode}")
+        return took, usage.ru_utime + usage.ru_stime
 
     def instructions(self, out: Path) -> int | None:
         """Count the instructions of this process, children apart; None without valgrind."""
@@ -72,22 +65,13 @@ class Row:
         self.peer = peer
         self.goal = goal
         self.ratios: list[float] = []
+        self.processor: list[float] = []
         self.instructions: float | None = None
 
-    def add(self, seconds: float, peer_seconds: float) -> None:
-        """Add a round."""
-        self.ratios.append(seconds / peer_seconds)
-
-    @property
-    def median(self) -> float:
-        """The middle of the rounds' ratios."""
-        return statistics.median(self.ratios)
-
-    @property
-    def quartiles(self) -> tuple[float, float]:
-        """Between which ratios half of the rounds lie."""
-        low, _, high = statistics.quantiles(self.ratios, n=4, method="inclusive")
-        return low, high
+    def add(self, seconds: tuple[float, float], peer: tuple[float, float]) -> None:
+        """Add a round: each time is how long it took and its processor time."""
+        self.ratios.append(seconds[0] / peer[0])
+        self.processor.append(seconds[1] / peer[1])
 
 
 def measure(contenders: list[tuple[Row, Process, Process]], rounds: int, restore: Callable[[], None]) -> None:

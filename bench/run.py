@@ -10,6 +10,7 @@ import statistics
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 from measure import Process, Row, count_instructions, measure
@@ -28,8 +29,9 @@ session; its hooks append their facts durably, write `state.json`, and on sessio
 the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold.
 """
 TAIL = """
-Instructions are the process's own, counted by callgrind, also as a multiple of the peer's: they do not depend on how
-busy the machine is. They leave out what the kernel, the disk and git do.
+Processor is the ratio of processor time, git's included, and instructions are the process's own, counted by callgrind:
+neither sees the waiting for the disk, and neither depends on how busy the machine is. The goals are about the whole
+time. A dash under instructions: valgrind was not there, or the line is a loop or a shell that becomes the command.
 """
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent
@@ -43,6 +45,7 @@ def main() -> None:
     quick = sys.argv[1:] == ["--quick"]
     if sys.argv[1:] and not quick:
         raise SystemExit("usage: bench/run.py [--quick]")
+    load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="faber-ledger-bench-") as folder:
         stage = Stage(Path(folder))
         print("installing the wheel …", file=sys.stderr)
@@ -56,8 +59,8 @@ def main() -> None:
             count_instructions(contenders, stage.restore, stage.folder)
         print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
         rows = [*[row for row, _, _ in contenders], rebuild(stage, 2 if quick else 9)]
-        text = table(rows) + "\n" + facts(stage)
-    print(text)
+        text = table(rows) + "\n" + facts(stage, load)
+    print(text, end="")
     if not quick:
         RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
 
@@ -100,9 +103,8 @@ def check(stage: Stage) -> None:
 
 def count(stage: Stage) -> int:
     """Count the events of the run."""
-    with sqlite3.connect(stage.run / "ledger.db") as connection:
+    with closing(sqlite3.connect(stage.run / "ledger.db")) as connection:
         found: int = connection.execute("SELECT count(*) FROM event").fetchone()[0]
-    connection.close()
     return found
 
 
@@ -113,31 +115,39 @@ def rebuild(stage: Stage, rounds: int) -> Row:
     seconds = json.loads(Process(command, stage.folder, stage.environment).output())
     row = Row(f"rebuild of {EVENTS:,} events", "RAW", GOAL_REBUILD)
     for ours, raw in zip(seconds["rebuild"], seconds["raw"], strict=True):
-        row.add(ours, raw)
+        row.add((ours, ours), (raw, raw))  # nothing in it waits
     return row
 
 
 def table(rows: list[Row]) -> str:
     """Write the rows as a Markdown table."""
-    lines = ["| what | goal | median | spread | peer | instructions |", "|---|---|---|---|---|---|"]
+    lines = ["| what | peer | goal | median | spread | processor | instructions |", "|---|---|---|---|---|---|---|"]
     for row in rows:
-        low, high = row.quartiles
-        goal = f"≤ {row.goal:.2f}" if row.goal else "–"
-        counted = f"{row.instructions:.2f}" if row.instructions else "–"
-        lines.append(f"| {row.what} | {goal} | {row.median:.2f} | {low:.2f} to {high:.2f} | {row.peer} | {counted} |")
+        low, _, high = statistics.quantiles(row.ratios, n=4, method="inclusive")
+        cells = [
+            row.what,
+            row.peer,
+            f"≤ {row.goal:.2f}" if row.goal else "–",
+            f"{statistics.median(row.ratios):.2f}",
+            f"{low:.2f} to {high:.2f}",
+            f"{statistics.median(row.processor):.2f}",
+            f"{row.instructions:.2f}" if row.instructions else "–",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def facts(stage: Stage) -> str:
-    """Say what it was measured on."""
+def facts(stage: Stage, load: float) -> str:
+    """Say what it was measured on; `load` is the machine's load before."""
     ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
     known = [
         f"Python {platform.python_version()}",
         f"SQLite {sqlite3.sqlite_version}",
         f"{platform.system()} on {platform.machine()}",
         f"{os.cpu_count()} cores",
-        f"REF takes {1000 * statistics.median([ref.seconds() for _ in range(9)]):.0f} ms",
+        f"REF takes {1000 * statistics.median([ref.seconds()[0] for _ in range(9)]):.0f} ms",
         f"an fsync takes {1000 * fsync_seconds(stage.folder):.2f} ms",
+        f"load average {load:.1f} before",
     ]
     return ", ".join(known) + ".\n"
 

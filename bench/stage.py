@@ -43,13 +43,16 @@ class Stage:
 
     def install(self) -> None:
         """Build the wheel and install it with its dependencies and its bytecode, as `pip install` does for users."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
         wheel = [*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", str(self.folder)]
-        self._done([*wheel, str(REPOSITORY)])
-        self._done([sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")])
+        subprocess.run([*wheel, str(REPOSITORY)], check=True, env=environment)
+        venv = [sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")]
+        subprocess.run(venv, check=True, env=environment)
         install = [*pip, "--python", self.python, "install", "--quiet", "--compile"]
         constraint = str(REPOSITORY / "requirements.lock")
-        self._done([*install, "--constraint", constraint, *map(str, self.folder.glob("*.whl"))])
+        wheels = map(str, self.folder.glob("*.whl"))
+        subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
 
     def fill(self) -> None:
         """Make the git project and its run, with artifacts to load, and keep a copy of the run to go back to."""

@@ -16,10 +16,10 @@ SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "Sessio
 
 def run_hook(name: str) -> int:
     """Run one hook: read the delivery, record it, print the answer. Gives 0: exit code 2 would stop a compaction."""
-    at, root = now(), os.path.abspath(os.curdir)
+    at, root = now(), os.curdir
     hook = HOOKS.get(name, name)
     try:
-        call = Call(hook, sys.stdin.buffer.read(LIMIT + 1), os.environ)
+        call = Call(hook, _input(), os.environ)
         root = find_root(_start(call))
 
         def note(message: str) -> None:
@@ -46,6 +46,13 @@ def run_hook(name: str) -> int:
     return 0
 
 
+def _input() -> bytes:
+    try:
+        return sys.stdin.buffer.read(LIMIT + 1)
+    except (OSError, AttributeError):  # None stands for a standard input that is closed
+        return b""
+
+
 def _start(call: Call) -> str:
     directory = call.directory
     return directory if directory is not None and os.path.isdir(directory) else os.curdir
@@ -56,13 +63,21 @@ def _print(hook: str, text: str) -> None:
     if hook == "SessionStart":
         answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
-    sys.stdout.buffer.write(text.encode() + b"\n")
-    sys.stdout.buffer.flush()
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
+    _write(sys.stdout.fileno(), text.encode() + b"\n")
 
 
 def _tell(message: str) -> None:
+    line = "".join([letter if letter.isprintable() else "?" for letter in message]) + "\n"
     try:
-        sys.stderr.write("".join([letter if letter.isprintable() else "?" for letter in message]) + "\n")
-        sys.stderr.flush()
-    except (OSError, ValueError):
-        pass  # standard error is closed, or cannot hold the text
+        if sys.stderr is not None:
+            _write(sys.stderr.fileno(), line.encode())
+    except OSError:
+        pass  # nobody listens
+
+
+def _write(descriptor: int, content: bytes) -> None:
+    """Write past Python's buffers: what stayed in one would be tried again at exit, and fail with code 120."""
+    while content:
+        content = content[os.write(descriptor, content) :]

@@ -27,7 +27,7 @@ def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
     """Say which workflow and state a load is about (RELOAD, Step 2)."""
     yield f"✓ Loaded workflow config: {workflow['id']}"
     yield f"  Run status: {state['status']}"
-    yield f"  Current phase: {state.get('current_phase')}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
 
 
 def step_lines(result: Reload, selected: int) -> Iterator[str]:
@@ -63,7 +63,7 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
     yield f"✓ Context reloaded for run: {run.run_id}"
     yield f"  Workflow: {state['workflow_id']}"
     yield f"  Run status: {state['status']}"
-    yield f"  Current phase: {state.get('current_phase')}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
     yield ""
     yield f"Artifacts loaded ({len(result.loaded)}):"
     for loaded in result.loaded:
@@ -150,7 +150,8 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
         yield f"    Command: {artifact['command']}"
     if artifact["path_from_state"] and not artifact["path"]:
         yield f"    Path from state: {artifact['path_from_state']}"
-        yield f"    Resolved: {(outcome.resolved if isinstance(outcome, ArtifactError) else outcome['resolved']) or '-'}"
+        resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
+        yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {artifact['condition']}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,9 +11,13 @@ from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import tell
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.events import Recorded
-from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.shapes import CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.queries import Wanted
 
 
 class Moment(click.ParamType[float]):
@@ -56,6 +60,8 @@ def log(
     Example:     faber-ledger log --type session_started -n 5
     Exit codes:  0 done, 2 wrong usage, 10 no such run or no ledger, 12 newer format, 20 the ledger is damaged
     """
+    from faber_ledger.ledger.queries import Wanted  # at its use: `--help` loads every command
+
     path = run_with_ledger(run).ledger_path
     wanted = Wanted(session=session, type=kind, machine=machine, since=since, until=until)
     for recorded in _listed(path, wanted, count, reverse):
@@ -72,6 +78,8 @@ def line_of(recorded: Recorded) -> str:
 
 
 def _listed(path: str, wanted: Wanted, count: int | None, reverse: bool) -> Iterator[Recorded]:
+    from faber_ledger.ledger.queries import events
+
     found = events(path, wanted, limit=count, newest_first=reverse or count is not None)
     if count is None or reverse:
         yield from found

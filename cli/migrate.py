@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.migrations.upgrade import Outcome, migrate_file
+
+if TYPE_CHECKING:
+    from faber_ledger.migrations.upgrade import Outcome
 
 
 @click.command()
@@ -23,6 +27,8 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     Exit codes:  0 done or nothing to do, 1 failed, 2 wrong usage, 10 no such run or no ledger, 11 locked,
                  12 newer format, 20 the ledger or its copy is damaged; the ledger is as it was
     """
+    from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
+
     runs = runs_with_ledgers(run, every=every)
     outcomes: dict[str, Outcome] = {}
     failures: list[LedgerError] = []

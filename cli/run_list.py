@@ -15,12 +15,13 @@ from faber_ledger.context.project import Run, chosen_run, find_root, find_run, r
 from faber_ledger.context.resume import resume_point
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Summary, summary
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from faber_ledger.ledger.queries import Summary
 
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
@@ -98,6 +99,8 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
 
 
 def _log_of(run: Run) -> Summary | None:
+    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+
     return summary(run.ledger_path) if os.path.lexists(run.ledger_path) else None
 
 

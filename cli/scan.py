@@ -52,7 +52,7 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
 def _asked(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
     lines = ["Multiple active workflows found. Please select:"]
     for number, (run, state) in enumerate(runs, 1):
-        phase, started = state.get("current_phase"), state.get("started_at")
+        phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
         lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
     if not sys.stdin.isatty():
         block = "\n".join([*lines, "", f"Name one: faber-ledger session-load --run-id {runs[0][0].run_id}"])

@@ -16,11 +16,9 @@ from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import summary
 from faber_ledger.ledger.verify import Finding, findings
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.events import check_event
 
 LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a second
 
@@ -54,6 +52,8 @@ def verify(run: str | None, every: bool, as_json: bool) -> int:
 
 
 def _findings(run: Run) -> Iterator[Finding]:
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
     with _progress(run) as advance:
         yield from findings(run.ledger_path, check_event=check_event, advance=advance)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
@@ -81,6 +81,8 @@ def _progress(run: Run) -> Iterator[Callable[[int], object]]:
     """Show a bar on standard error while a long log is read, on a terminal only."""
     count = 0
     if sys.stderr.isatty() and os.path.getsize(run.ledger_path) > LONG:
+        from faber_ledger.ledger.queries import summary
+
         with suppress(LedgerError, sqlite3.DatabaseError):
             count = summary(run.ledger_path).events
     if not count:

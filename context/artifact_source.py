@@ -6,6 +6,7 @@ import os
 import re
 
 from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.project import RUN_ID
 from faber_ledger.context.state_path import value_at
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, real_path, size_of
 from faber_ledger.context.user_config import places_in_plugins
@@ -36,8 +37,7 @@ if TYPE_CHECKING:
 
 
 PLACEHOLDER = re.compile(r"\{(project_root|run_id|plan_id|work_id)\}")
-VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
-RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(?:/[A-Za-z0-9][A-Za-z0-9._-]*){0,2}")
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
 MAX_RUN_ID = 255
 RUNS_BELOW = {".fractary", ".fractary/faber"}
 
@@ -105,7 +105,7 @@ def _safe(name: str, value: object) -> str:
     if name == "run_id":
         safe = len(text) <= MAX_RUN_ID and RUN_ID.fullmatch(text) is not None
     else:
-        safe = text == "" or VALUE.fullmatch(text) is not None
+        safe = text == "" or re.fullmatch(VALUE, text) is not None
     if not safe:
         raise ArtifactError(f"State field cannot stand in a path: {name}")
     return text

@@ -26,7 +26,7 @@ TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-NUMBER = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*")
+NUMBER = r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*"  # few need it: compiled at first use
 
 
 class ConditionError(ValueError):
@@ -159,7 +159,7 @@ def _is_plain(value: Any) -> bool:
 def _as_number(value: Any) -> float | None:
     if not isinstance(value, str):
         return _double(value)
-    if NUMBER.fullmatch(value):
+    if re.fullmatch(NUMBER, value):
         return float(value)
     return None if value.strip() else 0.0
 

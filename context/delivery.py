@@ -61,6 +61,9 @@ class Call:
         value = self._values.get(name)
         return without_surrogates(value[:LONGEST_VALUE]) if isinstance(value, str) and value else None
 
+    def _variable(self, name: str) -> str | None:
+        return without_surrogates(self._environ.get(name, "")[:LONGEST_VALUE]) or None
+
     @property
     def compact_summary(self) -> str:
         """What the client's compaction came to, of any length; empty if it does not say."""
@@ -70,12 +73,12 @@ class Call:
     @property
     def client(self) -> str | None:
         """The client's own session id: data, never a key."""
-        return self.text("session_id") or self._environ.get("CLAUDE_CODE_SESSION_ID") or None
+        return self.text("session_id") or self._variable("CLAUDE_CODE_SESSION_ID")
 
     @property
     def pid(self) -> str | None:
         """The client's process, which older clients do not name."""
-        return self._environ.get("CLAUDE_PID") or None
+        return self._variable("CLAUDE_PID")
 
     @property
     def directory(self) -> str | None:

@@ -16,7 +16,7 @@ class Surroundings:
     """Where this process runs, with git asked in the background for the commit."""
 
     def __init__(self, root: str, cwd: str | None = None) -> None:
-        self.cwd = cwd or os.getcwd()
+        self.cwd = cwd or _working_directory() or root
         self._commit = Question(["rev-parse", "--short", "HEAD"], root)
 
     def environment(self) -> Environment:
@@ -27,6 +27,13 @@ class Surroundings:
             "cwd": self.cwd,
             "git_commit": self._commit.answer() or None,
         }
+
+
+def _working_directory() -> str | None:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed since this process was started
+        return None
 
 
 def hostname() -> str:

@@ -22,7 +22,9 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > LIMIT:
             os.replace(path, path + ".1")
-        with open(path, "a", encoding="utf-8", newline="\n") as file:
+        # No link is followed and no pipe waited for: the file may have come with the repository.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
     except OSError:
         pass  # there is nobody left to tell: a hook prints nothing and exits 0

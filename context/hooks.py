@@ -10,7 +10,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
@@ -186,7 +186,10 @@ class Hook:
             repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
             if self._changes_nothing(recording):
                 return repeated
-            recording.append(self._ignored(caller, "repeated") if repeated else drafts(recording, caller))
+            try:
+                recording.append(self._ignored(caller, "repeated") if repeated else drafts(recording, caller))
+            except StateNotWritten as error:
+                self.note(f"{error} - what happened is in the ledger: {error.hint}")
             return repeated
 
     def _changes_nothing(self, recording: Recording) -> bool:

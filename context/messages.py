@@ -20,7 +20,7 @@ def required_failed(artifact: Artifact, error: ArtifactError) -> str:
 ❌ ERROR: Required artifact not found
 Artifact: {artifact["id"]}
 Path: {error.resolved or source_of(artifact)}
-Source: {source_of(artifact)}
+Source: {error.resolved or source_of(artifact)}
 Error: {error.message}
 
 Recovery:
@@ -36,7 +36,7 @@ def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
 ⚠️ WARNING: Optional artifact not found
 Artifact: {artifact["id"]}
 Path: {error.resolved or source_of(artifact)}
-Source: {source_of(artifact)}
+Source: {error.resolved or source_of(artifact)}
 Error: {error.message}
 
 Workflow will continue without this artifact."""

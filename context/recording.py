@@ -85,6 +85,8 @@ class Recording:
         self.blocks = fold(recorded, self.blocks)
         self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
         self._log.commit()
+        if self.problem is not None:
+            return recorded  # there is no state to write into: the next projection shows the facts
         states.write_blocks(self.run, self.blocks, warn=self.warn)
         if self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)

@@ -49,6 +49,7 @@ class Reload:
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
+        self.has_workflow = True
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -88,7 +89,7 @@ class Reload:
         ]
 
     def drafts(self, session_id: str, client: str | None, given: dict[str, Given]) -> list[Draft]:
-        """Give the facts of this operation; it counts as one reload unless something required failed."""
+        """Give the facts of this operation; without a workflow, or what is required, it counts as none."""
         facts: list[Draft] = []
         for loaded in self.loaded:
             name = loaded["artifact"]["id"]
@@ -133,7 +134,7 @@ class Reload:
                     }
                 }
             )
-        if not self.required_failed:
+        if self.has_workflow and not self.required_failed:
             facts.append(
                 {
                     "event": {
@@ -219,6 +220,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         result = Reload(triggers, state)
+        result.has_workflow = False
         result.other_problems = [*problems, error.block or f"❌ ERROR: {error.message}"]
         return result
     result = gather(

@@ -164,9 +164,10 @@ def _bytes_of(run: Run) -> bytes:
         raise LedgerError(
             f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
         ) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StateInvalid(f"{run.shown('state.json')} is not a regular file")
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StateInvalid(f"{run.shown('state.json')} is not a regular file")
         return file.read()
 
 

@@ -82,7 +82,7 @@ def text_of(path: str, limit: int) -> str | None:
     if b"\0" in content:
         raise FileRefused("binary content")
     try:
-        return content.decode("utf-8-sig")
+        return content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise FileRefused(f"not UTF-8 text (byte {error.start:,})") from error
 

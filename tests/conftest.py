@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("printed", print_blob=True, deadline=None)  # a failure tells how to have it again
+settings.load_profile("printed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

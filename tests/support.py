@@ -266,7 +266,7 @@ def payload_of(recorded: str) -> dict[str, Any]:
 
 def answer_of(process: subprocess.Popen[bytes], content: bytes) -> Answer:
     """Hand a delivery to a hook's process and wait for its answer."""
-    output, errors = process.communicate(content)
+    output, errors = process.communicate(content, timeout=60)  # a hook that waits for something fails the test
     return Answer(process.returncode, output, errors)
 
 

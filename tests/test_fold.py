@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks
 
 AT = "2026-01-05T14:30:22Z"
-settings.register_profile("printed", print_blob=True, deadline=None)
-settings.load_profile("printed")
 
 
 def written(blocks: Blocks) -> str:
@@ -102,6 +100,31 @@ def test_a_reload_puts_its_session_into_the_history(adopted: dict[str, Any], ses
         recorded(2, {"type": "context_reloaded", "session_id": session, "trigger": "manual", "loaded": 0}, AT),
     ]
     assert shape.entry_of(fold(history), session) is not None
+
+
+def adopted_with(total_sessions: int) -> Recorded:
+    entry = {"session_id": SESSIONS[0], "started_at": AT}
+    sessions = {"current_session_id": None, "total_sessions": total_sessions, "session_history": [entry]}
+    return recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": block_text({"sessions": sessions})}, AT)
+
+
+def test_a_load_puts_a_wrong_count_of_sessions_right() -> None:
+    load = {
+        "type": "artifact_loaded",
+        "session_id": SESSIONS[0],
+        "artifact_id": "a",
+        "trigger": "manual",
+        "source": "a",
+    }
+    blocks = fold([adopted_with(9), recorded(2, {**load, "size_bytes": 1}, AT)])
+    assert blocks["sessions"]["total_sessions"] == 1
+
+
+@pytest.mark.parametrize("at", ["", None, 7, b"2026", ["2026"]])
+def test_an_event_that_tells_no_time_is_left_out(at: object) -> None:
+    end = {"type": "session_ended", "session_id": SESSIONS[0], "reason": "normal", "inferred": False}
+    history = [adopted_with(1), recorded(2, {**end, "phases_completed": []}, at)]
+    assert written(fold(history)) == written(fold(history[:1]))
 
 
 def test_blocks_that_an_older_tool_nested_without_end_are_left_out() -> None:

@@ -53,7 +53,7 @@ def test_replacing_twice_is_replacing_once(text: str, value: Any) -> None:
 
 def test_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
     text = SPEC.read_text("utf-8")
-    sessions = {"current_session_id": None, "total_sessions": 0, "session_history": []}
+    sessions: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
     after = JsonText(text).with_members({"sessions": sessions})
     start, end = JsonText(text).spans["sessions"]
     assert after.startswith(text[:start])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -80,10 +81,16 @@ COMMANDS = [
     ("status",),
 ]
 clients = st.sampled_from(["one", "two"])
-steps = st.one_of(
-    st.tuples(st.sampled_from(DELIVERIES), clients, st.sampled_from(["11", "12"])),
-    st.sampled_from(COMMANDS),
-    st.sampled_from([{"current_phase": "evaluate"}, {"status": "completed"}, {"status": "paused"}, {"sessions": {}}]),
+Step = tuple[str, Any]
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.just("deliver"), st.tuples(st.sampled_from(DELIVERIES), clients, st.sampled_from(["11", "12"]))),
+    st.tuples(st.just("run"), st.sampled_from(COMMANDS)),
+    st.tuples(
+        st.just("change"),
+        st.sampled_from(
+            [{"current_phase": "evaluate"}, {"status": "completed"}, {"status": "paused"}, {"sessions": {}}]
+        ),
+    ),
 )
 beginnings = st.sampled_from(
     [usual_state(), {**spec_state(), "run_id": RUN}, {**spec_state(current_session_id=None), "run_id": RUN}]
@@ -92,18 +99,16 @@ beginnings = st.sampled_from(
 
 @given(beginnings, st.lists(steps, min_size=4, max_size=9))
 @settings(max_examples=5, deadline=None, print_blob=True, database=None)
-def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str, object], done: list[object]) -> None:
+def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str, Any], done: list[Step]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         project = Project.made(Path(folder) / "project", beginning)
-        for step in done:
-            if isinstance(step, dict):
-                project.change_state(**step)
-            elif step[0] in DELIVERIES:  # type: ignore[index]  # the other two are tuples
-                name, client, pid = step  # type: ignore[misc]  # three, as they were drawn
-                answer = project.deliver(name, client=client, pid=pid)
-                assert answer.code == 0
+        for kind, what in done:
+            if kind == "change":
+                project.change_state(**what)
+            elif kind == "deliver":
+                assert project.deliver(what[0], client=what[1], pid=what[2]).code == 0
             else:
-                finished = project.faber(*step)  # type: ignore[misc]  # a command's arguments
+                finished = project.faber(*what)
                 assert finished.returncode == 0, finished.stderr
         project.faber("session-load")
         assert shown(project)
