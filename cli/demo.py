@@ -26,7 +26,7 @@ WIDTH = 100
 REASONS = ["compaction", "abandoned", "normal"]
 
 
-@click.command()
+@click.command(short_help="Show a run on two machines.")
 @click.option("--keep", is_flag=True, help="Keep the folder with both clones, and print its path.")
 @json_option
 def demo(keep: bool, as_json: bool) -> None:

@@ -8,13 +8,16 @@ from faber_ledger.context.delivery import HOOKS
 
 
 @click.command(short_help="Answer one of the client's hooks.")
-@click.argument("name", type=click.Choice([*HOOKS, *HOOKS.values()]), required=False)
+@click.argument("name", type=click.Choice([*HOOKS, *HOOKS.values()]), required=False, metavar="NAME")
 @click.pass_context
 def hook(ctx: click.Context, name: str | None) -> None:
     """Record one of the client's hook calls, JSON on standard input, and print the packet at a session's start.
 
+    NAME is session-start, pre-compact, post-compact or session-end, or the client's own name for it (SessionStart,
+    PreCompact, PostCompact, SessionEnd).
+
     \b
-    Example: the client runs `faber-ledger hook session-start` at each start of a session.
-    Exit codes: 0 always; failures go to .fractary/faber/logs/hooks.log.
+    Example: faber-ledger hook session-start
+    Exit codes: 0, always; failures go to .fractary/faber/logs/hooks.log.
     """
     click.echo(ctx.get_help())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
 
 
-@click.command()
+@click.command(short_help="Put the four hooks into the client's settings.")
 @scope_option
 @dry_run_option
 @json_option
@@ -33,8 +33,9 @@ def init(scope: str, dry_run: bool, as_json: bool) -> None:
     """Put the four hooks into the client's settings and make git ignore what stays on this machine.
 
     \b
-    Example:  faber-ledger init --dry-run
-    Exit codes:  0 done, or nothing to do; 1 a file cannot be used, or git ignores what must travel; 2 usage
+    Example: faber-ledger init --dry-run
+    Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
+    what must travel; 2 wrong usage.
     """
     root = find_root(os.getcwd())
     path = settings_path(scope, root)

@@ -33,12 +33,12 @@ class Moment(click.ParamType[float]):
         return seconds
 
 
-@click.command()
-@click.argument("run", required=False)
+@click.command(short_help="List the events of a run.")
+@click.argument("run", required=False, metavar="[RUN]")
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="The newest N events alone.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--session", metavar="ID", help="One session: its id, its last six letters, or its client's id.")
-@click.option("--type", "kind", type=click.Choice(list(CURRENT)), help="One type of event.")
+@click.option("--type", "kind", type=click.Choice(list(CURRENT)), metavar="TYPE", help=f"One of {', '.join(CURRENT)}.")
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
 @click.option("--since", type=Moment(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")
 @click.option("--until", type=Moment(), metavar="TIME", help="Up to this time, its second included.")
@@ -57,8 +57,9 @@ def log(
     """List what happened in RUN (default: the active run), oldest first.
 
     \b
-    Example:     faber-ledger log --type session_started -n 5
-    Exit codes:  0 done, 2 wrong usage, 10 no such run or no ledger, 12 newer format, 20 the ledger is damaged
+    Example: faber-ledger log --type session_started -n 5
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger; 12 newer format;
+    20 the ledger is damaged.
     """
     from faber_ledger.ledger.queries import Wanted  # at its use: `--help` loads every command
 

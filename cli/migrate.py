@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from faber_ledger.migrations.upgrade import Outcome
 
 
-@click.command()
-@click.argument("run", required=False)
+@click.command(short_help="Bring a ledger to the newest format.")
+@click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
 @click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")
 @json_option
@@ -23,9 +23,10 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     """Bring RUN's ledger (default: the active run's) to the newest format, on a copy that is verified and then renamed.
 
     \b
-    Example:     faber-ledger migrate --all --dry-run
-    Exit codes:  0 done or nothing to do, 1 failed, 2 wrong usage, 10 no such run or no ledger, 11 locked,
-                 12 newer format, 20 the ledger or its copy is damaged; the ledger is as it was
+    Example: faber-ledger migrate --all --dry-run
+    Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage; 10 no such run or
+    ledger; 11 locked; 12 newer format; 20 the ledger or its copy is damaged.
+    Whatever fails, the ledger is as it was.
     """
     from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
 
 
-@click.command(short_help="Write sessions and context_metadata of state.json from the log.")
+@click.command(short_help="Write state.json's two blocks from the log.")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
@@ -37,8 +37,9 @@ def project(
 
     \b
     Example: faber-ledger project --check
-    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage; 10 no such run or ledger; 11 locked;
-    12 newer format; 20 the ledger is damaged; 21 state.json differs (--check).
+    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage;
+    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
+    21 state.json differs (--check).
     """
     if sum([check, rebuild, to_stdout, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")

@@ -36,7 +36,8 @@ def replay(run: str | None, as_json: bool) -> None:
 
     \b
     Example: faber-ledger replay
-    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger; 12 newer format; 20 the ledger is damaged.
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger; 12 newer format;
+    20 the ledger is damaged.
     """
     path = run_with_ledger(run).ledger_path
     if as_json:

@@ -48,7 +48,9 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--workflow", default=DEFAULT_WORKFLOW, show_default=True, help="The workflow's id.", metavar="ID"
         ),
-        click.option("--run-id", help="The new run's id, instead of one made from project, work item and time."),
+        click.option(
+            "--run-id", metavar="RUN", help="The new run's id, instead of one made from project, work item and time."
+        ),
         click.option("--work-id", help="The work item, for example an issue's number.", metavar="ID"),
     ):
         command = option(command)
@@ -58,7 +60,7 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
 run.add_command(run_list)
 
 
-@run.command()
+@run.command(short_help="Start a run and make it the active one.")
 @start_options
 @json_option
 def start(as_json: bool, yes: bool, **given: str | None) -> None:
@@ -71,7 +73,7 @@ def start(as_json: bool, yes: bool, **given: str | None) -> None:
     begin(as_json, yes, given)
 
 
-@run.command()
+@run.command(short_help="Make a run the active one; say where it goes on.")
 @click.argument("run_id", metavar="RUN")
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @json_option
@@ -80,12 +82,13 @@ def resume(run_id: str, yes: bool, as_json: bool) -> None:
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
-    Exit codes: 0 done, or there is nothing to resume; 1 declined, or unreadable; 2 wrong usage; 10 no such run.
+    Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
+    cannot be read; 2 wrong usage; 10 no such run.
     """
     go_on(run_id, yes, as_json)
 
 
-@click.command("workflow-run", short_help="Alias of `run start` and `run resume` (--resume RUN).")
+@click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
 @start_options
 @click.option("--resume", "resumed", metavar="RUN", help="Resume this run instead of starting one.")
 @json_option

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
-@click.command("list")
+@click.command("list", short_help="List the runs of this project.")
 @click.option("--status", help="Only runs with this status.", metavar="STATUS")
 @click.option("--work-id", help="Only runs of this work item.", metavar="ID")
 @json_option
@@ -52,7 +52,8 @@ def status(run: str | None, as_json: bool) -> None:
 
     \b
     Example: faber-ledger status
-    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run; 12 newer format; 20 damaged.
+    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
+    12 newer format; 20 the ledger is damaged.
     """
     meant = chosen_run(find_root(os.getcwd()), run)
     state = states.read_state(meant).value

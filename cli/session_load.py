@@ -59,7 +59,14 @@ class Trigger(click.ParamType[str]):
 @click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
 @click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
-@click.option("--budget", type=click.IntRange(min=1), default=COMMAND_BUDGET, show_default=True, help="UTF-16 units.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1),
+    default=COMMAND_BUDGET,
+    show_default=True,
+    metavar="N",
+    help="How much to print of the contents, in UTF-16 code units.",
+)
 @click.option("--content", is_flag=True, help="Print the contents on a terminal, too.")
 @json_option
 @documents_codes
@@ -77,7 +84,8 @@ def session_load(
 
     \b
     Example: faber-ledger session-load --artifacts workflow-state,specification --force
-    Exit codes: 0 loaded, or a dry run; 1 no run, unreadable, or a required artifact failed; 2 wrong usage.
+    Exit codes: 0 loaded, or a dry run; 1 no run, its state cannot be read, or a
+    required artifact failed; 2 wrong usage.
     """
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell

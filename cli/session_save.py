@@ -40,7 +40,8 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
 
     \b
     Example: faber-ledger session-save --reason compaction
-    Exit codes: 0 saved, or there was nothing to save; 1 it could not be; 2 wrong usage.
+    Exit codes: 0 saved, or there was nothing to save; 1 it could not be saved;
+    2 wrong usage.
     """
     root, at = find_root(os.getcwd()), now()
     named = run_id or read_active_run(root)

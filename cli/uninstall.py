@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@click.command()
+@click.command(short_help="Take out what `init` put in.")
 @scope_option
 @dry_run_option
 @json_option
@@ -27,8 +27,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     """Take out what `init` put in; runs, ledgers and everything else in the files stay.
 
     \b
-    Example:  faber-ledger uninstall --scope local
-    Exit codes:  0 done, or nothing to do; 1 a file cannot be used; 2 usage
+    Example: faber-ledger uninstall --scope local
+    Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
     """
     root = find_root(os.getcwd())
     changes = [_settings_change(scope, root)]

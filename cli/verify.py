@@ -23,17 +23,17 @@ from faber_ledger.projections.fold import fold
 LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a second
 
 
-@click.command()
-@click.argument("run", required=False)
+@click.command(short_help="Check a whole log, and state.json against it.")
+@click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
 @json_option
 def verify(run: str | None, every: bool, as_json: bool) -> int:
     """Check RUN's whole log (default: the active run), and whether state.json shows what it says.
 
     \b
-    Example:     faber-ledger verify --all
-    Exit codes:  0 sound, 2 wrong usage, 10 no such run or no ledger, 12 newer format,
-                 20 something is wrong with a log, 21 the logs are sound and state.json differs
+    Example: faber-ledger verify --all
+    Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
+    20 something is wrong with a log; 21 the logs are sound and state.json differs.
     """
     runs = runs_with_ledgers(run, every=every)
     if not runs:

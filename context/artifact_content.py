@@ -67,9 +67,9 @@ def _given(text: str, is_state: bool) -> str:
         return text
     try:
         state = json.loads(text)
+        return state_for_packet(state) if isinstance(state, dict) else text
     except (ValueError, RecursionError):
         return text
-    return state_for_packet(state) if isinstance(state, dict) else text
 
 
 def _text_file(artifact: Artifact, surroundings: Surroundings) -> Loaded:

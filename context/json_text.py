@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-DEEPEST = 200  # everywhere: how deep Python itself goes differs between versions, and reading goes deeper than writing
+DEEPEST = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 TOO_DEEP = "it is nested too deeply"
@@ -31,13 +31,11 @@ class JsonText:
     """The text of one JSON object and where each of its members' values stands in it."""
 
     def __init__(self, text: str) -> None:
-        """Read the text; raises ValueError if it is no JSON object or too deep, with the line where there is one."""
+        """Read the text; raises ValueError if it is no JSON object, with the line where there is one."""
         self.text = text
         self.value: dict[str, Any] = {}
         self.spans: dict[str, tuple[int, int]] = {}
         self._read()
-        if text.count("{") + text.count("[") > DEEPEST and _is_too_deep(self.value):
-            raise ValueError(TOO_DEEP)
 
     def _read(self) -> None:
         text = self.text
@@ -128,7 +126,8 @@ def _value_at(text: str, at: int) -> tuple[Any, int]:
         raise ValueError(TOO_DEEP) from None
 
 
-def _is_too_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
+    """Tell whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
     level = [value]
     for _ in range(DEEPEST):
         level = [

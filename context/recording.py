@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
+from faber_ledger.context.json_text import TOO_DEEP, is_too_deep
 from faber_ledger.ledger.errors import StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log, heads_text
@@ -114,13 +115,10 @@ class Recording:
         return fold(self._log.stream())
 
     def _adoption(self) -> Draft:
-        return {
-            "event": {
-                "type": "run_adopted",
-                "run_id": self.run.run_id,
-                "blocks": shape.text(shape.blocks_of(self.state)),
-            }
-        }
+        blocks = shape.blocks_of(self.state)
+        if is_too_deep(blocks):
+            raise StateInvalid(TOO_DEEP)
+        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:
         self._log.close()

@@ -49,7 +49,9 @@ def test_what_others_export_stays_and_a_missing_newline_is_added(project: Projec
     assert sourced(path) == [RUN, "258"]
 
 
-def test_another_work_item_stands_in_for_the_one_before_and_none_takes_it_back(project: Project, tmp_path: Path) -> None:
+def test_another_work_item_stands_in_for_the_one_before_and_none_takes_it_back(
+    project: Project, tmp_path: Path
+) -> None:
     path = tmp_path / "environment.sh"
     started(project, path)
     project.change_state(work_id=300)

@@ -7,19 +7,20 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import pack
-from faber_ledger.context.units import MOST_MARKS, clipped, shares, units
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support import PROTOCOL, RUN, Project
+
+from faber_ledger.context.outline import outline
+from faber_ledger.context.packet import pack
+from faber_ledger.context.units import MOST_MARKS, clipped, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from faber_ledger.context.packet import Part, Told
 
-ODD = "a \n#`~-{}[]\":é\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t"
+ODD = 'a \n#`~-{}[]":é\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
     st.text(st.sampled_from(ODD), max_size=80),
     st.text(max_size=60),
@@ -102,7 +103,9 @@ def test_a_cut_is_never_within_a_character_nor_between_it_and_its_marks(text: st
         return
     at = len(cut) - 1
     assert cut == text[:at] + "…"
-    follows = unicodedata.category(text[at])[0] == "M" or text[at] in "\u200d\U0001f3fd" or text[at - 1 : at] == "\u200d"
+    follows = (
+        unicodedata.category(text[at])[0] == "M" or text[at] in "\u200d\U0001f3fd" or text[at - 1 : at] == "\u200d"
+    )
     if at and follows:
         before = text[max(at - MOST_MARKS + 1, 1) : at]
         assert all(unicodedata.category(letter)[0] == "M" or letter in "\u200d🔬👩\U0001f3fd" for letter in before)

@@ -329,19 +329,37 @@ def test_a_linked_state_is_refused_and_its_target_stays(project: Project) -> Non
         write(project, {"sessions": ENDED})
 
 
-@pytest.mark.parametrize("block", ["sessions", "artifacts"])
-@pytest.mark.parametrize("depth", [300, 950, 100_000])
+def deep(name: str, depth: int) -> str:
+    text = json.dumps({**usual_state(), name: "HERE"}, indent=2)
+    return text.replace('"HERE"', '{"a": ' + "[" * depth + "]" * depth + "}")
+
+
+@pytest.mark.parametrize(("block", "depth"), [("sessions", 300), ("sessions", 900), ("artifacts", 100_000)])
 @pytest.mark.parametrize("command", ["session-save", "session-load"])
-def test_a_state_nested_too_deeply_gets_one_clear_error(project: Project, command: str, depth: int, block: str) -> None:
-    text = json.dumps({**usual_state(), block: "HERE"}, indent=2)
-    text = text.replace('"HERE"', '{"a": ' + "[" * depth + "]" * depth + "}")
-    project.put_state(text)
+def test_a_state_nested_too_deeply_gets_one_clear_error(project: Project, command: str, block: str, depth: int) -> None:
+    project.put_state(deep(block, depth))
     done = project.faber(command)
     assert done.returncode == 1
     assert "it is nested too deeply" in done.stderr
     assert "Traceback" not in done.stderr
-    assert project.state_path.read_text() == text
+    assert project.state_path.read_text() == deep(block, depth)
     assert not project.ledger_path.exists()
+
+
+def test_another_tools_key_may_be_nested_as_deep_as_it_can_be_read(project: Project) -> None:
+    project.put_state(deep("plan", 900))
+    assert project.faber("session-load", "--trigger", "session_start").returncode == 0
+    assert project.faber("session-save").returncode == 0
+    assert "[" * 900 in project.state_path.read_text()
+    assert project.history[-1]["end_reason"] == "manual"
+
+
+def test_blocks_that_were_made_deep_by_hand_are_folded_anew(project: Project) -> None:
+    project.faber("session-load", "--trigger", "session_start")
+    text = JsonText(project.state_path.read_text()).with_members({"context_metadata": "HERE"})
+    project.put_state(text.replace('"HERE"', "[" * 900 + "]" * 900))
+    assert project.faber("session-save").returncode == 0
+    project.assert_projected()
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from faber_ledger.context.masking import LONGEST, bounded_summary, masked
 from hypothesis import given
 from hypothesis import strategies as st
 from support import RUN, Project
 
+from faber_ledger.context.masking import LONGEST, bounded_summary, masked
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -118,9 +118,8 @@ def test_a_log_from_elsewhere_may_hold_anything_in_its_place(project: Project) -
         {"event": {**good, "summary": summary, "phase": phase}, "client": ME}
         for summary, phase in [("the last good one", "build"), (["x"], "build"), ("", None), (None, 7)]
     ]
-    drafts += [{"event": {"type": "note_recorded", "text": text, "phase": 1}, "client": ME} for text in (5, "a note")]
     with Log.open(str(project.ledger_path)) as log:
-        log.append([*drafts[:4]], at=1.0, writer="0" * 32)
+        log.append(drafts, at=1.0, writer="0" * 32)
         log.commit()
     assert "the last good one" in packet(project, STARTUP, OTHER)
 
@@ -155,7 +154,7 @@ def test_what_is_called_a_secret_is_masked(text: str) -> None:
 
 
 def test_plain_words_paths_and_commits_stay() -> None:
-    text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027, section 7. Token budgets hold."
+    text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027. Token budgets hold."
     assert masked(text) == text
 
 
@@ -185,7 +184,9 @@ def test_a_summary_is_bounded_whatever_it_says(text: str, times: int) -> None:
 @pytest.mark.parametrize("piece", ["a", "//", "eyJ", "sk-", "secret", "-----BEGIN ", "<summary>", " ", "xoxb-1-", "\n"])
 def test_32_megabytes_of_anything_are_recorded_and_the_hook_ends(project: Project, piece: str) -> None:
     packet(project, STARTUP, ME)
-    answer = project.deliver(POST, client=ME, fields={"compact_summary": piece * (31_000_000 // len(json.dumps(piece)))})
+    answer = project.deliver(
+        POST, client=ME, fields={"compact_summary": piece * (31_000_000 // len(json.dumps(piece)))}
+    )
     assert (answer.code, answer.output) == (0, b"")
     assert len(project.of_type("compaction_completed")) == 1
 

@@ -1,0 +1,124 @@
+"""Writes docs/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.app import COMMANDS, app
+from faber_ledger.ledger import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+REFERENCE = Path(__file__).resolve().parent / "COMMANDS.md"
+PROGRAM = "faber-ledger"
+WIDTH = 80
+HEAD = """\
+# Commands
+
+<!-- Written by `make generate` from the commands' own help. Do not edit. -->
+
+Results go to standard output, everything else to standard error. `--json` gives `{"result_version": 1, "data": …}`
+(`log`: one object a line), and errors as `{"error": {"code": …, "message": …, "hint": …}}`. A run may be named by an
+unambiguous beginning of its id."""
+CODES = """\
+## Exit codes
+
+`session-load`, `session-save` and `run start` have the codes of the requirement documents alone: 0, 1, and 2 for wrong
+usage. `hook` exits 0, always: exit code 2 would stop a compaction. The other commands:
+
+| exit code | meaning | `code` in `--json` |
+|---|---|---|"""
+
+
+def reference() -> str:
+    """Give the whole page."""
+    return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), *_sections()]) + "\n"
+
+
+def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
+    """Give every command and subcommand with its full name, in the order of the program's own list."""
+    with click.Context(app, info_name=PROGRAM, **_form()) as whole:
+        yield PROGRAM, app, whole
+        for name in app.list_commands(whole):
+            command = app.get_command(whole, name)
+            if command is not None:
+                yield from _below(name, command, whole)
+
+
+def _below(
+    name: str, command: click.Command, parent: click.Context
+) -> Iterator[tuple[str, click.Command, click.Context]]:
+    with click.Context(command, info_name=name, parent=parent, **_form()) as context:
+        yield f"{context.command_path}", command, context
+        if isinstance(command, click.Group):
+            for inner in command.list_commands(context):
+                yield from _below(inner, command.commands[inner], context)
+
+
+def _form() -> dict[str, object]:
+    return {"terminal_width": WIDTH, "max_content_width": WIDTH, "color": False, "help_option_names": ["-h", "--help"]}
+
+
+def _overview() -> Iterator[str]:
+    yield "| command | what it does |"
+    yield "|---|---|"
+    for path, command, _ in commands():
+        if command is app or path.count(" ") > 1:
+            continue
+        name = path.removeprefix(f"{PROGRAM} ")
+        alias = _alias_of(name)
+        told = f"Alias of `{alias}`." if alias else command.get_short_help_str(limit=WIDTH)
+        yield f"| [`{name}`](#{_anchor(path)}) | {told} |"
+
+
+def _alias_of(name: str) -> str | None:
+    first = next(known for known, place in COMMANDS.items() if place == COMMANDS[name])
+    return first if first != name else None
+
+
+def _anchor(path: str) -> str:
+    return path.replace(" ", "-")
+
+
+def _codes() -> Iterator[str]:
+    codes: dict[int, list[str]] = {}
+    told = {0: "Done.", 1: "It failed; the message says why.", 2: "Wrong usage.", 130: "Interrupted."}
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.LedgerError):
+            codes.setdefault(kind.exit_code, []).append(f"`{kind.code}`")
+            told.setdefault(kind.exit_code, (kind.__doc__ or "").strip())
+    for number, meaning in sorted(told.items()):
+        yield f"| {number} | {meaning} | {', '.join(codes.get(number, []))} |"
+
+
+def _sections() -> Iterator[str]:
+    for path, command, context in commands():
+        yield ""
+        yield f"## {path}" if path.count(" ") < 2 else f"### {path}"
+        yield ""
+        yield "```text"
+        yield from [line.rstrip() for line in command.get_help(context).splitlines()]
+        yield "```"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` tell whether it is stale (exit code 1)."""
+    page = reference()
+    known = REFERENCE.read_text(encoding="utf-8") if REFERENCE.exists() else ""
+    if known == page:
+        return 0
+    if arguments == ["--check"]:
+        sys.stderr.write("docs/COMMANDS.md is stale: run `make generate`\n")
+        return 1
+    REFERENCE.write_text(page, encoding="utf-8")
+    sys.stdout.write("wrote docs/COMMANDS.md\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
