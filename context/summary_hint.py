@@ -22,7 +22,7 @@ def what_to_keep(run: Run, state: dict[str, Any]) -> str:
     ids = [("FABER run", run.run_id), ("work item", state.get("work_id")), ("phase and step", place)]
     paths = [
         ("state", run.shown("state.json")),
-        ("specification", known.get("spec_path")),
+        ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),
         ("branch", known.get("branch_name") or known.get("branch") or state.get("branch")),
     ]
     return (
