@@ -54,7 +54,7 @@ def find_run(root: str, run_id: str) -> Run:
     """
     if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
         raise InvalidRunId(
-            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits, `.`, `_` and `-`",
+            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits, `._-`",
             hint="run `faber-ledger run list` to see the runs of this project",
         )
     for runs in RUNS:

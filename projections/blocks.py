@@ -61,12 +61,17 @@ def entry_of(blocks: Blocks, session_id: str) -> Entry | None:
     return None
 
 
+def is_named(entry: object) -> bool:
+    """Tell whether an entry of the history says which session it is about: an older tool's may not."""
+    return isinstance(entry, dict) and isinstance(entry.get("session_id"), str) and entry["session_id"] != ""
+
+
 def open_sessions(blocks: Blocks) -> list[str]:
     """Give the sessions that have not ended, oldest first; the current one is among them."""
     found = [
         entry["session_id"]
         for entry in session_history(blocks)
-        if isinstance(entry, dict) and isinstance(entry.get("session_id"), str) and not entry.get("ended_at")
+        if is_named(entry) and not entry.get("ended_at")
     ]
     current = current_session(blocks)
     return found if current is None or current in found else [*found, current]

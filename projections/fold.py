@@ -98,6 +98,8 @@ class Projector:
             return
         if event["inferred"] and entry.get("ended_at"):
             return
+        if not isinstance(entry.get("started_at"), str):
+            _put(entry, "started_at", _last_reload(self.blocks) or at, after="session_id")
         _put(entry, "ended_at", at, after="started_at")
         entry["end_reason"] = event["reason"]
         entry["phases_completed"] = list(event["phases_completed"])
@@ -152,8 +154,7 @@ class Projector:
             self._reindex()
             return
         for entry in shape.session_history(adopted):
-            named = isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
-            if named and entry["session_id"] not in self.index:
+            if shape.is_named(entry) and entry["session_id"] not in self.index:
                 self._add(entry)
         current = shape.current_session(adopted)
         if current is not None and current not in self.index and current != shape.current_session(self.blocks):
@@ -165,7 +166,7 @@ class Projector:
         self.index = {
             entry["session_id"]: entry
             for entry in shape.session_history(self.blocks)
-            if isinstance(entry, dict) and isinstance(entry.get("session_id"), str)
+            if shape.is_named(entry)
         }
         self.open = {name: None for name, entry in self.index.items() if not entry.get("ended_at")}
 
@@ -218,14 +219,18 @@ def _list(holder: dict[str, Any], name: str) -> list[Any]:
 
 def _entry_of_current(session_id: str, blocks: Blocks, at: str) -> Entry:
     """Make the entry of a current session that an older tool left out of the history (END, Step 3)."""
-    metadata = blocks.get("context_metadata")
-    reloaded = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     return {
         "session_id": session_id,
-        "started_at": reloaded if isinstance(reloaded, str) and reloaded else at,
+        "started_at": _last_reload(blocks) or at,
         "phases_completed": [],
         "artifacts_loaded": [],
     }
+
+
+def _last_reload(blocks: Blocks) -> str | None:
+    metadata = blocks.get("context_metadata")
+    reloaded = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+    return reloaded if isinstance(reloaded, str) and reloaded else None
 
 
 def _is_load_of(load: object, artifact_id: str) -> bool:

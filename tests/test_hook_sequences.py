@@ -492,10 +492,12 @@ def test_another_tools_time_stamp_does_not_change_the_packet(project: Project) -
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "漢", "🦀", "🦀a", '"\\\n', "\u0001"])
-@pytest.mark.parametrize("where", ["protocol", "state"])
+@pytest.mark.parametrize("where", ["protocol", "protocol that is a little too long", "state"])
 def test_the_packet_stays_below_what_the_client_cuts(project: Project, letter: str, where: str) -> None:
     huge = letter * (900_000 // len(letter.encode()))
-    if where == "protocol":
+    if where == "protocol that is a little too long":
+        project.write(PROTOCOL, letter * (9_600 // units(letter)))
+    elif where == "protocol":
         project.write(PROTOCOL, huge)
     else:
         project.change_state(target=huge[:70_000], current_step=huge[:70_000])
