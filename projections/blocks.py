@@ -68,11 +68,7 @@ def is_named(entry: object) -> bool:
 
 def open_sessions(blocks: Blocks) -> list[str]:
     """Give the sessions that have not ended, oldest first; the current one is among them."""
-    found = [
-        entry["session_id"]
-        for entry in session_history(blocks)
-        if is_named(entry) and not entry.get("ended_at")
-    ]
+    found = [entry["session_id"] for entry in session_history(blocks) if is_named(entry) and not entry.get("ended_at")]
     current = current_session(blocks)
     return found if current is None or current in found else [*found, current]
 

@@ -164,9 +164,7 @@ class Projector:
 
     def _reindex(self) -> None:
         self.index = {
-            entry["session_id"]: entry
-            for entry in shape.session_history(self.blocks)
-            if shape.is_named(entry)
+            entry["session_id"]: entry for entry in shape.session_history(self.blocks) if shape.is_named(entry)
         }
         self.open = {name: None for name, entry in self.index.items() if not entry.get("ended_at")}
 

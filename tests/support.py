@@ -41,7 +41,7 @@ class Answer:
     @property
     def packet(self) -> str | None:
         """The text that reaches the model; None if nothing was printed. Anything else on standard output fails."""
-        if not self.output:
+        if not self.output or self.hint is not None:
             return None
         assert self.output.count(b"\n") == 1
         assert self.output.endswith(b"\n")
@@ -50,6 +50,14 @@ class Answer:
         assert answer == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
         assert isinstance(text, str)
         return text
+
+    @property
+    def hint(self) -> str | None:
+        """What a PreCompact tells the summarizer; None if it tells nothing."""
+        if not self.output.startswith(b"Keep in the summary"):
+            return None
+        assert (self.output.count(b"\n"), self.output[-1:]) == (3, b"\n")
+        return self.output.decode()
 
 
 class Project:
