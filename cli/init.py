@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
+
+
 @click.command(short_help="Put the four hooks into the client's settings.")
 @scope_option
 @dry_run_option
@@ -64,6 +67,7 @@ def _lines(changes: list[FileChange], root: str, commit: list[str], *, dry_run: 
     for change in others:
         yield f"{described(change, root)}: backups, locks, journals and logs stay out of git"
     yield ""
+    yield f"note: what a compaction came to is recorded, secrets masked; {KEEP_OUT} keeps it out of git"
     if commit:
         yield f"next: commit {' and '.join(commit)}, so that every clone has them"
     yield "then: start a new session of the client, which reads its settings when it starts"

@@ -17,6 +17,7 @@ from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
 from faber_ledger.context.project import find_root
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
@@ -160,7 +161,15 @@ class Loading:
                 log(line)
             for warning in load_report.warnings(result):
                 say(warning)
-            packet, given = pack(self.run.run_id, self.state, result.parts(), result.other_problems, budget=budget)
+            packet, given = pack(
+                self.run.run_id,
+                self.state,
+                result.parts(),
+                result.other_problems,
+                budget=budget,
+                notes=newest_notes(view.log),
+                summary=summary_for(view.log, caller["client"], "session_load"),
+            )
             packet = packet if budget else ""
             session_id, drafts = self._session(view, caller)
             recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])

@@ -51,7 +51,7 @@ def note_recorded(
 def notes_of(log: Log, count: int = NEWEST) -> list[Note]:
     """Give the newest notes of a run, oldest first."""
     notes: list[Note] = []
-    for recorded in reversed(log.newest_of("note_recorded", count)):
+    for recorded in reversed(log.newest_notes(count)):
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(

@@ -82,7 +82,9 @@ class Reload:
                 "description": loaded["artifact"]["description"],
                 "source": loaded["source"],
                 "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
-                "content": messages.to_run(loaded) if loaded["is_deferred"] else loaded["content"],
+                "content": loaded["content"],
+                "required": loaded["artifact"]["required"],
+                "deferred": messages.to_run(loaded) if loaded["is_deferred"] else None,
             }
             for loaded in ordered
         ]

@@ -119,7 +119,10 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation: the main one, or a subagent's, which is no session's."""
+    """The client compacted a conversation: the main one, or a subagent's, which is no session's.
+
+    `summary` is what the conversation came to, bounded and with its secrets masked.
+    """
 
     type: Literal["compaction_completed"]
     session_id: NotRequired[str]
@@ -127,6 +130,7 @@ class CompactionCompleted(TypedDict):
     agent_id: str | None
     phase: str | None
     step: str | None
+    summary: NotRequired[str]
     delivery: NotRequired[Delivery]
 
 

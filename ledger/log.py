@@ -155,6 +155,25 @@ class Log:
         )
         return [decoded(row) for row in rows]
 
+    def first_start_of(self, client: str) -> Recorded | None:
+        """Give the first session start of one client session id, or None."""
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
+        ).fetchone()
+        return decoded(row) if row else None
+
+    def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
+        """Give the compactions that other clients recorded before an event (None: before now), newest first."""
+        seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
+        return map(
+            decoded,
+            self.connection.execute(
+                f"{READ} WHERE type = 'compaction_completed' AND client <> ? AND (seq, id) < (?, ?)"
+                " ORDER BY seq DESC, id DESC",
+                (not_by, seq, name),
+            ),
+        )
+
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
@@ -164,9 +183,12 @@ class Log:
                 return recorded
         return None
 
-    def newest_of(self, kind: str, count: int) -> list[Recorded]:
-        """Give the newest events of one type, newest first."""
-        rows = self.connection.execute(f"{READ} WHERE type = ? ORDER BY seq DESC, id DESC LIMIT ?", (kind, count))
+    def newest_notes(self, count: int) -> list[Recorded]:
+        """Give the newest notes, newest first."""
+        # A literal type, since a bound value would not match the partial index.
+        rows = self.connection.execute(
+            f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
+        )
         return [decoded(row) for row in rows]
 
     def sealed(self) -> Iterator[Sealed]:
