@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 class Reload:
     """What one reload operation came to; `problems` are what the agent must be told first."""
 
-    def __init__(self, triggers: list[str], state: dict[str, Any]) -> None:
+    def __init__(self, root: str, triggers: list[str], state: dict[str, Any]) -> None:
+        self.root = root
         self.triggers = triggers
         self.state = state
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
@@ -119,7 +120,8 @@ class Reload:
                         "trigger": self._trigger_of(artifact),
                         "source": messages.source_of(artifact),
                         "required": artifact["required"],
-                        "error": failed["error"].message,
+                        # Portable: the fact travels to other machines, where the project lies elsewhere.
+                        "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),
                     }
                 }
             )
@@ -189,7 +191,7 @@ def gather(
     `in_context` holds the loads that count, by artifact id; `last_digest` gives the digest of the last recorded load.
     With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5).
     """
-    result = Reload(triggers, surroundings["state"])
+    result = Reload(surroundings["root"], triggers, surroundings["state"])
     for artifact in selected:
         try:
             loaded = load(artifact, surroundings)
@@ -223,7 +225,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         workflow = workflow_of(run, state, config["plugin_roots"])
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
-        result = Reload(triggers, state)
+        result = Reload(os.path.realpath(run.root), triggers, state)
         result.has_workflow = False
         result.other_problems = [*problems, error.block or f"❌ ERROR: {error.message}"]
         return result

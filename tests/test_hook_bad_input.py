@@ -625,3 +625,10 @@ def test_a_log_that_cannot_be_written_stops_nothing(project: Project, tmp_path: 
     assert answer.code == 0
     assert answer.packet
     assert victim.read_text() == "mine\n"
+
+
+def test_a_failure_that_is_recorded_names_no_folder_of_this_machine(project: Project) -> None:
+    (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
+    project.deliver("SessionStart.startup.print")
+    (failed,) = project.of_type("artifact_failed")
+    assert failed["error"] == "File not found: plugins/faber/docs/workflow-orchestration-protocol.md"
