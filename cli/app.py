@@ -20,6 +20,7 @@ COMMANDS = {
     "uninstall": "faber_ledger.cli.uninstall:uninstall",
     "run": "faber_ledger.cli.run:run",
     "workflow-run": "faber_ledger.cli.run:workflow_run",
+    "worktree": "faber_ledger.cli.worktree:worktree",
     "session-load": "faber_ledger.cli.session_load:session_load",
     "prime-context": "faber_ledger.cli.session_load:session_load",
     "session-save": "faber_ledger.cli.session_save:session_save",

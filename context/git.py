@@ -65,23 +65,64 @@ class Question:
         return b"".join(pieces)
 
 
-def common_directory(root: str) -> str | None:
-    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+class Place:
+    """Where a work tree is: its top, its own git directory, and the one that all worktrees of the clone share."""
+
+    def __init__(self, top: str, own: str, common: str) -> None:
+        self.top = top
+        self.own = own
+        self.common = common
+
+    @property
+    def is_linked(self) -> bool:
+        """Tell whether it is a linked worktree; a submodule is none."""
+        return self.own != self.common
+
+    @property
+    def main(self) -> str | None:
+        """The main work tree's top; None where there is none to be seen: a bare repository, a submodule."""
+        return os.path.dirname(self.common) if os.path.basename(self.common) == ".git" else None
+
+    def other_tops(self) -> list[str]:
+        """List the tops of the clone's other work trees, the main one first; what is not there is left out."""
+        tops = [self.main] if self.main else []
+        admin = os.path.join(self.common, "worktrees")
+        try:
+            names = sorted(os.listdir(admin))
+        except OSError:
+            names = []
+        for name in names:
+            told = _line_of(os.path.join(admin, name, "gitdir"))
+            tops += [os.path.dirname(os.path.normpath(os.path.join(admin, name, told)))] if told else []
+        here = os.path.realpath(self.top)
+        return [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
+
+
+def place_of(root: str) -> Place | None:
+    """Find the work tree that a directory lies in, from the files themselves; None without git."""
     at = root
     while not os.path.lexists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
         if above == at:
             return None
         at = above
-    directory = os.path.join(at, ".git")
+    own = os.path.join(at, ".git")
+    if os.path.isfile(own):
+        own = os.path.normpath(os.path.join(at, (_line_of(own) or "").removeprefix("gitdir:").strip()))
+    shared = _line_of(os.path.join(own, "commondir"))
+    common = os.path.normpath(os.path.join(own, shared)) if shared else own
+    return Place(at, own, common) if os.path.isdir(common) else None
+
+
+def common_directory(root: str) -> str | None:
+    """Give the git directory that all worktrees of a clone share; None without git."""
+    place = place_of(root)
+    return place.common if place else None
+
+
+def _line_of(path: str) -> str | None:
     try:
-        if os.path.isfile(directory):
-            with open(directory, encoding="utf-8") as file:
-                directory = os.path.join(at, file.read(4096).strip().removeprefix("gitdir:").strip())
-        common = os.path.join(directory, "commondir")
-        if os.path.isfile(common):
-            with open(common, encoding="utf-8") as file:
-                directory = os.path.join(directory, file.read(4096).strip())
-    except (OSError, ValueError):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(4096).strip() or None
+    except OSError:
         return None
-    return os.path.normpath(directory) if os.path.isdir(directory) else None

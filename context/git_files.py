@@ -19,6 +19,7 @@ IGNORED = marked(
     "*.tmp",
     "/faber/logs/",
     "/faber/writer",
+    "/faber/worktrees.json*",
 )
 ATTRIBUTES_FILE = ".fractary/.gitattributes"
 ATTRIBUTES = marked(

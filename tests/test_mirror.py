@@ -83,9 +83,11 @@ def test_what_git_took_away_comes_back_with_the_next_command(project: Project, l
 
 @pytest.fixture
 def tree(project: Project) -> Project:
-    """A worktree linked to the project's clone, on a branch of its own."""
+    """A worktree linked to the project's clone, on a branch of its own, in which the run was taken up too."""
     project.git("worktree", "add", "--quiet", "-b", "side", str(project.root.parent / "tree"))
-    return Project(project.root.parent / "tree", project.run_id)
+    tree = Project(project.root.parent / "tree", project.run_id)
+    assert tree.faber("run", "resume", project.run_id).returncode == 0
+    return tree
 
 
 def test_linked_worktrees_share_what_they_know_of_one_run(project: Project, tree: Project) -> None:
