@@ -74,8 +74,10 @@ class Recording:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
-        self._lock.__exit__(None, None, None)
+        try:
+            self._close()
+        finally:
+            self._lock.__exit__(None, None, None)
 
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
@@ -102,7 +104,7 @@ class Recording:
                 raise
             self.problem = error
             backup = states.read_backup(self.run)
-            self.state = backup.value if backup else {}
+            self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
         heads = self._log.heads()
@@ -124,5 +126,8 @@ class Recording:
 
     def _close(self) -> None:
         self._log.close()
-        if os.path.getsize(self.run.ledger_path) == 0:
-            os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        try:
+            if os.path.getsize(self.run.ledger_path) == 0:
+                os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        except FileNotFoundError:
+            pass  # git, or somebody, took it away meanwhile

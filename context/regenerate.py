@@ -57,12 +57,13 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
                 f"{run.shown('state.json')} can be read, and a backup of it is older",
                 hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
             )
-        name, backup = states.backup_name(run), states.read_backup(run)
-        if backup is None:
+        found = states.read_backup(run)
+        if found is None:
             raise LedgerError(
                 f"the run {run.run_id} has no backup that can be read",
                 hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
             )
+        name, backup = found
         if os.path.lexists(run.state_path):
             os.replace(run.state_path, run.state_path + ".broken.backup")
         states.write_new(run, backup.text, like=os.path.join(run.directory, name))
