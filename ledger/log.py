@@ -9,8 +9,8 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema, restore_hint
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -221,9 +221,8 @@ class Writing:
         """Raise Locked or NotWritable in the place of SQLite's own error."""
         if not isinstance(error, sqlite3.OperationalError):
             return
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            hint = "run the command again when it has ended"
-            raise Locked(f"another process has {self.path} open for writing", hint=hint) from error
+        if is_busy(error):
+            raise locked(self.path) from error
         hint = "check permissions and space of the run's folder"
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
@@ -236,7 +235,7 @@ def heads_text(heads: Iterable[Head]) -> bytes:
 def connected(path: str, mode: str) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
-    Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
+    Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
@@ -250,6 +249,8 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise locked(path) from error
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except sqlite3.DatabaseError as error:
@@ -303,7 +304,7 @@ def decoded(row: tuple[Any, ...]) -> Recorded:
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(
             f"the payload of event {name} is no JSON object: {error}", hint="run `faber-ledger verify`"
         ) from error
