@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
-from faber_ledger.context.json_text import TOO_DEEP, is_too_deep
+from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log, heads_text
@@ -119,7 +119,7 @@ class Recording:
 
     def _adoption(self) -> Draft:
         blocks = shape.blocks_of(self.state)
-        if is_too_deep(blocks):
+        if shape.is_too_deep(blocks):
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
