@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Head = tuple[int, bytes]
 
 BUSY_SECONDS = 5.0
+LAST_SEQ = (1 << 63) - 1  # what SQLite can hold: a foreign log may have it
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 SEAL = (
     "SELECT seq, id, type, version, at, writer, session_id, client, payload, parents, salt, payload_hash, hash"
@@ -92,8 +93,8 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id and content are known is the event already there;
-        raises EventConflict where the content differs.
+        `at` is in seconds since 1970. A draft whose id and content are known is the event already there; raises
+        EventConflict where the content differs, and IntegrityError where a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
@@ -280,6 +281,8 @@ def _row(
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
+    if seq > LAST_SEQ:
+        raise IntegrityError("after the newest event's seq comes none", hint="run `faber-ledger verify`")
     name = draft.get("id") or identity.event_id(at, os.urandom(10))
     kind, version = event["type"], CURRENT[event["type"]]
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
