@@ -134,7 +134,7 @@ def test_verify_says_what_was_rolled_back(one: Clone) -> None:
     lost = len(one.ids() - before)
     one.git("reset", "-q", "--hard")
     told = one.faber("verify", code=20).stdout
-    assert f"{RUN}: rolled_back: {lost} events" in told
+    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in told
     assert f"  hint: run `faber-ledger project {RUN}`" in told
     one.faber("project")
     assert "taken" in one.clients()
