@@ -49,7 +49,8 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     show(
         {
             "runs": [
-                {"run_id": run_id, "findings": [_data(item) for item in items], "anchors": anchors.get(run_id)}
+                {"run_id": run_id, "findings": [_data(item) for item in items]}
+                | ({"anchors": anchors[run_id]} if with_git else {})
                 for run_id, items in found.items()
             ]
         },

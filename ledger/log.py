@@ -10,7 +10,7 @@ from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ class Log:
             self.connection.execute("SELECT 1 FROM sqlite_master")
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             pass  # told by whoever reads on
         return False
 
@@ -250,7 +250,7 @@ def connected(
     except sqlite3.OperationalError as error:
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
     return connection
 
