@@ -10,6 +10,8 @@ from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
+# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_file(path: str) -> bool:
@@ -46,8 +48,8 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked."""
     try:
         found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    except sqlite3.DatabaseError as error:
-        if is_busy(error):
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked(path) from error
         raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     if sorted(found) != SCHEMA:

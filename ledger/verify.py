@@ -25,6 +25,7 @@ RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
+NOTES = ("unknown_shape", "torn_version", "redacted_version", "not_pulled")
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 COLUMNS = {
     "seq": (int,),
@@ -54,7 +55,7 @@ class Finding(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Tell whether the log is sound all the same."""
-        return self.kind == "unknown_shape"
+        return self.kind in NOTES
 
 
 def findings(
