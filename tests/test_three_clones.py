@@ -19,7 +19,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-STEPS = int(os.environ.get("THREE_CLONES_STEPS", "150"))
+STEPS = int(os.environ.get("THREE_CLONES_STEPS", "200"))
 DELIVERIES = [
     "SessionStart.startup.print",
     "SessionStart.resume.print",
@@ -93,6 +93,7 @@ class World:
         self.main = {clone.root: "side-tree" if clone.root.name == "tree" else "main" for clone in self.trees}
         for tree in self.trees:
             assert tree.faber("init", "--git-only", "--pre-commit").returncode == 0
+            assert tree.faber("run", "resume", tree.run_id).returncode == 0
             self.keep(tree)
 
     def step(self) -> None:
