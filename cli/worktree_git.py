@@ -99,8 +99,12 @@ def take_back(root: str, folder: str, branch: str) -> None:
 
 
 def remove(tree: Tree, at: str) -> None:
-    """Remove a worktree as git does, which looks for uncommitted work once more; raises GitFailed."""
-    git("worktree", "remove", "--", tree.path, at=at)
+    """Remove a worktree as git does, which looks for uncommitted work once more; raises GitFailed.
+
+    To git every file of a worktree whose branch is gone is uncommitted: there the look that `changes` took has to do.
+    """
+    force = ["--force"] if tree.head is None and tree.why_gone is None else []
+    git("worktree", "remove", *force, "--", tree.path, at=at)
 
 
 def branch_exists(tree: Tree) -> bool:
