@@ -94,7 +94,8 @@ def _chosen(sites: list[Site], name: str) -> Site:
     """Give the worktree of that path, folder name or run; raises LedgerError for none or several."""
     path = os.path.realpath(name)
     found = [site for site in sites if os.path.realpath(site.tree.path) == path]
-    found = found or [site for site in sites if name in (site.run_id, os.path.basename(site.tree.path))]
+    linked = [site for site in sites if not site.tree.is_main]  # the main one names a merged run as well
+    found = found or [site for site in linked if name in (site.run_id, os.path.basename(site.tree.path))]
     if len(found) != 1:
         told = "no worktree" if not found else "several worktrees"
         raise LedgerError(f"there is {told} {name}", hint="run `faber-ledger worktree list`, and name one by its path")

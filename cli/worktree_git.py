@@ -6,6 +6,7 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.cli.git import asked, git
+from faber_ledger.context.git import place_of
 from faber_ledger.ledger.errors import LedgerError
 
 ALL = ("--untracked-files=all", "--ignore-submodules=none")
@@ -39,7 +40,10 @@ def require_work_tree(root: str) -> None:
 
 
 def trees(root: str) -> list[Tree]:
-    """List the work trees of the clone, the main one first; a bare repository is none. Raises GitFailed."""
+    """List the work trees of the clone, the main one first; a bare repository is none. Raises GitFailed.
+
+    Of a submodule git names its git directory in the main work tree's place: the work tree itself is given.
+    """
     done = asked("worktree", "list", "--porcelain", "-z", at=root)
     if done.returncode == 0:
         entries = os.fsdecode(done.stdout).split("\0\0")
@@ -47,7 +51,7 @@ def trees(root: str) -> list[Tree]:
     else:  # a git older than 2.36
         listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
         parts = [entry.split("\n") for entry in listed.split("\n\n")]
-    found = []
+    place, found = place_of(root), []
     for number, lines in enumerate(parts):
         values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
         if not values or "bare" in values:
@@ -55,7 +59,7 @@ def trees(root: str) -> list[Tree]:
         branch, head = values.get("branch"), values.get("HEAD", "0")
         found.append(
             Tree(
-                path=values["worktree"],
+                path=place.top if number == 0 and place and not place.is_linked else values["worktree"],
                 head=None if set(head) == {"0"} else head,
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
