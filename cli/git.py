@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class GitFailed(LedgerError):
@@ -14,12 +18,12 @@ class GitFailed(LedgerError):
     code = "git_failed"
 
 
-def git(*arguments: str, at: str | None = None, content: bytes | None = None) -> bytes:
+def git(*arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()) -> bytes:
     """Run a git command and give what it printed; raises GitFailed with git's own complaint.
 
-    The environment stays: inside a commit hook it names the index that is being committed.
+    The environment stays, but for the names in `without`: in a commit hook it names the index that is being committed.
     """
-    done = asked(*arguments, at=at, content=content)
+    done = asked(*arguments, at=at, content=content, without=without)
     if done.returncode:
         raise GitFailed(
             f"`git {arguments[0]}` failed: {_complaint(done)}", hint="see what `git status` says, and run it again"
@@ -27,13 +31,16 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None) ->
     return done.stdout
 
 
-def asked(*arguments: str, at: str | None = None, content: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+def asked(
+    *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
+) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code is its answer; raises GitFailed if git is not installed."""
+    kept = {name: value for name, value in os.environ.items() if name not in without}
     try:
         return subprocess.run(
             ["git", *arguments],
             cwd=at,
-            env={**os.environ, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
             input=b"" if content is None else content,
             capture_output=True,
             check=False,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import NamedTuple
 
-from faber_ledger.cli.git import asked, git
-from faber_ledger.context.git import place_of
+from faber_ledger.cli import git as of_the_caller
+from faber_ledger.context.git import FOREIGN, place_of
 from faber_ledger.ledger.errors import LedgerError
 
+# These ask about other work trees: what a git hook that calls us says about its own would answer for them.
+asked = functools.partial(of_the_caller.asked, without=FOREIGN)
+git = functools.partial(of_the_caller.git, without=FOREIGN)
 ALL = ("--untracked-files=all", "--ignore-submodules=none")
 
 

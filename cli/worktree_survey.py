@@ -80,6 +80,7 @@ def keep(
         known = []  # `update` keeps the file aside, and tells it
     sites = survey(root, at=at, days=days, records=known)
     seen = [record for site in sites if (record := _record(site, root, created_by))]
+    seen += _former(sites, known, {record["workflow_run_id"] for record in seen})
     there = {site.tree.path for site in sites}
 
     def present(folder: str) -> bool:
@@ -253,6 +254,22 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
     if site.status == "completed":
         record["completed_at"] = site.last_event or record["created_at"]
     return {**record, "metadata": metadata}
+
+
+def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[Record]:
+    """Give the records of runs that have left the worktree they are in to another one, with what became of them."""
+    roots = {site.tree.path: site.root for site in sites if site.is_there}
+    found = []
+    for record in known:
+        run_id = record["workflow_run_id"]
+        if record["path"] in roots and run_id not in at_work and record["status"] == "active":
+            try:
+                status = states.read_state(find_run(roots[record["path"]], run_id)).value.get("status")
+            except LedgerError:
+                continue
+            if status in RECORDED:
+                found.append({**record, "status": RECORDED[status]})
+    return found
 
 
 def _size(folder: str) -> int:

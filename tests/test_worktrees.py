@@ -455,6 +455,28 @@ def test_uncommitted_work_is_never_removed_even_by_name(project: Project) -> Non
     assert (tree.root / "draft.txt").exists()
 
 
+def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    (tree.root / ".claude/settings.json").unlink()
+    env = {"GIT_DIR": str(project.root / ".git"), "GIT_INDEX_FILE": str(project.root / ".git/index")}
+    done = project.faber("worktree", "cleanup", "--json", env=env)
+    (row,) = json.loads(done.stdout)["data"]["worktrees"]
+    assert row["why"] == ["uncommitted work: .claude/settings.json"]
+
+
+def test_a_run_that_left_its_worktree_to_the_next_one_is_recorded_as_what_it_came_to(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    second = started(tree, "261")
+    listed(project)
+    assert {one["workflow_run_id"]: one["status"] for one in records(project)} == {
+        tree.run_id: "completed",
+        second: "active",
+    }
+
+
 def test_an_open_session_keeps_its_worktree(project: Project) -> None:
     tree = in_worktree(project, "259")
     tree.deliver(START, client="c-259")
