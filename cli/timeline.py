@@ -81,7 +81,7 @@ def _timeline(run: Run) -> Timeline:
 
 
 def _page_before(output: str) -> bytes | None:
-    """Read the page that will be replaced; raises NoPage for a file that is none, so that no ledger is lost by a slip."""
+    """Read the page that will be replaced; raises NoPage if it is none, so that a slip costs nobody a ledger."""
     before = read_file(output)
     if before and not before.lstrip()[:14].lower().startswith(b"<!doctype html"):
         raise NoPage(f"{output} holds something else than a page", hint="name another file, or remove this one first")

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from faber_ledger.projections.timeline import Bar, Lane, Moment, Span, Timeline
 
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
-AXIS, GAP = 46, 16
+AXIS, GAP = 54, 16
 PHASE, SESSION, ARTIFACT = 28, 30, 20
 LEAST = 6.0  # the narrowest bar that can still be seen and clicked
 LEVELS = 4  # sessions that are open at once on one machine
 LANES = 24  # of a kind; the others are counted
+DENSE, NAMED = 60, 12  # so many compactions stand behind the bars; up to so many are named
 LETTER = 6.7  # a letter's width, about
 REASONS = ("normal", "manual", "compaction", "abandoned")
 
 
 def markup(text: object) -> str:
-    """Escape a text for HTML, in content and in quotes; control characters and those that turn text are made visible."""
+    """Escape a text for HTML, in content and in quotes; controls, and what turns text around, are made visible."""
     return html.escape(printable(str(text)).replace("\n", " "), quote=True)
 
 
@@ -46,16 +47,18 @@ class Chart:
         """Draw the chart."""
         self.height = AXIS
         body = [*self._phases(), *self._machines(), *self._artifacts()]
-        under = [*self._axis(), *self._pauses()]
         over = list(self._compactions())
+        under = [*self._axis(), *self._pauses()]
+        is_dense = len(self.told["compactions"]) > DENSE
         label = markup(f"Timeline of the run {self.told['run_id']}")
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
                 f"<defs>{HATCH}{''.join(self._gradients())}</defs>".replace("{prefix}", self.prefix),
                 *under,
+                *(over if is_dense else ()),
                 *body,
-                *over,
+                *(() if is_dense else over),
                 "</svg>",
             ]
         )
@@ -64,27 +67,29 @@ class Chart:
 
     def _axis(self) -> Iterator[str]:
         bottom = self.height
-        for place, date, time in self.scale.ticks():
-            day = f'<text x="{place:.1f}" y="14" class="day">{date}</text>' if date else ""
+        for place, is_last, date, time in self.scale.ticks():
+            anchor = ' text-anchor="end"' if is_last else ""
+            day = f'<text x="{place:.1f}" y="14" class="day"{anchor}>{date}</text>' if date else ""
             yield (
                 f'<path class="tick" d="M{place:.1f} 34V{bottom:g}"/>{day}'
-                f'<text x="{place:.1f}" y="29" class="time">{time}</text>'
+                f'<text x="{place:.1f}" y="29" class="time"{anchor}>{time}</text>'
             )
 
     def _pauses(self) -> Iterator[str]:
         for left, right, seconds in self.scale.folds():
             told = markup(f"pause of {duration(seconds)}, folded: no session was open")
-            short = "".join([word if word[0].isdigit() else word[0] for word in duration(seconds).split()[:2]])
+            count, unit = duration(seconds).split()[:2]
+            short = f"{count} {unit[0]}"
             text = ""
             if right - left > 3.4 * len(short) + 6:
                 middle = (left + right) / 2
-                text = f'<text x="{middle:.1f}" y="{self.height + 2:g}" class="fold">{short}</text>'
+                text = f'<text x="{middle:.1f}" y="{self.height + 12:g}" class="fold">{short}</text>'
             yield (
                 f'<g role="img" aria-label="{told}"><title>{told}</title><rect class="pause" x="{left + 2:.1f}" '
                 f'y="{AXIS - 8}" width="{max(1.0, right - left - 4):.1f}" height="{self.height - AXIS:g}"/>{text}</g>'
             )
         if self.told["pauses"]:
-            self.height += 8
+            self.height += 16
 
     # The lanes
 
@@ -118,7 +123,7 @@ class Chart:
         for machine in list(lanes)[:LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
-            levels = stacked(places, LEVELS)
+            levels = stacked([(bar["start"], bar["end"]) for bar in bars], LEVELS)
             yield self._open(f"Sessions on {machine}", machine, "machine")
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
@@ -157,12 +162,12 @@ class Chart:
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
             for left, right, first, last in merged(places, LEAST):
-                yield self._link(
-                    spans[first]["row"],
-                    self._span_told(lane, spans[first], spans[last], last - first + 1),
-                    f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{max(LEAST - 1, right - left - 1):.1f}" '
-                    f'height="{ARTIFACT - 9}" rx="3"/>',
+                width = max(LEAST - 1, right - left - 1)
+                drawn = (
+                    f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
                 )
+                told = self._span_told(lane, spans[first], spans[last], last - first + 1)
+                yield self._link(spans[first]["row"], told, drawn)
             yield from self._failures(lane, top)
             yield "</g>"
             self.height += ARTIFACT
@@ -181,12 +186,12 @@ class Chart:
         compactions = self.told["compactions"]
         places = [(place := self.scale.x(one["at"]), place) for one in compactions]
         reached = 0.0
-        for left, _, first, last in merged(places, 3.0):
+        for left, _, first, last in merged(places, LEAST):
             one = compactions[first]
             count = last - first + 1
             told = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
             text = ""
-            if left > reached:
+            if left > reached and len(compactions) <= NAMED:
                 text = f'<text class="compacted" x="{left:.1f}" y="{AXIS - 6}">compaction</text>'
                 reached = left + 70
             line = f'<path class="compaction" d="M{left:.1f} {AXIS - 2}V{self.height:g}"/>'

@@ -96,7 +96,10 @@ def _facts(told: Timeline) -> Iterator[str]:
     if failures:
         yield f"<strong>{_counted(failures, 'failed load')}</strong>"
     yield _counted(told["events"], "event")
-    yield f"{_minute(told['first'])} to {_minute(told['last'])} UTC"
+    if told["first"] is None or told["last"] is None:
+        return
+    first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (told["first"], told["last"]))
+    yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
 
 
 def _legend(told: Timeline) -> str:
@@ -114,15 +117,15 @@ def _events(told: Timeline, prefix: str) -> Iterator[str]:
     listed = len(told["rows"])
     count = f"{listed:,}" if listed == told["events"] else f"{listed:,} of {told['events']:,}"
     yield f'<table class="events"><caption>Events ({count})</caption>'
-    yield '<thead><tr><th scope="col">seq<th scope="col">time (UTC)<th scope="col">session<th scope="col">what happened</thead>'
-    machines = {bar["told"]["session_id"]: bar["machine"] for bar in told["bars"]}
+    heads = [f'<th scope="col">{head}' for head in ("seq", "time (UTC)", "session", "what happened")]
+    yield f"<thead><tr>{''.join(heads)}</thead>"
     day = ""
     for row in told["rows"]:
         at = str(row["recorded"]["at"])
         if at[:10] != day:
             day = at[:10]
             yield f'<tr class="day"><th colspan="4" scope="colgroup">{markup(day)}'
-        yield _row(row, prefix, machines)
+        yield _row(row, prefix)
     yield "</table>"
     if listed != told["events"]:
         yield (
@@ -131,19 +134,15 @@ def _events(told: Timeline, prefix: str) -> Iterator[str]:
         )
 
 
-def _row(row: Row, prefix: str, machines: dict[str, str]) -> str:
+def _row(row: Row, prefix: str) -> str:
     recorded = row["recorded"]
     kind = recorded["event"]["type"]
-    session_id = recorded["event"].get("session_id")
-    whose = session_shown(recorded)
-    machine = machines.get(session_id, "") if isinstance(session_id, str) else ""
     shade = KINDS.get(kind, "")
     shade = f' class="{shade}"' if shade else ""
     time = str(recorded["at"])[11:].removesuffix("Z")
-    where = f" <small>{markup(machine)}</small>" if machine and kind == "session_started" else ""
     return (
-        f'<tr id="{prefix}{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}<td>'
-        f"{markup(whose)}{where}<td>{markup(words_of(recorded))}"
+        f'<tr id="{prefix}{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}'
+        f"<td>{markup(session_shown(recorded))}<td>{markup(words_of(recorded))}"
     )
 
 

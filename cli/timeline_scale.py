@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
     from faber_ledger.projections.timeline import Moment, Timeline
 
-STEP, STEPS = 44.0, 0.45  # a telling moment's own width, and the share of the whole that all of them may take
+STEP, STEPS = 64.0, 0.45  # a telling moment's own width, and the share of the whole that all of them may take
 FOLD, FOLDS = 40.0, 0.25  # a folded pause's width, and the share of all pauses
+SECOND = 6.0  # the most that a second takes: times are whole seconds
 TICK = 74.0  # the least distance of two labels
 
 
@@ -25,7 +26,7 @@ class Scale:
         self.left, self.width = left, width
         self.pauses = told["pauses"]
         self.steps = sorted({moment for bar in told["bars"] for moment in (bar["start"], bar["end"])})
-        moments = [moment for moment in (told["first"], told["last"], *self.steps) if moment is not None]
+        moments = [*([told["first"]] if told["first"] else []), *self.steps]
         self.begin = min(moments, default=(0.0, 0))
         self.end = max(moments, default=(0.0, 0))
         gaps = max(1, len(self.steps) - 1)
@@ -35,8 +36,9 @@ class Scale:
         for start, end in self.pauses:
             self.before.append(self.before[-1] + end - start)
         span = self.end[0] - self.begin[0] - self.before[-1]
-        self.step = min(STEP, STEPS * width / gaps) if span > 0 else (width - folds) / gaps
-        self.second = (width - folds - self.step * gaps) / span if span > 0 else 0.0
+        step = min(STEP, STEPS * width / gaps)
+        self.second = min(SECOND, (width - folds - step * gaps) / span) if span > 0 else 0.0
+        self.step = (width - folds - self.second * span) / gaps
 
     def x(self, moment: Moment) -> float:
         """Give the place of a moment."""
@@ -55,17 +57,18 @@ class Scale:
             edge = self.x((start, inf))  # type: ignore[arg-type]  # after everything of that second
             yield edge, edge + self.fold, end - start
 
-    def ticks(self) -> Iterator[tuple[float, str, str]]:
-        """Give labels for the axis: place, date where it is a new one, and time."""
+    def ticks(self) -> Iterator[tuple[float, bool, str, str]]:
+        """Give labels for the axis: place, whether it ends there, date where it is a new one, and time."""
         seconds_told = self.end[0] - self.begin[0] - self.before[-1] < 1800
         reached, day, shown = -inf, "", ""
         for moment in self.steps:
             place = self.x(moment)
             text = utc_text(moment[0])
             time = text[11:19] if seconds_told else text[11:16]
-            if place - reached < TICK or (day == text[:10] and time == shown):
+            is_last = place > self.left + self.width - TICK
+            if place - reached < TICK * (1 + is_last) or (day == text[:10] and time == shown):
                 continue
-            yield place, text[:10] if text[:10] != day else "", time
+            yield place, is_last, text[:10] if text[:10] != day else "", time
             reached, day, shown = place, text[:10], time
 
 
@@ -75,8 +78,8 @@ def merged(places: Iterable[tuple[float, float]], least: float) -> Iterator[tupl
     The places come with their left edges in order.
     """
     group: tuple[float, float, int, int] | None = None
-    for index, (left, right) in enumerate(places):
-        right = max(right, left + least)
+    for index, (left, edge) in enumerate(places):
+        right = max(edge, left + least)
         if group is not None and left - group[0] < least:
             group = (group[0], max(group[1], right), group[2], index)
             continue
@@ -87,13 +90,13 @@ def merged(places: Iterable[tuple[float, float]], least: float) -> Iterator[tupl
         yield group
 
 
-def stacked(places: Iterable[tuple[float, float]], most: int) -> list[int]:
-    """Give each place, its left edges in order, the first of at most `most` levels on which it covers none before it."""
-    reached: list[float] = []
+def stacked(spans: Iterable[tuple[Moment, Moment]], most: int) -> list[int]:
+    """Give each span a level, of at most `most`, on which it covers none before it; their starts come in order."""
+    reached: list[Moment] = []
     levels = []
-    for left, right in places:
-        level = next((level for level, edge in enumerate(reached) if edge <= left), len(reached))
+    for start, end in spans:
+        level = next((level for level, before in enumerate(reached) if before <= start), len(reached))
         level = min(level, most - 1)
-        reached[level : level + 1] = [max(right, reached[level]) if level < len(reached) else right]
+        reached[level : level + 1] = [max(end, *reached[level : level + 1], start)]
         levels.append(level)
     return levels

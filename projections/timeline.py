@@ -80,7 +80,7 @@ if TYPE_CHECKING:
         recorded: Recorded
 
     class Timeline(TypedDict):
-        """A run's whole picture; `events` counts the log's, `rows` holds those that are listed."""
+        """A run's whole picture, up to `last`, after every event; `events` counts all of them, `rows` are listed."""
 
         run_id: str
         workflow_id: str
@@ -156,12 +156,13 @@ class _Course:
         for recorded in events:
             self._apply(recorded)
         told = self.told
-        told["last"] = last = self.moment if self.number else None
-        if last is not None:
+        if self.number:
+            told["last"] = last = (self.moment[0], self.moment[1] + 1)
             for _, span in self.present.values():
                 span["end"] = last
-            self._stretch(last, None, [], self.number)
             told["bars"] = [bar for one in told_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
+            if self.projector.open:
+                self._stretch(last, None, [], self.number)
         told["phases"] = self.stretches
         told["lanes"] = list(self.lanes.values())
         told["pauses"] = _pauses([*self.edges, *[(bar["start"][0], bar["end"][0]) for bar in told["bars"]]])
@@ -251,7 +252,7 @@ class _Course:
     # The phases
 
     def _stretch(self, at: Moment, phase: str | None, completed: list[str], row: int) -> None:
-        """Tell the phases since the last moment at which the run said where it stood: that one, and those done since."""
+        """Tell the phases since the run last said where it stood: that one, and those that were completed since."""
         if self.snapshot is not None:
             start, before, since = self.snapshot
             done = [name for name in completed if name not in self.completed]
