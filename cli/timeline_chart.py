@@ -136,7 +136,7 @@ class Chart:
 
     def _session(self, left: float, right: float, bars: list[Bar]) -> str:
         top, height = self.height, SESSION - 6
-        shape = f'x="{left:.1f}" y="{top:g}" width="{right - left:.1f}" height="{height}" rx="4"'
+        shape = f'x="{left:.1f}" y="{top:g}" width="{right - left - 0.8:.1f}" height="{height}" rx="4"'
         if len(bars) > 1:
             told = f"{len(bars)} sessions, {self._times(bars[0]['start'], bars[-1]['end'])}"
             text = _fitting(right - left, f"{len(bars)} sessions", f"{len(bars)}")

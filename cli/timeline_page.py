@@ -77,8 +77,9 @@ def _run(told: Timeline, prefix: str, heading: str) -> Iterator[str]:
     yield f"<header><{heading}>{markup(told['run_id'])}</{heading}>"
     yield f"<p>{' · '.join(_facts(told))}</p></header>"
     if told["bars"]:
-        yield f"<figure><div>{Chart(told, prefix).svg()}</div>"
-        yield f"<figcaption>{_legend(told)}{CAPTION}</figcaption></figure>"
+        chart = Chart(told, prefix).svg()
+        yield f"<figure><div>{chart}</div>"
+        yield f"<figcaption>{_legend(told, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>"
     else:
         yield "<p>No session has been recorded yet.</p>"
     yield from _events(told, prefix)
@@ -90,22 +91,24 @@ def _facts(told: Timeline) -> Iterator[str]:
     if told["workflow_id"]:
         yield markup(told["workflow_id"])
     sessions, machines = len(told["bars"]), len({bar["machine"] for bar in told["bars"]})
-    yield f"{_counted(sessions, 'session')} on {_counted(machines, 'machine')}"
-    yield _counted(len(told["compactions"]), "compaction")
+    yield f"{counted(sessions, 'session')} on {counted(machines, 'machine')}"
+    yield counted(len(told["compactions"]), "compaction")
     failures = sum(len(lane["failures"]) for lane in told["lanes"])
     if failures:
-        yield f"<strong>{_counted(failures, 'failed load')}</strong>"
-    yield _counted(told["events"], "event")
+        yield f"<strong>{counted(failures, 'failed load')}</strong>"
+    yield counted(told["events"], "event")
     if told["first"] is None or told["last"] is None:
         return
     first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (told["first"], told["last"]))
     yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
 
 
-def _legend(told: Timeline) -> str:
+def _legend(told: Timeline, *, are_joined: bool) -> str:
     """Explain the colours that are there; each bar also says it in words."""
     found = {"open" if bar["is_open"] else bar["told"]["end_reason"] for bar in told["bars"]}
     keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
+    if are_joined:
+        keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
     if told["compactions"]:
         keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
     if any(lane["failures"] for lane in told["lanes"]):
@@ -155,7 +158,8 @@ KINDS = {
 }
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
+    """Say how many of a thing there are."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
