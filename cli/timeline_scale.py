@@ -65,7 +65,7 @@ class Scale:
             place = self.x(moment)
             text = utc_text(moment[0])
             time = text[11:19] if seconds_told else text[11:16]
-            is_last = place > self.left + self.width - TICK
+            is_last = place > self.left + self.width - TICK + 16
             if place - reached < TICK * (1 + is_last) or (day == text[:10] and time == shown):
                 continue
             yield place, is_last, text[:10] if text[:10] != day else "", time
