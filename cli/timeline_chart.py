@@ -21,6 +21,7 @@ AXIS, GAP = 54, 16
 PHASE, SESSION, ARTIFACT = 28, 30, 20
 LEAST = 6.0  # the narrowest bar that can still be seen and clicked
 LEVELS = 4  # sessions that are open at once on one machine
+SEEN = 1.5  # the narrowest pause that is drawn
 LANES = 24  # of a kind; the others are counted
 DENSE, NAMED = 60, 12  # so many compactions stand behind the bars; up to so many are named
 LETTER = 6.7  # a letter's width, about
@@ -76,7 +77,7 @@ class Chart:
             )
 
     def _pauses(self) -> Iterator[str]:
-        for left, right, seconds in self.scale.folds():
+        for left, right, seconds in self.scale.folds() if self.scale.fold >= SEEN else ():
             told = markup(f"pause of {duration(seconds)}, folded: no session was open")
             count, unit = duration(seconds).split()[:2]
             short = f"{count} {unit[0]}"
@@ -166,7 +167,7 @@ class Chart:
                 drawn = (
                     f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
                 )
-                told = self._span_told(lane, spans[first], spans[last], last - first + 1)
+                told = self._span_told(lane, spans[first : last + 1])
                 yield self._link(spans[first]["row"], told, drawn)
             yield from self._failures(lane, top)
             yield "</g>"
@@ -242,8 +243,9 @@ class Chart:
     def _times(self, start: Moment, end: Moment) -> str:
         return f"{_time(start)} to {_time(end)}"
 
-    def _span_told(self, lane: Lane, first: Span, last: Span, count: int) -> str:
-        told = f"{lane['artifact_id']} in context, {self._times(first['start'], last['end'])}"
+    def _span_told(self, lane: Lane, spans: list[Span]) -> str:
+        first, count = spans[0], sum(span["loads"] for span in spans)
+        told = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
         if count > 1:
             return f"{told}, {count} loads"
         size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""

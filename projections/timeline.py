@@ -35,13 +35,13 @@ if TYPE_CHECKING:
         end_row: int | None
 
     class Span(TypedDict):
-        """A stay of an artifact in the context of an open session."""
+        """A stay of an artifact in the context of an open session; of a crowd, several stays, the first one's told."""
 
         start: Moment
         end: Moment
         source: str
         size_bytes: int | None
-        trigger: str
+        loads: int
         row: int
 
     class Failure(TypedDict):
@@ -97,6 +97,7 @@ if TYPE_CHECKING:
 
 
 PAUSE = 600.0  # seconds without an open session from which on a pause is folded
+CROWD = 4096  # spans of an artifact; more than a chart can show, and few enough to keep
 LISTED = 2000  # up to so many events are all listed; of a longer log those that tell, the newest so many times two
 TELLING = frozenset(
     [
@@ -208,7 +209,8 @@ class _Course:
             self.every = []
         if tells:
             self.telling.append(row)
-            self.edges.append((self.moment[0], self.moment[0]))
+            if not self.projector.open:
+                self.edges.append((self.moment[0], self.moment[0]))
 
     def _hear(self, kind: str, session_id: str, event: dict[str, Any]) -> None:
         if kind == "session_started":
@@ -240,10 +242,13 @@ class _Course:
                     "end": self.moment,
                     "source": _text(load.get("source")),
                     "size_bytes": size if isinstance(size, int) else None,
-                    "trigger": _text(load.get("load_trigger")),
+                    "loads": 1,
                     "row": self.number,
                 }
-                self._lane(name)["spans"].append(span)
+                lane = self._lane(name)
+                if len(lane["spans"]) >= CROWD:
+                    lane["spans"] = _joined(lane["spans"])
+                lane["spans"].append(span)
                 self.present[name] = (load, span)
 
     def _lane(self, artifact_id: str) -> Lane:
@@ -291,6 +296,15 @@ class _Course:
     def _moment_of(self, text: str | None) -> Moment | None:
         seconds = self.seconds_of(text)
         return None if seconds is None else (seconds, 0)
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Join each span with its neighbour, so that half as many are kept."""
+    joined = spans[::2]
+    for kept, other in zip(joined, spans[1::2], strict=False):
+        kept["end"] = max(kept["end"], other["end"])
+        kept["loads"] += other["loads"]
+    return joined
 
 
 def _pauses(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -19,7 +19,7 @@ from test_golden import GOLDEN, events_of
 from faber_ledger.cli.timeline_page import page
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.timeline import LISTED, timeline
+from faber_ledger.projections.timeline import CROWD, LISTED, timeline
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -254,6 +254,17 @@ def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
     assert len(written.encode()) < 1_000_000
     assert f"Events (4,000 of {len(events):,})" in written
     assert "sessions, 2026" in written
+
+
+def test_a_crowd_of_loads_is_joined_and_none_is_forgotten() -> None:
+    history = History().start("a")
+    for number in range(3 * CROWD):
+        history.at += number % 2
+        history.load("a", "specification")
+    (lane,) = drawn(history.events)["lanes"]
+    assert len(lane["spans"]) <= CROWD
+    assert sum(span["loads"] for span in lane["spans"]) == 3 * CROWD
+    assert (lane["spans"][0]["start"][0], lane["spans"][-1]["end"][0]) == (1767600000, history.at)
 
 
 def test_a_log_of_moderate_length_lists_every_event() -> None:
