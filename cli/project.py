@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.ledgers import run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
 from faber_ledger.context.regenerate import regenerated, restored
@@ -43,7 +43,8 @@ def project(
     """
     if sum([check, rebuild, to_stdout, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
-    runs = runs_with_ledgers(run, every=every)
+    reads = every or check or to_stdout
+    runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run)]
     if to_stdout:
         blocks = {one.run_id: _folded(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.context import state as states
@@ -37,7 +38,7 @@ QUESTION = (
 
 @click.group(short_help="Start, resume and list runs.")
 def run() -> None:
-    """Start, resume and list the runs of this project."""
+    """Start, resume, list and forget the runs of this project."""
 
 
 def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,6 +60,7 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 run.add_command(run_list)
+run.add_command(forget)
 
 
 @run.command(short_help="Start a run and make it the active one.")

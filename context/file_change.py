@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 class FileChange:
     """What a file holds now and what it shall hold; None is no file."""
 
-    def __init__(self, path: str, before: bytes | None, after: bytes | None) -> None:
+    def __init__(self, path: str, before: bytes | None, after: bytes | None, *, executable: bool = False) -> None:
         self.path = path
         self.target = os.path.realpath(path)  # a settings file is often a link into somebody's dotfiles: it stays one
         self.before = before
         self.after = after
+        self.executable = executable
 
     @property
     def action(self) -> str:
@@ -64,7 +66,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
                     os.unlink(change.target)
                 else:
                     os.replace(temporary, change.target)
-                _sync(os.path.dirname(change.target))
+                sync_directory(os.path.dirname(change.target))
             except OSError as error:
                 raise _failed("write", change.path, error) from error
     except BaseException:
@@ -84,6 +86,9 @@ def _staged(change: FileChange, made: list[str]) -> str | None:
         with open(descriptor, "wb") as file:
             if change.before is not None:
                 os.chmod(temporary, stat.S_IMODE(os.stat(change.target).st_mode))
+            elif change.executable:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                os.chmod(temporary, mode | (mode & 0o444) >> 2)  # whoever may read it may run it
             file.write(change.after)
             file.flush()
             os.fsync(file.fileno())
@@ -105,17 +110,6 @@ def _remove(made: list[str]) -> None:
             os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
         except OSError:
             pass  # renamed into its place already, or in use by now
-
-
-def _sync(folder: str) -> None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open a folder
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _failed(verb: str, path: str, error: OSError) -> LedgerError:

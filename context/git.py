@@ -8,17 +8,24 @@ import time
 SECONDS = 2.0
 LIMIT = 1_000_000
 SIGKILL = 9  # the module `signal` costs as much as a third of `json`
+QUIET = {
+    "GIT_ALLOW_PROTOCOL": "none",  # an object that a partial clone lacks would be fetched, by a program of its settings
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
 
 
 class Question:
     """A git command that was started; it never writes and never asks anybody."""
 
-    def __init__(self, arguments: list[str], directory: str) -> None:
-        """Start `git -C directory arguments`; where there is no git the answer is None."""
+    def __init__(self, arguments: list[str], directory: str, *, limit: int = LIMIT) -> None:
+        """Start `git -C directory arguments`; without git, or above `limit` bytes, the answer is None."""
         self._pid = 0
+        self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-        environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        environment |= QUIET
         command = ["git", "-C", directory, *arguments]
         self._deadline = time.monotonic() + SECONDS
         self._read, write = os.pipe()
@@ -38,11 +45,16 @@ class Question:
 
     def answer(self) -> str | None:
         """Give what git printed, without the last newline; None if it failed, was too slow or is not there."""
+        printed = self.answer_bytes()
+        return None if printed is None else printed.decode("utf-8", "replace").rstrip("\n")
+
+    def answer_bytes(self) -> bytes | None:
+        """Give what git printed; None if it failed, was too slow, printed too much or is not there."""
         import select  # here, while git is at work
 
         pieces, size = [], 0
         try:
-            while self._pid and size < LIMIT:
+            while self._pid and size < self._limit:
                 left = self._deadline - time.monotonic()
                 if left <= 0 or not select.select([self._read], [], [], left)[0]:
                     os.kill(self._pid, SIGKILL)
@@ -56,17 +68,25 @@ class Question:
             os.close(self._read)
         if not self._pid or os.waitpid(self._pid, 0)[1] != 0:
             return None
-        return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
+        return b"".join(pieces)
 
 
-def common_directory(root: str) -> str | None:
-    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+def worktree(root: str) -> str | None:
+    """Give the nearest folder with a `.git`, from the project upwards; None without git."""
     at = root
     while not os.path.lexists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
         if above == at:
             return None
         at = above
+    return at
+
+
+def common_directory(root: str) -> str | None:
+    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+    at = worktree(root)
+    if at is None:
+        return None
     directory = os.path.join(at, ".git")
     try:
         if os.path.isfile(directory):

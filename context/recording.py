@@ -6,10 +6,11 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
-from faber_ledger.context.json_text import TOO_DEEP, is_too_deep
+from faber_ledger.context.json_text import TOO_DEEP
+from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.ledger.errors import StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -61,7 +62,8 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
-            self._log = Log.open(self.run.ledger_path)
+            self._open = MirroredLog(self.run, self.warn)
+            self._log = self._open.log
             try:
                 self.blocks = self._known_blocks()
             except BaseException:
@@ -74,8 +76,10 @@ class Recording:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
-        self._lock.__exit__(None, None, None)
+        try:
+            self._close()
+        finally:
+            self._lock.__exit__(None, None, None)
 
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
@@ -86,7 +90,7 @@ class Recording:
             recorded = self._log.append(drafts, at=self.at, writer=self.writer)
             self.blocks = fold(recorded, self.blocks)
             self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
-            self._log.commit()
+            self._open.commit()
         if self.problem is not None:
             return recorded  # there is no state to write into: the next projection shows the facts
         states.write_blocks(self.run, self.blocks, warn=self.warn)
@@ -102,7 +106,7 @@ class Recording:
                 raise
             self.problem = error
             backup = states.read_backup(self.run)
-            self.state = backup.value if backup else {}
+            self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
         heads = self._log.heads()
@@ -117,12 +121,15 @@ class Recording:
 
     def _adoption(self) -> Draft:
         blocks = shape.blocks_of(self.state)
-        if is_too_deep(blocks):
+        if shape.is_too_deep(blocks):
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:
-        self._log.close()
-        if os.path.getsize(self.run.ledger_path) == 0:
-            os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        self._open.close()
+        try:
+            if os.path.getsize(self.run.ledger_path) == 0:
+                os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        except FileNotFoundError:
+            pass  # git, or somebody, took it away meanwhile

@@ -53,6 +53,12 @@ class EventConflict(IntegrityError):
     code = "event_conflict"
 
 
+class UnionConflict(LedgerError):
+    """One event id has two hashes, so that two logs cannot be united."""
+
+    code, exit_code = "union_conflict", 22
+
+
 class ProjectionDiffers(LedgerError):
     """state.json does not show what the log says."""
 

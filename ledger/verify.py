@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.header import is_busy, locked
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -24,6 +25,7 @@ RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
+NOTES = ("unknown_shape", "torn_version", "redacted_version", "not_pulled")
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 COLUMNS = {
     "seq": (int,),
@@ -53,7 +55,7 @@ class Finding(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Tell whether the log is sound all the same."""
-        return self.kind == "unknown_shape"
+        return self.kind in NOTES
 
 
 def findings(
@@ -62,7 +64,7 @@ def findings(
     """Give everything that is wrong with the log at `path`, in the order of its events.
 
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
-    Raises NewerFormat, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
+    Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
     """
     try:
         log = Log.read(path)
@@ -75,6 +77,8 @@ def findings(
             yield from _damage(log.connection)
             yield from _Walk(check_event, advance).findings(log.connection)
         except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise locked(path) from error
             yield Finding("damaged", None, f"the file cannot be read to its end: {error}", RESTORE)
 
 
