@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample import START, append_sample, history
+from sample import START, append_sample, every_type, history
 from support import Project
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
