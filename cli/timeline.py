@@ -20,7 +20,7 @@ from faber_ledger.projections.timeline import timeline as folded
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
-    from faber_ledger.projections.timeline import Timeline
+    from faber_ledger.projections.timeline_shapes import Timeline
 
 
 class NoPage(LedgerError):

@@ -13,7 +13,7 @@ from faber_ledger.ledger.clock import utc_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from faber_ledger.projections.timeline import Row, Timeline
+    from faber_ledger.projections.timeline_shapes import Row, Timeline
 
 STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run

@@ -11,7 +11,7 @@ from faber_ledger.ledger.clock import utc_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from faber_ledger.projections.timeline import Moment, Timeline
+    from faber_ledger.projections.timeline_shapes import Moment, Timeline
 
 STEP, STEPS = 64.0, 0.45  # a telling moment's own width, and the share of the whole that all of them may take
 FOLD, FOLDS = 40.0, 0.25  # a folded pause's width, and the share of all pauses

@@ -23,7 +23,7 @@ from faber_ledger.projections.timeline import CROWD, LISTED, timeline
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.timeline import Timeline
+    from faber_ledger.projections.timeline_shapes import Timeline
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 DRAWN = ["compaction-drops-artifacts", "two-machines"]
