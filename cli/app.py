@@ -31,6 +31,7 @@ COMMANDS = {
     "config": "faber_ledger.cli.config:config",
     "log": "faber_ledger.cli.log:log",
     "replay": "faber_ledger.cli.replay:replay",
+    "timeline": "faber_ledger.cli.timeline:timeline",
     "verify": "faber_ledger.cli.verify:verify",
     "project": "faber_ledger.cli.project:project",
     "seal": "faber_ledger.cli.seal:seal",
