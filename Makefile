@@ -15,7 +15,7 @@ help:
 	@echo 'make test      run the tests'
 	@echo 'make lint      check style, types, import contracts and generated files'
 	@echo 'make format    put the code in form'
-	@echo 'make generate  write the schemas and the command reference'
+	@echo 'make generate  write the schemas, the rules for secrets and the command reference'
 	@echo 'make bench     measure, and write bench/RESULTS.md'
 	@echo 'make lock      renew requirements.lock'
 
@@ -36,12 +36,14 @@ format: .venv/lint
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-generate: .venv/installed
+generate: .venv/lint
 	$(BIN)/python -m faber_ledger.schemas.generate
+	$(BIN)/python tools/generate_secret_rules.py
 	$(BIN)/python docs/generate_reference.py
 
-generated-check: .venv/installed
+generated-check: .venv/lint
 	$(BIN)/python -m faber_ledger.schemas.generate --check
+	$(BIN)/python tools/generate_secret_rules.py --check
 	$(BIN)/python docs/generate_reference.py --check
 
 bench: .venv/test

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -23,7 +24,10 @@ COMMANDS = {
     "prime-context": "faber_ledger.cli.session_load:session_load",
     "session-save": "faber_ledger.cli.session_save:session_save",
     "session-end": "faber_ledger.cli.session_save:session_save",
+    "reconstitute": "faber_ledger.cli.reconstitute:reconstitute",
+    "note": "faber_ledger.cli.note:note",
     "status": "faber_ledger.cli.run_list:status",
+    "config": "faber_ledger.cli.config:config",
     "log": "faber_ledger.cli.log:log",
     "replay": "faber_ledger.cli.replay:replay",
     "verify": "faber_ledger.cli.verify:verify",
@@ -83,7 +87,9 @@ def run(arguments: list[str]) -> int:
         )
     except OSError as error:
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        return _failed(LedgerError(named, hint="check that the file exists and that you may use it"), arguments)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        hint = "free space on the disk" if full else "check that the file exists and that you may use it"
+        return _failed(LedgerError(named, hint=hint), arguments)
 
 
 def _failed(error: LedgerError, arguments: list[str]) -> int:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
     Done: TypeAlias = subprocess.CompletedProcess[str]
 
+PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
 FACTS = ("Phases completed: ", "Resume point: ")
-TITLE = re.compile(r"^(## [a-z-]+) - .*\nSource: ", re.MULTILINE)
+GIVEN = re.compile(r"^- ([a-z-]+)(?: \(required\))?(: [a-z ]+), ", re.MULTILINE)
 
 
 class StepFailed(LedgerError):
@@ -60,7 +61,7 @@ class Machine:
     def deliver(self, kind: str) -> None:
         """Let the client call a hook as its settings say, with a delivery of this kind, and tell what came of it.
 
-        Raises StepFailed if the hook complains, or prints no packet where a session starts, or prints one elsewhere.
+        Raises StepFailed if the hook complains, or prints nothing where it should, or anything elsewhere.
         """
         call = delivery(kind, self.environment["HOME"], self.directory)
         event = call["hook_event_name"]
@@ -71,9 +72,9 @@ class Machine:
         before = self._sessions()
         line = json.dumps(call, ensure_ascii=False, separators=(",", ":")) + "\n"
         done = self._done(["sh", "-c", command], self.environment | variables(self.pid, self.directory), line)
-        if done.returncode or done.stderr or bool(done.stdout) != (event == "SessionStart"):
+        if done.returncode or done.stderr or bool(done.stdout) != (event in PRINTING):
             raise self._failure(f"the {event} hook did not do its work", done)
-        if done.stdout:
+        if event == "SessionStart":
             self._tell_packet(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"])
         for news in _news(before, self._sessions()):
             self._tell_output(f"→ {news}")
@@ -144,7 +145,7 @@ class Machine:
         lines = packet.splitlines()
         self._tell_output(f"│ {lines[0]}")
         self._tell_output(f"│ {' · '.join([line for line in lines if line.startswith(FACTS)])}")
-        self._tell_output(f"│ {' · '.join(TITLE.findall(packet))}")
+        self._tell_output(f"│ {' · '.join([name + how for name, how in GIVEN.findall(packet)])}")
         self._tell_output(f"→ the agent has these {len(packet):,} characters in its context")
 
 

@@ -15,7 +15,7 @@ SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "Sessio
 
 
 def run_hook(name: str) -> int:
-    """Run one hook: read the delivery, record it, print the packet. Gives 0: exit code 2 would stop a compaction."""
+    """Run one hook: read the delivery, record it, print the answer. Gives 0: exit code 2 would stop a compaction."""
     at, root = now(), os.curdir
     hook = HOOKS.get(name, name)
     try:
@@ -37,9 +37,9 @@ def run_hook(name: str) -> int:
             return 0
         from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
 
-        packet = Hook(call, find_run(root, active), at, note).answer()
-        if packet is not None:
-            _print(packet)
+        text = Hook(call, find_run(root, active), at, note).answer()
+        if text is not None:
+            _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         _tell(f"{type(error).__name__}: {error}")
         log_line(root, at, hook, f"{type(error).__name__}: {error}")
@@ -58,11 +58,14 @@ def _start(call: Call) -> str:
     return directory if directory is not None and os.path.isdir(directory) else os.curdir
 
 
-def _print(packet: str) -> None:
-    answer = {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": packet}}
+def _print(hook: str, text: str) -> None:
+    """Print a start's packet as the client reads it; to any other hook it takes the text as it is."""
+    if hook == "SessionStart":
+        answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
+        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
     if sys.stdout is None:
         raise OSError("standard output is closed")
-    _write(sys.stdout.fileno(), json.dumps(answer, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+    _write(sys.stdout.fileno(), text.encode() + b"\n")
 
 
 def _tell(message: str) -> None:

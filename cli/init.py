@@ -30,6 +30,7 @@ PURPOSES = {
     IGNORE_FILE: "backups, locks, journals and logs stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
 }
+KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
 
 
 @click.command(short_help="Put the four hooks into the client's settings.")
@@ -108,6 +109,7 @@ def _lines(
         told = f", {' and '.join(stashes)} switched on" if stashes else ""
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{told}"
     yield ""
+    yield f"note: what a compaction came to is recorded, secrets masked; {KEEP_OUT} keeps it out of git"
     if commit:
         yield f"next: commit {_listed(commit)}, so that every clone has them"
     if not git_only:

@@ -6,7 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
+from faber_ledger.context.artifact_content import COMMANDS
 from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.command_artifact import mapped_arguments
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -41,12 +43,14 @@ def step_lines(result: Reload, selected: int) -> Iterator[str]:
             yield f"✓ {artifact['id']} - {artifact['description']}"
             yield f"  Source: {outcome['source']}"
             yield f"  Resolved: {outcome['resolved']}"
-            yield f"  Size: {messages.kilobytes(outcome['size_bytes'])}"
+            yield f"  Size: {_size(outcome)}"
 
 
 def warnings(result: Reload) -> Iterator[str]:
-    """Word what did not stop the load: large artifacts, and optional ones that failed."""
+    """Word what did not stop the load: large artifacts, values that were missing, and optional ones that failed."""
     for loaded in result.loaded:
+        for note in loaded["notes"]:
+            yield f"⚠️ WARNING: {note}"
         if loaded["is_large"]:
             yield messages.large(loaded)
     for failed in result.failed:
@@ -70,7 +74,10 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
         yield f"  ✓ {loaded['artifact']['id']} - {loaded['artifact']['description']}"
         yield f"    Source: {loaded['source']}"
         yield f"    Resolved: {loaded['resolved']}"
-        yield f"    Size: {messages.kilobytes(loaded['size_bytes'])}"
+        yield f"    Size: {_size(loaded)}"
+        yield ""
+    if len(result.loaded) > 1:
+        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in result.loaded))}"
         yield ""
     if result.failed:
         yield f"Artifacts skipped ({len(result.failed)}):"
@@ -141,21 +148,24 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     skipped = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
     outcomes: dict[str, Loaded | ArtifactError] = {**skipped, **{tried["id"]: got for tried, got in result.attempts}}
     outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
-    size = _size(outcome)
+    is_command = artifact["type"] in COMMANDS
+    size = None if _is_deferred(outcome) else _file_size(outcome)
     yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
-    if artifact["path"] or artifact["path_from_state"]:
-        yield f"    Path: {artifact['path'] or artifact['path_from_state']}"
-    else:
+    if is_command:
         yield f"    Command: {artifact['command']}"
-    if artifact["path_from_state"] and not artifact["path"]:
+        yield f"    Runs: {_program(outcome, loading)}"
+    else:
+        yield f"    Path: {artifact['path'] or artifact['path_from_state']}"
+    resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
+    if artifact["path_from_state"] and not artifact["path"] and not is_command:
         yield f"    Path from state: {artifact['path_from_state']}"
-        resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
         yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
         yield f"    Condition: {artifact['condition']}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
-    yield f"    Exists: {'no' if size is None else 'yes'}"
+    if not is_command:
+        yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
     if isinstance(outcome, ArtifactError):
         yield f"    Error: {outcome.message}"
     if size is not None:
@@ -166,14 +176,39 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     yield ""
 
 
-def _size(outcome: Loaded | ArtifactError) -> int | None:
+def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
+    return not isinstance(outcome, ArtifactError) and outcome["is_deferred"]
+
+
+def _program(outcome: Loaded | ArtifactError, loading: Loading) -> str:
+    """Say what a command would run; a dry run starts no program but git."""
+    if isinstance(outcome, ArtifactError):
+        return "-"
+    if not outcome["is_deferred"]:
+        return outcome["resolved"]
+    program = loading.config["commands"].get(outcome["resolved"].split()[0])
+    if program is None:
+        return f"{outcome['resolved']} (by the agent)"
+    try:
+        return " ".join(mapped_arguments(program, loading.surroundings({})))
+    except ArtifactError as error:
+        return f"- ({error.message})"
+
+
+def _size(loaded: Loaded) -> str:
+    if loaded["is_deferred"]:
+        return "0.0 KB (deferred: the agent is asked to run it)"
+    return messages.kilobytes(loaded["size_bytes"])
+
+
+def _file_size(outcome: Loaded | ArtifactError) -> int | None:
     """Give the size of an artifact's file, of one that cannot be loaded, too; None if there is no file."""
     if not isinstance(outcome, ArtifactError):
         return outcome["size_bytes"]
-    there = outcome.resolved is not None and os.path.isfile(outcome.resolved)
-    return os.path.getsize(outcome.resolved) if there and outcome.resolved else None
+    path = outcome.resolved
+    return os.path.getsize(path) if path and os.path.isfile(path) else None
 
 
 def _loaded_data(loaded: Loaded) -> dict[str, Any]:
-    kept = ("source", "resolved", "size_bytes", "sha256", "is_large")
+    kept = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")
     return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded

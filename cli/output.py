@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -18,6 +18,9 @@ R = TypeVar("R")
 
 RESULT_VERSION = 1
 CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they turn what is read around
+CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
+JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
@@ -25,10 +28,19 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print one JS
 def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a command's result: its lines for people, or its data in the JSON envelope."""
     if as_json:
-        click.echo(json.dumps({"result_version": RESULT_VERSION, "data": data}, ensure_ascii=False, indent=2))
+        click.echo(json_text({"result_version": RESULT_VERSION, "data": data}))
     else:
         for line in lines:
             tell(line)
+
+
+def json_text(data: Any) -> str:
+    """Write data as JSON; control characters and lone surrogates, which come from repositories, as JSON escapes."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, indent=2)
+    except RecursionError:  # indenting takes a frame a level, and reading did not
+        text = json.dumps(data, ensure_ascii=False)
+    return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 def tell(text: str) -> None:
@@ -47,14 +59,14 @@ def printable(text: str) -> str:
 
 
 def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command fail with exit code 1 alone, as the requirement documents have it for some commands."""
+    """Let a command fail with exit code 1 alone, or 3 where it needs a choice: the documents' codes."""
 
     @functools.wraps(command)
     def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except LedgerError as error:
-            error.exit_code = 1
+            error.exit_code = 3 if isinstance(error, ChoiceNeeded) else 1
             raise
 
     return narrowed

@@ -12,7 +12,7 @@ from faber_ledger.cli.ledgers import run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
 from faber_ledger.context.regenerate import regenerated, restored
-from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import difference
@@ -71,10 +71,7 @@ def _folded(run: Run) -> shape.Blocks:
 
 
 def _checked(run: Run) -> dict[str, Any]:
-    try:
-        found = shape.blocks_of(states.read_state(run).value)
-    except (StateMissing, StateInvalid) as error:
-        raise _unreadable(run, error) from error
+    found = shape.blocks_of(states.read_state(run).value)
     with Log.read(run.ledger_path) as log:
         differs = difference(log.stream(), found)
     if differs is None:
@@ -83,26 +80,14 @@ def _checked(run: Run) -> dict[str, Any]:
 
 
 def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:
-    try:
-        if restore:
-            name, changed = restored(run, warn=say)
-            return {"run_id": run.run_id, "outcome": "restored", "backup": name}
-        missing = not os.path.lexists(run.state_path)
-        changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
-    except StateInvalid as error:
-        raise _unreadable(run, error) from error
+    if restore:
+        name, changed = restored(run, warn=say)
+        return {"run_id": run.run_id, "outcome": "restored", "backup": name}
+    missing = not os.path.lexists(run.state_path)
+    changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}
     return {"run_id": run.run_id, "outcome": "written" if changed else "unchanged"}
-
-
-def _unreadable(run: Run, error: LedgerError) -> LedgerError:
-    hint = f"run `faber-ledger project {run.run_id}`"
-    if isinstance(error, StateInvalid):
-        error.message = f"{run.shown('state.json')} cannot be read: {error.message}"
-        hint = f"correct the file, or run `faber-ledger project {run.run_id} --restore` to take the newest backup"
-    error.hint = error.hint or hint
-    return error
 
 
 def _line(result: dict[str, Any]) -> str:
@@ -115,7 +100,7 @@ def _line(result: dict[str, Any]) -> str:
             f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}\n"
             f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}\n"
             f"  it was settled by:   {where}\n"
-            f"  hint: run `faber-ledger project {run_id}`"
+            f"  hint: run `faber-ledger verify {run_id}`; if the log holds, `faber-ledger project {run_id} --rebuild`"
         )
     if outcome == "made":
         return f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from faber_ledger.cli.output import documents_codes, json_option, say, show, tel
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
-from faber_ledger.context.project import find_root, find_run, known_run
+from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.start import active_elsewhere, start_run, take_up
 from faber_ledger.context.user_config import read_user_config
@@ -120,22 +121,31 @@ def begin(as_json: bool, yes: bool, given: dict[str, str | None]) -> None:
         "plan_id": given["plan_id"] or None,
         "target": target or f"Work item {work_id}",
     }
-    about = _segment(work_id or target or "")
-    run_id = given["run_id"] or identity.run_id(_segment(os.path.basename(root)) or "run", about, at, os.urandom(6))
+    about = name_part(work_id or target or "")
+    run_id = given["run_id"]
+    if run_id is None:
+        run_id = identity.run_id(project_name(root), about, at, os.urandom(6))
     new = find_run(root, run_id)
     if os.path.lexists(new.directory):
-        raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
+        resumable = os.path.lexists(new.state_path)
+        hint = f"run `faber-ledger run resume {run_id}`" if resumable else f"remove {new.shown('')} or take another id"
+        raise LedgerError(f"the run {run_id} exists already", hint=hint)
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    _take_over(root, run_id, about, yes, as_json)
+    subject = f"--work-id {work_id}" if work_id else f"--target {shlex.quote(target or '')}"
+    commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
+    told = _take_over(root, run_id, about, commands, yes, as_json)
     started = start_run(root, run_id, plan, at=at, warn=say)
+    lines = [
+        f"✓ Workflow started: {run_id}",
+        f"  Workflow: {plan['workflow_id']}",
+        f"  State: {started.shown('state.json')}",
+        f"  Ledger: {started.shown('ledger.db')}",
+    ]
+    if not os.path.exists(os.path.join(root, ".fractary", ".gitignore")):
+        lines.append("Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git.")
     show(
-        {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"]},
-        [
-            f"✓ Workflow started: {run_id}",
-            f"  Workflow: {plan['workflow_id']}",
-            f"  State: {started.shown('state.json')}",
-            f"  Ledger: {started.shown('ledger.db')}",
-        ],
+        {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told},
+        lines,
         as_json=as_json,
     )
 
@@ -145,59 +155,69 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     resumed = known_run(root, text)
     state = states.read_state(resumed).value
-    point = resume_point(state)
+    status = state.get("status")
+    if status not in states.STATUSES:
+        told = f"Invalid state status: {status}"
+        raise LedgerError(told, hint=f"correct `status` in {resumed.shown('state.json')}", block=f"❌ ERROR: {told}")
+    point, warnings = resume_point(state), list[str]()
     if point is None:
-        lines = [
-            "ℹ Workflow already completed - nothing to resume"
-            if state.get("status") == "completed"
-            else f"ℹ Workflow was {state.get('status')} - cannot resume"
-        ]
+        completed = "ℹ Workflow already completed - nothing to resume"
+        lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
     else:
-        _take_over(root, resumed.run_id, _segment(str(state.get("work_id") or "resumed")), yes, as_json)
+        again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
+        about = name_part(str(state.get("work_id") or "resumed"))
+        warnings = _take_over(root, resumed.run_id, about, f"/fractary-faber:workflow-run {again}", yes, as_json)
         take_up(resumed, at=now(), environ=os.environ, source="run_resume", warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
             *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
         ]
-    show({"run_id": resumed.run_id, "status": state.get("status"), "resume_point": point}, lines, as_json=as_json)
+    data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
+    show(data, lines, as_json=as_json)
 
 
-def _segment(text: str) -> str:
-    """Make a part of a run id of a text: its letters, digits, dots, dashes and underscores."""
-    kept = "".join([letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text])
-    return kept.strip("._-")[:60].rstrip("._-")
+def _take_over(root: str, run_id: str, about: str, command: str, yes: bool, as_json: bool) -> list[str]:
+    """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
-
-def _take_over(root: str, run_id: str, about: str, yes: bool, as_json: bool) -> None:
-    """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4)."""
+    Gives the warnings; with `as_json` they are not printed. Raises Declined.
+    """
     other = active_elsewhere(root, run_id)
     if other is None:
-        return
-    line = say if as_json else tell
+        return []
     active, status = other
-    if status is None or status in states.FINISHED:
-        line(f"ℹ The active run was {active} ({status or 'its state cannot be read'}); {run_id} takes its place.")
-        return
-    worktree = f"../{_segment(os.path.basename(root)) or 'project'}-issue-{about}"
-    for text in (
-        "⚠️  WARNING: Another workflow is active in this worktree",
-        f"   Active: {active}",
-        f"   New: {run_id}",
-        "",
-        "Recommendation: Use separate worktrees for concurrent workflows:",
-        f"  git worktree add {worktree} -b feature/{about}",
-        f"  cd {worktree}",
-        f"  /fractary-faber:workflow-run --work-id {about} [faber-ledger run start --work-id {about}]",
-        "",
-    ):
-        line(text)
-    if not yes and not _agreed(as_json):
-        line(CANCELLED)
+    finished = status in states.FINISHED
+    told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
+    if not finished:
+        worktree = f"../{project_name(root)}-issue-{about}"
+        told = [
+            "⚠️  WARNING: Another workflow is active in this worktree",
+            f"   Active: {active}",
+            f"   New: {run_id}",
+            "",
+            "Recommendation: Use separate worktrees for concurrent workflows:",
+            f"  git worktree add {worktree} -b feature/{about}",
+            f"  cd {worktree}",
+            f"  {command}",
+            "",
+        ]
+    for line in told if not as_json else []:
+        tell(line)
+    if not (finished or yes or _agreed(as_json)):
+        if as_json:
+            raise Declined(f"another workflow is active in this worktree: {active}", hint="take over with --yes")
+        tell(CANCELLED)
         click.get_current_context().exit(1)
+    return told
+
+
+class Declined(LedgerError):
+    """Nobody agreed to take over from the active workflow."""
+
+    code = "declined"
 
 
 def _agreed(as_json: bool) -> bool:
-    if not sys.stdin.isatty():
+    if as_json or not sys.stdin.isatty():
         return False
-    click.echo(QUESTION, nl=False, err=as_json)
+    click.echo(QUESTION, nl=False)
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -27,7 +27,7 @@ COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
 @click.command("list", short_help="List the runs of this project.")
-@click.option("--status", help="Only runs with this status.", metavar="STATUS")
+@click.option("--status", type=click.Choice(states.STATUSES), help="Only runs with this status.")
 @click.option("--work-id", help="Only runs of this work item.", metavar="ID")
 @json_option
 def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
@@ -41,7 +41,7 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
     rows = [_row(root, run_id) for run_id in run_ids(root)]
     rows = [row for row in rows if status is None or row["status"] == status]
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
-    show(rows, _table(rows), as_json=as_json)
+    show(rows, _table(rows, is_filtered=bool(status or work_id)), as_json=as_json)
 
 
 @click.command(short_help="Say where a run stands.")
@@ -62,6 +62,9 @@ def status(run: str | None, as_json: bool) -> None:
     agrees = shape.blocks_of(state) == blocks
     data = {
         "run_id": meant.run_id,
+        "work_id": state.get("work_id"),
+        "target": state.get("target"),
+        "workflow_id": state.get("workflow_id"),
         "status": state.get("status"),
         "current_phase": states.current_phase(state),
         "resume_point": resume_point(state),
@@ -110,7 +113,10 @@ def _blocks_of_log(run: Run) -> shape.Blocks:
         return fold(log.stream())
 
 
-def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
+    if not rows and is_filtered:
+        yield "no run of this project is like that"
+        return
     if not rows:
         yield "no runs yet: start one with `faber-ledger run start --work-id ID`"
         return
@@ -123,7 +129,7 @@ def _table(rows: list[dict[str, Any]]) -> Iterator[str]:
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     return (
         f"{'*' if row['active'] else ' '} {row['run_id']}",
-        "unreadable" if row["problem"] else str(row["status"]),
+        "unreadable" if row["problem"] else str(row["status"] or "unknown"),
         row["phase"] or "-",
         str(row["sessions"]),
         "yes" if row["open_session"] else "no",
@@ -159,4 +165,5 @@ def _session_text(blocks: shape.Blocks) -> str:
     entry = shape.entry_of(blocks, current) or {}
     environment = entry.get("environment")
     host = environment.get("hostname") if isinstance(environment, dict) else None
-    return f"{current}, open since {entry.get('started_at')} on {host or 'an unknown machine'} ({count} in all)"
+    since = entry.get("started_at") or "an unknown time"
+    return f"{current}, open since {since} on {host or 'an unknown machine'} ({count} in all)"

@@ -16,8 +16,10 @@ from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+LOAD = "session-load --run-id"
 
-def run_to_load(root: str, run_id: str | None, log: Callable[[str], None]) -> Run:
+
+def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], example: str = LOAD) -> Run:
     """Give the run to load; raises LedgerError for none, or for several where nobody can be asked."""
     named = run_id or read_active_run(root)
     if named is not None:
@@ -32,7 +34,7 @@ def run_to_load(root: str, run_id: str | None, log: Callable[[str], None]) -> Ru
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         return runs[0][0]
-    return _asked(runs)
+    return _asked(runs, example)
 
 
 def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
@@ -49,13 +51,13 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
     return found
 
 
-def _asked(runs: list[tuple[Run, dict[str, Any]]]) -> Run:
+def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
     lines = ["Multiple active workflows found. Please select:"]
     for number, (run, state) in enumerate(runs, 1):
         phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
         lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
     if not sys.stdin.isatty():
-        block = "\n".join([*lines, "", f"Name one: faber-ledger session-load --run-id {runs[0][0].run_id}"])
+        block = "\n".join([*lines, "", f"Name one: faber-ledger {example} {runs[0][0].run_id}"])
         raise NoActiveRun("Multiple active workflows found", hint="name one with --run-id", block=block)
     for line in lines:
         tell(line)

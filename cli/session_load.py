@@ -17,6 +17,7 @@ from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
 from faber_ledger.context.project import find_root
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
@@ -28,9 +29,11 @@ from faber_ledger.projections.fold import fold
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from faber_ledger.context.artifact_source import Surroundings as ArtifactSurroundings
     from faber_ledger.context.decide import Caller
     from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
+    from faber_ledger.context.user_config import UserConfig
     from faber_ledger.ledger.events import Draft, Environment
 
 
@@ -60,7 +63,7 @@ class Trigger(click.ParamType[str]):
 @click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
 @click.option(
     "--budget",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1000),
     default=COMMAND_BUDGET,
     show_default=True,
     metavar="N",
@@ -93,21 +96,28 @@ def session_load(
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
     requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
-    loading = Loading(run, config["plugin_roots"], trigger, requested, at, force)
+    if requested == [] or run_id == "":
+        raise click.UsageError("--artifacts and --run-id must not be empty.")
+    loading = Loading(run, config, trigger, requested, at, force)
     try:
         if dry_run:
             result = loading.tried()
             show(load_report.dry_data(loading, result), load_report.dry_lines(loading, result), as_json=as_json)
             return
-        result, packet, recording = loading.done(budget, log)
+        shows = as_json or content or not sys.stdout.isatty()
+        result, packet, recording = loading.done(budget if shows else 0, log)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
+    if packet and not as_json:
+        tell(packet)
     if result.required_failed:
         failed = result.required_failed[0]
-        raise LedgerError(failed["error"].message, block=messages.required_failed(**failed))
-    if packet and not as_json and (content or not sys.stdout.isatty()):
-        tell(packet)
+        raise LedgerError(
+            f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
+            hint="check its path in the workflow's configuration, or run the phase that creates it",
+            block=messages.required_failed(**failed),
+        )
     data = load_report.data(run, recording.state, recording.blocks, result)
     lines = load_report.lines(run, recording.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
@@ -117,10 +127,10 @@ class Loading:
     """One session-load of one run."""
 
     def __init__(
-        self, run: Run, plugin_roots: list[str], trigger: str, requested: list[str] | None, at: float, force: bool
+        self, run: Run, config: UserConfig, trigger: str, requested: list[str] | None, at: float, force: bool
     ) -> None:
         self.run = run
-        self.plugin_roots = plugin_roots
+        self.config = config
         self.trigger = trigger
         self.requested = requested
         self.at = at
@@ -132,10 +142,10 @@ class Loading:
         """Load without recording, by the rules of the real load; raises LedgerError."""
         self._take(states.read_state(self.run).value)
         if not os.path.isfile(self.run.ledger_path):
-            return self._gathered(None, self._caller(None), stops=False)
+            return self._gathered(None, self._caller(None), dry=True)
         with Log.read(self.run.ledger_path) as log:
             view = decide.View(log, fold(log.stream()))
-            return self._gathered(view, self._caller(None), stops=False)
+            return self._gathered(view, self._caller(None), dry=True)
 
     def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
         """Load, record and project, and tell each step to `log`; raises LedgerError."""
@@ -146,12 +156,21 @@ class Loading:
             view, caller = recording.view, self._caller(surroundings.environment(), writer)
             for line in load_report.config_lines(self.workflow, self.state):
                 log(line)
-            result = self._gathered(view, caller, stops=True)
+            result = self._gathered(view, caller, dry=False)
             for line in load_report.step_lines(result, len(self.selected)):
                 log(line)
             for warning in load_report.warnings(result):
                 say(warning)
-            packet, given = pack(self.run.run_id, self.state, result.parts(), result.other_problems, budget=budget)
+            packet, given = pack(
+                self.run.run_id,
+                self.state,
+                result.parts(),
+                result.other_problems,
+                budget=budget,
+                notes=newest_notes(view.log),
+                summary=summary_for(view.log, caller["client"], "session_load"),
+            )
+            packet = packet if budget else ""
             session_id, drafts = self._session(view, caller)
             recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])
             if drafts:
@@ -159,10 +178,14 @@ class Loading:
             log("✓ Updated state metadata")
         return result, packet, recording
 
+    def surroundings(self, commands: dict[str, list[str]]) -> ArtifactSurroundings:
+        """Give what this run's artifacts are resolved against, and the programs that may run for slash commands."""
+        return reload.surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
+
     def _take(self, state: dict[str, Any]) -> None:
-        states.check_required(state)
+        states.check_required(self.run, state)
         self.state = state
-        self.workflow = reload.workflow_of(self.run, state, self.plugin_roots)
+        self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
         self.selected = selection.select(
             self.workflow, state, [self.trigger], self.requested, lambda text: say(f"⚠️ WARNING: {text}")
         )
@@ -171,7 +194,7 @@ class Loading:
         writer = writer or writer_of(self.run.root)
         return decide.caller_of(os.environ, self.state, self.at, writer, environment)
 
-    def _gathered(self, view: decide.View | None, caller: Caller, *, stops: bool) -> Reload:
+    def _gathered(self, view: decide.View | None, caller: Caller, *, dry: bool) -> Reload:
         empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))
         self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
 
@@ -181,13 +204,13 @@ class Loading:
 
         return reload.gather(
             self.selected,
-            reload.surroundings_of(self.run, self.state, self.plugin_roots),
+            self.surroundings({} if dry else self.config["commands"]),
             triggers=[self.trigger],
             at=self.at,
             in_context=self.in_context,
             last_digest=last_digest,
             force=self.force,
-            stops=stops,
+            stops=not dry,
         )
 
     def _session(self, view: decide.View, caller: Caller) -> tuple[str, list[Draft]]:

@@ -44,6 +44,8 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     2 wrong usage.
     """
     root, at = find_root(os.getcwd()), now()
+    if run_id == "":
+        raise click.UsageError("--run-id must not be empty.")
     named = run_id or read_active_run(root)
     if named is None:
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
@@ -52,6 +54,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     writer = writer_of(root)
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
+            states.check_required(run, recording.state)
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
                 lacks = decide.lacks_environment(recording.view, session_id)
@@ -107,5 +110,5 @@ def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     yield f"  Session ID: {entry.get('session_id')}"
     yield f"  Reason: {entry.get('end_reason')}"
     yield f"  Duration: {texts.duration(None if started is None or ended is None else ended - started)}"
-    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running]) or 'none'}"
+    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running])}"
     yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

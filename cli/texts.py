@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from faber_ledger.context.messages import state_broken
-from faber_ledger.context.state import backup_name
-from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.context.state import ForeignState, backup_name
+from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
@@ -43,12 +43,12 @@ Recovery:
 3. List available runs: ls .fractary/runs/ [faber-ledger run list]"""
 
 
-def state_not_parsed(run: Run, error: Exception) -> str:
+def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Word a corrupted state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     return f"""\
-❌ ERROR: Cannot parse state file: {error}
+❌ ERROR: Cannot {"read" if isinstance(error, ForeignState) else "parse"} state file: {error.reason}
 Path: {run.shown("state.json")}
-Error: {error}
+Error: {error.reason}
 
 Recovery:
 1. Check if backup exists: {backup_name(run)}
@@ -56,18 +56,21 @@ Recovery:
 3. Contact support if no backup available"""
 
 
-def state_not_saved(run: Run, error: Exception) -> str:
+def state_not_saved(run: Run, error: NotWritable) -> str:
     """Word a state that cannot be written (END, Step 6; AGENT, Session Save, Error Handling)."""
+    recorded = isinstance(error, StateNotWritten)
+    failed = "" if recorded else "Failed to write state file: "
+    then = f"What happened is in the ledger: when the file can be written, run faber-ledger project {run.run_id}"
     return f"""\
 ❌ ERROR: Failed to save state file
 Path: {run.shown("state.json")}
-Error: {error}
+Error: {failed}{error.message}
 
 Recovery:
 1. Check file permissions
 2. Ensure .fractary/runs/ directory is writable
 3. Check disk space
-What happened is in the ledger: when the file can be written, run faber-ledger project {run.run_id}"""
+{then if recorded else "Nothing was recorded: run the command again then"}"""
 
 
 def run_not_found(run: Run, work_id: str = "{work_id}") -> str:
@@ -96,7 +99,7 @@ def duration(seconds: float | None) -> str:
     return " ".join(words[:2])
 
 
-def load_failed(run: Run, error: Exception) -> str:
+def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:
     """Word what stopped a session-load: no state, a broken one, or one that cannot be written."""
     if isinstance(error, StateMissing):
         return run_not_found(run)

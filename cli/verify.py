@@ -132,7 +132,7 @@ def _projection_findings(run: Run) -> Iterator[Finding]:
     try:
         state = read_state(run).value
     except (StateMissing, StateInvalid) as error:
-        yield Finding(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", hint)
+        yield Finding(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
         return
     for name in NAMES:
         if state.get(name) != blocks.get(name):

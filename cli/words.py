@@ -60,6 +60,13 @@ def _told(kind: str, event: dict[str, Any]) -> str:
         return f"compaction ({event['trigger'] or 'unknown'}) completed{whose}{_where(event)}"
     if kind == "delivery_ignored":
         return f"{event['delivery']['hook']} changed nothing: {REASONS.get(event['reason'], event['reason'])}"
+    if kind == "note_recorded":
+        return f"{event['kind']}{_where(event)}: {event['text']}"
+    if kind == "context_reconstituted":
+        point = ":".join(filter(None, [event["phase"], event["step"]]))
+        resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
+        told = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
+        return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"
     raise KeyError(kind)
 
 

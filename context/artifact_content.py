@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.artifact_source import find, path_of
-from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.artifact_source import find
+from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
+from faber_ledger.context.placeholders import empty_in, without_value
+from faber_ledger.context.state_path import value_at
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
@@ -17,13 +19,14 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifacts import Artifact, Content
 
     class Loaded(TypedDict):
         """An artifact with its content.
 
         `size_bytes` is the file's; `sha256` (hex) is the content's, which for the run's own state lacks the ledger's
-        blocks. `source` is what a load records, `resolved` the absolute path that a report shows.
+        blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows. If it
+        `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
         """
 
         artifact: Artifact
@@ -34,10 +37,12 @@ if TYPE_CHECKING:
         resolved: str
         is_large: bool
         is_state: bool
+        is_deferred: bool
+        notes: list[str]
 
 
 LARGE_BYTES = 100 * 1024
-MAX_BYTES = 1024 * 1024
+COMMANDS = {"work_plugin", "skill", "git_info"}
 NOT_CONTENT = {"sessions", "context_metadata", "updated_at"}
 
 
@@ -48,7 +53,26 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     loader = LOADERS.get(artifact["type"])
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
-    return loader(artifact, surroundings)
+    empty = empty_in(_source_text(artifact, surroundings), surroundings)
+    try:
+        content = loader(artifact, surroundings)
+    except ArtifactError as error:
+        if empty and without_value(empty) not in error.message:
+            raise ArtifactError(f"{error.message} ({without_value(empty)})", error.resolved) from error
+        raise
+    kind = artifact["type"]
+    return {
+        "artifact": artifact,
+        "content": content["text"],
+        "size_bytes": content["size_bytes"],
+        "sha256": content_digest(content["text"], is_state=False),
+        "source": content["source"],
+        "resolved": content["resolved"],
+        "is_large": content["size_bytes"] > LARGE_BYTES,
+        "is_state": kind in FILES and _is_state(content["resolved"], surroundings),
+        "is_deferred": content["is_deferred"],
+        "notes": [f"{artifact['id']}: {without_value(empty)}"] if empty else [],
+    }
 
 
 def content_digest(text: str, is_state: bool) -> str:
@@ -72,7 +96,21 @@ def _given(text: str, is_state: bool) -> str:
         return text
 
 
-def _text_file(artifact: Artifact, surroundings: Surroundings) -> Loaded:
+def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
+    """Give the text that an artifact's placeholders stand in; raises ArtifactError only where they are filled."""
+    if artifact["type"] in COMMANDS:
+        return artifact["command"] or ""
+    if artifact["path"] or not artifact["path_from_state"]:
+        return artifact["path"] or ""
+    value = value_at(surroundings["state"], artifact["path_from_state"])
+    return value if isinstance(value, str) else ""
+
+
+def _is_state(path: str, surroundings: Surroundings) -> bool:
+    return path == os.path.realpath(os.path.join(surroundings["run_dir"], "state.json"))
+
+
+def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find(artifact, surroundings)
     place = found["resolved"]
     try:
@@ -83,31 +121,39 @@ def _text_file(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         raise ArtifactError(f"Cannot read {place}: {error}", place) from error
     if text is None:
         raise ArtifactError(f"File not found: {place}", place)
-    is_state = place == os.path.realpath(os.path.join(surroundings["run_dir"], "state.json"))
-    content = _given(text, is_state)
     return {
-        "artifact": artifact,
-        "content": content,
-        "size_bytes": found["size_bytes"],
-        "sha256": content_digest(content, is_state=False),
+        "text": _given(text, _is_state(place, surroundings)),
         "source": found["source"],
         "resolved": place,
-        "is_large": found["size_bytes"] > LARGE_BYTES,
-        "is_state": is_state,
+        "size_bytes": found["size_bytes"],
+        "is_deferred": False,
     }
 
 
-def _not_yet(artifact: Artifact, surroundings: Surroundings) -> Loaded:
-    if not artifact["command"]:
-        path_of(artifact, surroundings)
-    raise ArtifactError(f"artifact type `{artifact['type']}` is not supported yet")
+def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.directory_artifact import read_directory  # only who needs a kind pays for it
+
+    return read_directory(artifact, surroundings)
 
 
-LOADERS: dict[str, Callable[[Artifact, Surroundings], Loaded]] = {
-    "json": _text_file,
-    "markdown": _text_file,
-    "directory": _not_yet,
-    "work_plugin": _not_yet,
-    "skill": _not_yet,
-    "git_info": _not_yet,
+def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.command_artifact import read_command
+
+    return read_command(artifact, surroundings)
+
+
+def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
+    from faber_ledger.context.git_artifact import read_git
+
+    return read_git(artifact, surroundings)
+
+
+FILES = {"json", "markdown"}
+LOADERS: dict[str, Callable[[Artifact, Surroundings], Content]] = {
+    "json": _read_file,
+    "markdown": _read_file,
+    "directory": _read_directory,
+    "work_plugin": _read_command,
+    "skill": _read_command,
+    "git_info": _read_git,
 }

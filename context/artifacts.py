@@ -21,7 +21,21 @@ if TYPE_CHECKING:
         load_strategy: str
         problem: str | None
 
+    class Content(TypedDict):
+        """What a loader read: the text as the agent is given it.
 
+        `source` is what a load records, the same on every machine; `resolved` is what a report shows. If it
+        `is_deferred`, the text is a slash command that the agent is asked to run.
+        """
+
+        text: str
+        source: str
+        resolved: str
+        size_bytes: int
+        is_deferred: bool
+
+
+MAX_BYTES = 1024 * 1024
 TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 

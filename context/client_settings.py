@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.json_edit import line_of, with_child, with_value, without
+from faber_ledger.context.json_edit import line_of, with_child, without
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.ledger.errors import SettingsInvalid
 
@@ -27,7 +27,7 @@ _NAMES = "|".join([name for event, (kebab, _) in HOOKS.items() for name in (even
 _PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
 _OURS = re.compile(
     rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *exit 0 *;|&&) *)?"
-    rf"(?:exec +)?(?P<program>{_PROGRAM}) +hook +(?:{_NAMES})(?: *\|\| *true)?\s*"
+    rf"(?:exec +)?{_PROGRAM} +hook +(?:{_NAMES})(?: *\|\| *true)?\s*"
 )
 
 
@@ -60,14 +60,15 @@ def decode_settings(content: bytes, shown: str) -> str:
 
 
 def with_hooks(text: str) -> str:
-    """Give the settings with our hook once under each event; an older form of it is replaced where it stands."""
+    """Give the settings with our hook under each event that no handler, in whatever form, answers with it yet."""
     for event in HOOKS:
-        text = _with_hook(text, event)
+        if not _is_answered(text, event):
+            text = _with_group(text, event)
     return text
 
 
 def without_hooks(text: str) -> str:
-    """Give the settings without our hooks, and without the objects and lists that are empty then."""
+    """Give the settings without the handlers that run our commands, and without what is empty then."""
     for event in HOOKS:
         for group, handler in reversed(_ours(text, event)):
             text = _without_handler(text, event, group, handler)
@@ -79,44 +80,37 @@ def without_hooks(text: str) -> str:
 
 
 def has_hooks(text: str) -> bool:
-    """Tell whether one of our hooks stands in the settings, in whatever form."""
+    """Tell whether one of our commands stands in the settings."""
     return any([_ours(text, event) for event in HOOKS])
 
 
-def hook_command(event: str, program: str = PROGRAM) -> str:
+def hook_command(event: str) -> str:
     """Give the shell command of an event's hook.
 
     Where the settings are but the program is not, it ends well and says nothing. `exec` leaves no shell between the
     client's signals and the hook.
     """
-    return f"command -v {program} >/dev/null 2>&1 || exit 0; exec {program} hook {HOOKS[event][0]}"
+    return f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook {HOOKS[event][0]}"
 
 
-def _with_hook(text: str, event: str) -> str:
-    places = _ours(text, event)
-    for group, handler in reversed(places[1:]):
-        text = _without_handler(text, event, group, handler)
-    if not places:
-        return _with_group(text, event, PROGRAM)
-    group, handler = places[0]
-    held = _events(text)[event][group]
-    program = _program(held["hooks"][handler]) or PROGRAM
-    if held.get("matcher") not in (None, "", "*"):
-        # Under a matcher our hook would miss events. The matcher belongs to whoever shares the group with it.
-        return _with_group(_without_handler(text, event, group, handler), event, program)
-    wanted = _handler(event, program)
-    if held["hooks"][handler] == wanted:
-        return text
-    return with_value(text, ("hooks", event, group, "hooks", handler), wanted)
-
-
-def _with_group(text: str, event: str, program: str) -> str:
-    group = {"hooks": [_handler(event, program)]}
+def _with_group(text: str, event: str) -> str:
+    name, timeout = hook_command(event), HOOKS[event][1]
+    group = {"hooks": [{"type": "command", "command": name, "timeout": timeout}]}
     if "hooks" not in JsonText(text).value:
         return with_child(text, (), {event: [group]}, "hooks")
     if event not in _events(text):
         return with_child(text, ("hooks",), [group], event)
     return with_child(text, ("hooks", event), group)
+
+
+def _is_answered(text: str, event: str) -> bool:
+    """Tell whether a handler for every source runs the hook already: ours, edited, or the user's own form."""
+    return any(
+        [
+            held.get("matcher") in (None, "", "*") and _OURS.fullmatch(handler["command"]) is not None
+            for held, handler in _handlers(text, event)
+        ]
+    )
 
 
 def _without_handler(text: str, event: str, group: int, handler: int) -> str:
@@ -127,24 +121,24 @@ def _without_handler(text: str, event: str, group: int, handler: int) -> str:
 
 
 def _ours(text: str, event: str) -> list[tuple[int, int]]:
-    """List where our hook stands under an event, as indexes of group and handler."""
+    """List where the very command that `init` writes stands under an event, as indexes of group and handler."""
+    groups = _events(text).get(event, [])
+    return [
+        (groups.index(held), held["hooks"].index(handler))
+        for held, handler in _handlers(text, event)
+        if handler["command"] == hook_command(event)
+    ]
+
+
+def _handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """List the handlers of an event that run a command, each with the group it stands in."""
     found = []
-    for number, group in enumerate(_events(text).get(event, [])):
-        handlers = group.get("hooks") if isinstance(group, dict) else None
-        if isinstance(handlers, list):
-            found += [(number, index) for index, handler in enumerate(handlers) if _program(handler)]
+    for held in _events(text).get(event, []):
+        handlers = held.get("hooks") if isinstance(held, dict) else None
+        for handler in handlers if isinstance(handlers, list) else []:
+            if isinstance(handler, dict) and isinstance(handler.get("command"), str):
+                found.append((held, handler))
     return found
-
-
-def _program(handler: Any) -> str | None:
-    """Give the program that a handler of ours runs, by its name or a path; None if the handler is not ours."""
-    command = handler.get("command") if isinstance(handler, dict) else None
-    match = _OURS.fullmatch(command) if isinstance(command, str) else None
-    return match["program"] if match else None
-
-
-def _handler(event: str, program: str) -> dict[str, Any]:
-    return {"type": "command", "command": hook_command(event, program), "timeout": HOOKS[event][1]}
 
 
 def _events(text: str) -> dict[str, Any]:

@@ -65,6 +65,12 @@ class Call:
         return without_surrogates(self._environ.get(name, "")[:LONGEST_VALUE]) or None
 
     @property
+    def compact_summary(self) -> str:
+        """What the client's compaction came to, of any length; empty if it does not say."""
+        value = self._values.get("compact_summary")
+        return value if isinstance(value, str) else ""
+
+    @property
     def client(self) -> str | None:
         """The client's own session id: data, never a key."""
         return self.text("session_id") or self._variable("CLAUDE_CODE_SESSION_ID")

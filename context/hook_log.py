@@ -20,6 +20,8 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
     line = "".join([letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(line)[:2000]])
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.realpath(os.path.dirname(path)).startswith(os.path.join(os.path.realpath(root), "")):
+            return  # the folder is a link that came with the repository and leads out of it
         if os.path.exists(path) and os.path.getsize(path) > LIMIT:
             os.replace(path, path + ".1")
         # No link is followed and no pipe waited for: the file may have come with the repository.

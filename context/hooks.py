@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.decide import Caller, Reason
     from faber_ledger.context.delivery import Call
     from faber_ledger.context.project import Run
+    from faber_ledger.context.project_settings import Settings
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
 
 
@@ -34,7 +35,10 @@ class Hook:
         self.note = note
 
     def answer(self) -> str | None:
-        """Record the call and give the packet of a session's start; raises LedgerError, OSError, sqlite3.Error."""
+        """Record the call and give what is printed: a start's packet, or what a compaction's summary should keep.
+
+        Raises LedgerError, OSError, sqlite3.Error.
+        """
         run = self.run
         if self.call.text("agent_id") is not None and self.call.hook != "PostCompact":
             self._record(run, lambda recording, caller: self._ignored(caller, "subagent"))
@@ -42,9 +46,10 @@ class Hook:
         if self.call.hook == "SessionStart":
             return self._start(run)
         if self.call.hook == "PostCompact":
-            self._record(run, self._compaction)
-        else:
-            self._record(run, self._end)
+            summary = self._summary(run)
+            self._record(run, lambda recording, caller: self._compaction(recording, caller, summary))
+        elif not self._record(run, self._end) and self.call.hook == "PreCompact":
+            return self._hint(run)
         return None
 
     # SessionStart
@@ -52,7 +57,9 @@ class Hook:
     def _start(self, run: Run) -> str | None:
         surroundings = Surroundings(self.run.root, self.call.text("cwd"))
         from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
-        from faber_ledger.context.packet import HOOK_BUDGET, pack
+        from faber_ledger.context.env_file import export_run
+        from faber_ledger.context.packet import pack
+        from faber_ledger.context.told import newest_notes, summary_for
 
         state, problem = self._state(run)
         if state.get("status") in states.FINISHED:
@@ -60,24 +67,41 @@ class Hook:
             return None
         gathered = reload.gather_for_hook(run, state, compacted=self.call.text("source") == "compact", at=self.at)
         problems = [*([problem] if problem else []), *gathered.problems()]
-        packet, given = pack(run.run_id, state, gathered.parts(), problems, budget=HOOK_BUDGET)
+        for told in problems:
+            self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
+        budget = self._settings(run).packet_budget
         environment = surroundings.environment()
         session_id = identity.session_id(self.at, os.urandom(6))
 
+        packet = ""
+
         def opened(recording: Recording, caller: Caller) -> list[Draft]:
+            nonlocal packet
             caller["environment"] = environment
             source = self.call.text("source") or "unknown"
+            log = recording.view.log
+            notes, summary = newest_notes(log), summary_for(log, caller["client"], source)
+            packet, given = pack(
+                run.run_id, state, gathered.parts(), problems, budget=budget, notes=notes, summary=summary
+            )
             drafts = decide.session_opened(
                 recording.view, caller, session_id, source, empties_context=True, delivery=self.call.delivery()
             )
             return [*drafts, *gathered.drafts(session_id, caller["client"], given)]
 
         try:
-            repeated = self._record(run, opened)
+            if self._record(run, opened):
+                return None
         except (LedgerError, OSError, sqlite3.Error) as error:
             self.note(f"not recorded: {error}")  # the agent gets its context back all the same
-            repeated = False
-        return None if repeated else packet
+            packet = packet or pack(run.run_id, state, gathered.parts(), problems, budget=budget)[0]
+        path = os.environ.get("CLAUDE_ENV_FILE")
+        if path:
+            try:
+                export_run(path, run.run_id, state.get("work_id"))
+            except (OSError, ValueError) as error:
+                self.note(f"CLAUDE_ENV_FILE: {error}")
+        return packet
 
     def _state(self, run: Run) -> tuple[dict[str, Any], str | None]:
         """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""
@@ -103,7 +127,7 @@ class Hook:
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
         return [decide.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
 
-    def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
+    def _compaction(self, recording: Recording, caller: Caller, summary: str) -> list[Draft]:
         agent = self.call.text("agent_id")
         event: CompactionCompleted = {
             "type": "compaction_completed",
@@ -116,9 +140,36 @@ class Hook:
         session_id = decide.session_of(recording.view, caller) if agent is None else None
         if session_id is not None:
             event["session_id"] = session_id
+        if summary:
+            event["summary"] = summary
         return [{"event": event, "client": caller["client"]}]
 
+    def _summary(self, run: Run) -> str:
+        """Give what the main conversation came to, as it may be recorded; empty if it is not to be."""
+        said = self.call.compact_summary
+        if not said or self.call.text("agent_id") is not None or not self._settings(run).summaries:
+            return ""
+        from faber_ledger.context.masking import bounded_summary  # its rules are many, and nothing else needs them
+
+        return bounded_summary(said)
+
+    def _hint(self, run: Run) -> str | None:
+        from faber_ledger.context.summary_hint import what_to_keep
+
+        state, _ = self._state(run)
+        if state.get("status") in states.FINISHED or not self._settings(run).precompact_hint:
+            return None
+        return what_to_keep(run, state)
+
     # What they share
+
+    def _settings(self, run: Run) -> Settings:
+        from faber_ledger.context.project_settings import Settings
+
+        settings = Settings(run, os.environ)
+        for problem in settings.problems:
+            self.note(problem)
+        return settings
 
     def _record(self, run: Run, drafts: Callable[[Recording, Caller], list[Draft]]) -> bool:
         """Append what a delivery means, and tell whether it was a repeated one."""

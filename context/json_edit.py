@@ -37,14 +37,6 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
     return text[: at + 1] + newline + inner + name + _rendered(text, value, inner) + newline + outer + text[close:]
 
 
-def with_value(text: str, path: Path, value: Any) -> str:
-    """Give the text with another value at `path`, on one line if the old one was."""
-    start = _place(text, path)
-    end = _decoder.raw_decode(text, start)[1]
-    base = _indent_at(text, start) if "\n" in text[start:end] else None
-    return text[:start] + _rendered(text, value, base) + text[end:]
-
-
 def without(text: str, path: Path) -> str:
     """Give the text without the child at `path`, and without the comma that it needed."""
     at = _place(text, path[:-1])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from faber_ledger.context.state import ForeignState
+from faber_ledger.ledger.errors import StateInvalid
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact_content import Loaded
     from faber_ledger.context.artifacts import Artifact, ArtifactError
     from faber_ledger.context.project import Run
+    from faber_ledger.ledger.errors import LedgerError
 
 
 def source_of(artifact: Artifact) -> str:
@@ -52,12 +56,18 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def state_broken(run: Run, error: Exception, backup: str) -> str:
+def to_run(loaded: Loaded) -> str:
+    """Ask the agent for what only it can fetch."""
+    return f"Not fetched here, since a slash command runs in the client alone. To have it, run {loaded['content']}"
+
+
+def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    is_json = isinstance(error, ForeignState) or not isinstance(error, StateInvalid)
     return f"""\
-❌ ERROR: Cannot read state file - invalid JSON
+❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
 Path: {run.shown("state.json")}
-Error: {error}
+Error: {error.reason if isinstance(error, StateInvalid) else error.message}
 Check backup: {run.shown(backup)}
 Restore from backup if available
 

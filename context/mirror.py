@@ -69,7 +69,8 @@ class MirroredLog:
 
     def commit(self) -> None:
         """Make what was appended durable in the log, and keep it in the mirror; raises as `Log.commit`."""
-        self.log.commit()
+        with self.log.writing():
+            self.log.commit()
         if self._mirror is not None:
             try:
                 self._mirror.copy_newer(self.log)

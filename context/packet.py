@@ -1,65 +1,77 @@
-"""What the agent is given at a session's start: the position, then each artifact, in a bounded text.
+"""What the agent is given at a session's start: the position, then what else it must know, in a bounded text.
 
-The same state and artifacts give the same bytes: no time, no counter, no session id. A text that changed at every
+The same state, artifacts and log give the same bytes: no time, no counter, no session id. A text that changed at every
 resume would be put into the conversation anew each time, and stay there.
 """
 
 from __future__ import annotations
 
 from faber_ledger.context.messages import kilobytes
+from faber_ledger.context.outline import outline
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.state import current_phase, current_step, phases_completed
+from faber_ledger.context.units import clipped, one_line, shares, units
 from faber_ledger.ledger.canonical import without_surrogates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal, TypedDict
+    from typing import Any, Literal, NotRequired, TypedDict
 
     class Part(TypedDict):
-        """An artifact to give: its content whole if it fits, else where to read it."""
+        """An artifact to give. `deferred` is what the agent is asked to do for a content that is not there yet."""
 
         artifact_id: str
         description: str
         source: str
         size_bytes: int
         content: str
+        required: bool
+        deferred: NotRequired[str | None]
 
-    Given = Literal["inline", "pointer"]
+    class Told(TypedDict):
+        """What was written down for later, and in which phase and step."""
 
-HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
+        text: str
+        phase: str | None
+        step: str | None
+
+    Given = Literal["inline", "outline", "pointer", "deferred"]
+
 COMMAND_BUDGET = 25_000
-LONGEST_LINE = 300
-MOST_PROBLEMS = 5
-TRUNCATED = "… (more was cut)"
-
-
-def units(text: str) -> int:
-    """Count a text's UTF-16 code units, which is how the client counts."""
-    return len(text) + sum([letter > "\uffff" for letter in text]) if not text.isascii() else len(text)
+PROBLEMS_SHARE, INDEX_SHARE, NOTES_SHARE, SUMMARY_SHARE = 0.15, 0.4, 0.15, 0.35
+LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 160, 80
+LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a content or a note says nothing
+ROOM_FOR_MORE = 60
+INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
+NOTES_HEAD = "\n## Notes for whoever goes on, newest first\n\n"
+IN_WORDS = {"inline": "whole", "outline": "outline", "pointer": "not shown", "deferred": "deferred"}
 
 
 def pack(
-    run_id: str, state: dict[str, Any], parts: list[Part], problems: list[str], *, budget: int
+    run_id: str,
+    state: dict[str, Any],
+    parts: list[Part],
+    problems: list[str],
+    *,
+    budget: int,
+    notes: list[Told] | None = None,
+    summary: Told | None = None,
 ) -> tuple[str, dict[str, Given]]:
     """Pack position and artifacts into at most `budget` UTF-16 units, and tell how each artifact was given.
 
-    What is missing comes first, then the position, then each artifact whole where it fits, in the order given; the
-    others are named with their size and path.
+    What is missing comes first, then the position, a list of the artifacts with their paths, `notes` (newest first),
+    another conversation's `summary`, and then each artifact in the order given: whole, or its outline where a fair
+    share of the room does not hold it.
     """
-    head = [*_problem_lines(problems), *position(run_id, state), ""]
-    text = _clipped("\n".join(head), budget)
-    pointers = {part["artifact_id"]: _pointer(part) for part in parts}
-    left = budget - units(text) - sum([units(line) for line in pointers.values()])
-    given: dict[str, Given] = {}
-    bodies = []
-    for part in parts:
-        name = part["artifact_id"]
-        body = _body(part)
-        fits = units(body) - units(pointers[name]) <= left
-        given[name] = "inline" if fits else "pointer"
-        left -= units(body) - units(pointers[name]) if fits else 0
-        bodies.append(body if fits else pointers[name])
-    return _clipped(text + "".join(bodies), budget), given
+    head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
+    head = clipped(head, budget, "… (more was cut)\n")
+    left = budget - units(head)
+    listed = _listed(parts, int(left * INDEX_SHARE))
+    room = left - units(clipped(_index(parts, listed, {}), left))
+    told = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
+    told += _summary_text(summary, min(room - units(told), int(budget * SUMMARY_SHARE)))
+    bodies, given = _bodies(parts, room - units(told))
+    return head + clipped(_index(parts, listed, given), left) + told + bodies, given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
@@ -77,9 +89,9 @@ def position(run_id: str, state: dict[str, Any]) -> list[str]:
         ("Resume point", _point(point) if point else None),
     ]
     return [
-        f"# FABER run {run_id}",
+        f"# FABER run {one_line(run_id)}",
         "",
-        *[_line(f"{name}: {value}") for name, value in facts if value not in (None, "")],
+        *[one_line(f"{name}: {value}", 200) for name, value in facts if value not in (None, "")],
     ]
 
 
@@ -88,40 +100,110 @@ def _point(point: Any) -> str:
     return f"{place or 'unknown'} ({point['mode']})"
 
 
-def _problem_lines(problems: list[str]) -> list[str]:
-    shown = [line for problem in problems[:MOST_PROBLEMS] for line in problem.split("\n")]
-    more = [f"… and {len(problems) - MOST_PROBLEMS} more"] if len(problems) > MOST_PROBLEMS else []
-    return [*[_line(line) for line in [*shown, *more]], ""] if shown else []
+def _problems_text(problems: list[str], room: int) -> str:
+    """Give the problems, the first ones whole, then in a line each, and count the others."""
+    told: list[str] = []
+    for problem in problems:
+        lines = [one_line(line) for line in problem.split("\n")]
+        whole = clipped("\n".join(lines), LONGEST_PROBLEM) + "\n\n"
+        left = room - SHORT_PROBLEM * (len(problems) - len(told) - 1)
+        text = whole if not told or units(whole) <= left else one_line(problem, SHORT_PROBLEM) + "\n\n"
+        if told and units(text) > room:
+            told.append(f"… and {len(problems) - len(told)} more: `faber-ledger session-load --dry-run` tells them\n\n")
+            break
+        told.append(text)
+        room -= units(text)
+    return "".join(told)
 
 
-def _body(part: Part) -> str:
-    source = f"Source: {_line(part['source'])} ({kilobytes(part['size_bytes'])})"
-    return f"{_title(part)}{source}\n\n" + without_surrogates(part["content"]).rstrip("\n") + "\n"
+def _listed(parts: list[Part], room: int) -> int:
+    """Tell how many artifacts the list has room for."""
+    room -= units(INDEX_HEAD) + ROOM_FOR_MORE
+    for count, part in enumerate(parts):
+        room -= units(_index_line(part, "pointer"))  # in the longest words that it can have
+        if room < 0:
+            return count
+    return len(parts)
 
 
-def _pointer(part: Part) -> str:
-    size = kilobytes(part["size_bytes"])
-    return f"{_title(part)}Not shown here ({size}). It stands in {_line(part['source'])}\n"
+def _index(parts: list[Part], listed: int, given: dict[str, Given]) -> str:
+    """List the artifacts, how each is given and where it stands; those without room are counted."""
+    lines = [_index_line(part, given.get(part["artifact_id"], "pointer")) for part in parts[:listed]]
+    if listed < len(parts):
+        required = sum([part["required"] for part in parts[listed:]])
+        lines.append(f"… and {len(parts) - listed} more, {required} of them required\n")
+    return "".join([INDEX_HEAD, *lines]) if lines else ""
+
+
+def _index_line(part: Part, given: Given) -> str:
+    name = one_line(part["artifact_id"], LONGEST_NAME) + (" (required)" if part["required"] else "")
+    if part.get("deferred"):
+        return f"- {name}: deferred; {one_line(part['deferred'])}\n"
+    place = f"{one_line(part['source'])} ({kilobytes(part['size_bytes'])})"
+    return f"- {name}: {IN_WORDS[given]}, {place}\n"
+
+
+def _notes_text(notes: list[Told], room: int) -> str:
+    """Give notes, newest first, each a fair share of the room."""
+    texts = [f"- {_origin(note)}{_indented(note['text'])}" for note in notes]
+    left = room - units(NOTES_HEAD) - len(texts)
+    limits = shares([units(text) for text in texts], left)
+    if not texts or min(limits) < min(LEAST_NOTE, *map(units, texts)):
+        return ""
+    return NOTES_HEAD + "".join([clipped(text, limit) + "\n" for text, limit in zip(texts, limits, strict=True)])
+
+
+def _summary_text(summary: Told | None, room: int) -> str:
+    if summary is None:
+        return ""
+    head = f"\n## What another conversation on this run came to\n\n{_origin(summary)}"
+    text = clipped(without_surrogates(summary["text"]).strip(), room - units(head) - 1, "\n… (more was cut)")
+    return f"{head}{text}\n" if text else ""
+
+
+def _origin(told: Told) -> str:
+    place = ":".join([part for part in (told["phase"], told["step"]) if part])
+    return f"({one_line(place, LONGEST_NAME)}) " if place else ""
+
+
+def _indented(text: str) -> str:
+    return without_surrogates(text).strip().replace("\n", "\n  ")
+
+
+def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
+    """Give the artifacts' contents, and how each was given: whole within its fair share, else its outline.
+
+    Where a share would be too small to say anything, the least important go without.
+    """
+    given: dict[str, Given] = {part["artifact_id"]: "deferred" if part.get("deferred") else "pointer" for part in parts}
+    shown = [part for part in parts if not part.get("deferred")][: max(room, 0) // LEAST_BODY]
+    limits = shares([units(_whole(part)) for part in shown], room)
+    while any([limit < min(LEAST_OUTLINE, units(_whole(part))) for part, limit in zip(shown, limits, strict=True)]):
+        cut = [at for at, part in enumerate(shown) if limits[at] < units(_whole(part))]
+        del shown[cut[-1]]
+        limits = shares([units(_whole(part)) for part in shown], room)
+    bodies = []
+    left = 0
+    for part, limit in zip(shown, limits, strict=True):
+        body = _whole(part)
+        given[part["artifact_id"]] = "inline"
+        if units(body) > limit + left:
+            body = _outlined(part, limit + left)
+            given[part["artifact_id"]] = "outline"
+        left += limit - units(body)
+        bodies.append(body)
+    return "".join(bodies), given
+
+
+def _whole(part: Part) -> str:
+    return f"{_title(part)}\n{without_surrogates(part['content']).rstrip()}\n"
+
+
+def _outlined(part: Part, room: int) -> str:
+    head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"
+    text = outline(without_surrogates(part["content"]), room - units(head) - 1).rstrip()
+    return f"{head}{text}\n"
 
 
 def _title(part: Part) -> str:
-    return f"\n## {_line(part['artifact_id'])} - {_line(part['description'])}\n"
-
-
-def _line(text: str) -> str:
-    """Make one bounded line of a text that came from a repository."""
-    text = " ".join(without_surrogates(text).split())
-    return text if len(text) <= LONGEST_LINE else text[:LONGEST_LINE] + "…"
-
-
-def _clipped(text: str, budget: int) -> str:
-    """Cut a text to a budget, never inside a character, and say so."""
-    if units(text) <= budget:
-        return text
-    kept, left = [], max(budget - units(TRUNCATED) - 1, 0)
-    for letter in text:
-        left -= 2 if letter > "\uffff" else 1
-        if left < 0:
-            break
-        kept.append(letter)
-    return "".join(kept) + "\n" + TRUNCATED if budget > units(TRUNCATED) else "".join(kept)
+    return f"\n## {one_line(part['artifact_id'], LONGEST_NAME)} - {one_line(part['description'])}\n"

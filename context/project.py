@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from faber_ledger.context.git import common_directory
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
 
 TYPE_CHECKING = False
@@ -35,6 +36,19 @@ class Run:
         return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
 
 
+def project_name(root: str) -> str:
+    """Give the project's name, as run ids have it: that of the folder, of a linked worktree the main one's."""
+    common = common_directory(root)
+    folder = os.path.dirname(common) if common and os.path.basename(common) == ".git" else root
+    return name_part(os.path.basename(folder)) or "project"
+
+
+def name_part(text: str) -> str:
+    """Make a part of a run id of a text: its letters, digits, dots, dashes and underscores."""
+    kept = "".join([letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text])
+    return kept.strip("._-")[:60].rstrip("._-")
+
+
 def find_root(start: str) -> str:
     """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
@@ -54,23 +68,26 @@ def find_run(root: str, run_id: str) -> Run:
     """
     if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
         raise InvalidRunId(
-            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits, `._-`",
-            hint="run `faber-ledger run list` to see the runs of this project",
+            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
+            " starting with a letter or digit, 255 characters in all",
+            hint=f"run `faber-ledger run list` to see the runs; the active one is named in {ACTIVE_FILES[0]}",
         )
     for runs in RUNS:
         directory = os.path.join(root, *runs.split("/"), *run_id.split("/"))
         if os.path.lexists(directory):
-            _check_inside(os.path.join(root, *runs.split("/")), directory, run_id)
+            _check_inside(root, os.path.join(root, *runs.split("/")), directory, run_id)
             return Run(root, run_id, directory)
     return Run(root, run_id, os.path.join(root, *RUNS[0].split("/"), *run_id.split("/")))
 
 
-def _check_inside(runs: str, directory: str, run_id: str) -> None:
-    inside = os.path.realpath(runs) + os.sep
-    if not (os.path.realpath(directory) + os.sep).startswith(inside):
-        raise InvalidRunId(
-            f"the run {run_id} is a link that leads out of {runs}", hint="put the run's folder itself in its place"
-        )
+def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
+    real = os.path.realpath(directory)
+    for inside in (os.path.realpath(root), os.path.realpath(runs)):
+        if not real.startswith(os.path.join(inside, "")):
+            raise InvalidRunId(
+                f"the run {run_id} is behind a link that leads out of {inside}",
+                hint="put the folder itself in the link's place",
+            )
 
 
 def read_active_run(root: str) -> str | None:
@@ -81,7 +98,10 @@ def read_active_run(root: str) -> str | None:
     """
     for name in ACTIVE_FILES:
         try:
-            with open(os.path.join(root, *name.split("/")), encoding="utf-8") as file:
+            # No link is followed and no pipe waited for: the file may have come with the repository.
+            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            descriptor = os.open(os.path.join(root, *name.split("/")), flags)
+            with open(descriptor, encoding="utf-8") as file:
                 lines = file.read(4096).removeprefix("\ufeff").strip().splitlines()
         except (OSError, ValueError):
             continue

@@ -84,10 +84,11 @@ class Recording:
 
         Raises as `write_blocks`: the facts are in the log then, and the next projection shows them.
         """
-        recorded = self._log.append(drafts, at=self.at, writer=self.writer)
-        self.blocks = fold(recorded, self.blocks)
-        self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
-        self._open.commit()
+        with self._log.writing():
+            recorded = self._log.append(drafts, at=self.at, writer=self.writer)
+            self.blocks = fold(recorded, self.blocks)
+            self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
+            self._open.commit()
         if self.problem is not None:
             return recorded  # there is no state to write into: the next projection shows the facts
         states.write_blocks(self.run, self.blocks, warn=self.warn)
@@ -119,7 +120,8 @@ class Recording:
     def _adoption(self) -> Draft:
         blocks = shape.blocks_of(self.state)
         if is_too_deep(blocks):
-            raise StateInvalid(TOO_DEEP)
+            hint = "flatten its sessions and context_metadata"
+            raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:

@@ -8,7 +8,7 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.recording import LOCK_SECONDS
-from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
@@ -55,9 +55,14 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     Raises StateInvalid if no backup can be read.
     """
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+        if _is_readable(run):
+            raise LedgerError(
+                f"{run.shown('state.json')} can be read, and a backup of it is older",
+                hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
+            )
         name, backup = states.backup_name(run), states.read_backup(run)
         if backup is None:
-            raise StateInvalid(
+            raise LedgerError(
                 f"the run {run.run_id} has no backup that can be read",
                 hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
             )
@@ -67,11 +72,20 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
         return name, states.write_blocks(run, _folded(opened), warn=warn)
 
 
+def _is_readable(run: Run) -> bool:
+    try:
+        states.read_state(run)
+    except (StateInvalid, StateMissing):
+        return False
+    return True
+
+
 def _folded(opened: MirroredLog) -> Blocks:
     log = opened.log
     blocks = fold(log.stream())
-    log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
-    opened.commit()
+    with log.writing():
+        log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
+        opened.commit()
     return blocks
 
 

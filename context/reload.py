@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 class Reload:
     """What one reload operation came to; `problems` are what the agent must be told first."""
 
-    def __init__(self, triggers: list[str], state: dict[str, Any]) -> None:
+    def __init__(self, root: str, triggers: list[str], state: dict[str, Any]) -> None:
+        self.root = root
         self.triggers = triggers
         self.state = state
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
@@ -83,6 +84,8 @@ class Reload:
                 "source": loaded["source"],
                 "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
                 "content": loaded["content"],
+                "required": loaded["artifact"]["required"],
+                "deferred": messages.to_run(loaded) if loaded["is_deferred"] else None,
             }
             for loaded in ordered
         ]
@@ -102,7 +105,7 @@ class Reload:
                         "source": loaded["source"],
                         "size_bytes": loaded["size_bytes"],
                         "sha256": loaded["sha256"],
-                        "given": given[name],
+                        "given": "deferred" if loaded["is_deferred"] else given[name],
                     }
                 }
             )
@@ -117,7 +120,8 @@ class Reload:
                         "trigger": self._trigger_of(artifact),
                         "source": messages.source_of(artifact),
                         "required": artifact["required"],
-                        "error": failed["error"].message,
+                        # Portable: the fact travels to other machines, where the project lies elsewhere.
+                        "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),
                     }
                 }
             )
@@ -157,13 +161,16 @@ class Reload:
         return selection.recorded_trigger((whole or self.triggers)[0])
 
 
-def surroundings_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Surroundings:
-    """Give what a run's artifacts are resolved against."""
+def surroundings_of(
+    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
+) -> Surroundings:
+    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
     real = {**state, "run_id": run.run_id}
     return {
         "root": os.path.realpath(run.root),
         "run_dir": os.path.realpath(run.directory),
         "plugin_roots": plugin_roots,
+        "commands": commands or {},
         "state": real,
     }
 
@@ -184,7 +191,7 @@ def gather(
     `in_context` holds the loads that count, by artifact id; `last_digest` gives the digest of the last recorded load.
     With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5).
     """
-    result = Reload(triggers, surroundings["state"])
+    result = Reload(surroundings["root"], triggers, surroundings["state"])
     for artifact in selected:
         try:
             loaded = load(artifact, surroundings)
@@ -218,7 +225,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         workflow = workflow_of(run, state, config["plugin_roots"])
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
-        result = Reload(triggers, state)
+        result = Reload(os.path.realpath(run.root), triggers, state)
         result.has_workflow = False
         result.other_problems = [*problems, error.block or f"❌ ERROR: {error.message}"]
         return result

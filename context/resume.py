@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.state import current_phase, current_step
+from faber_ledger.context.state import current_phase, current_step, phase_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,7 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
     if status in ("in_progress", "paused"):
         return {"phase": phase, "step": step, "mode": "continue"}
     if status == "failed":
-        phases = state.get("phases")
-        failed = _text(_member(phases, phase), "failed_step") if isinstance(phases, dict) else None
+        failed = _text(phase_state(state, phase), "failed_step")
         return {"phase": phase, "step": failed or step, "mode": "retry"}
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}

@@ -23,6 +23,7 @@ class ForeignState(StateInvalid):
 
 
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
+STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
 PHASES = ("frame", "architect", "build", "evaluate", "release")
 TRIES = 20
@@ -36,7 +37,7 @@ def read_state(run: Run) -> JsonText:
     return _parsed(run, _bytes_of(run))
 
 
-def check_required(state: dict[str, Any]) -> None:
+def check_required(run: Run, state: dict[str, Any]) -> None:
     """Check that a state says what a load needs; raises LedgerError (RELOAD, Step 2; AGENT, Step 2).
 
     What only the state schema asks for is never demanded: real states lack it.
@@ -44,7 +45,9 @@ def check_required(state: dict[str, Any]) -> None:
     for names in (("run_id", "workflow_id"), ("status",)):
         if not all([isinstance(state.get(name), str) and state[name] for name in names]):
             told = f"State file missing required fields ({', '.join(names)})"
-            raise LedgerError(told, hint="add them to state.json", block=f"❌ ERROR: {told}")
+            path = run.shown("state.json")
+            recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
+            raise LedgerError(told, hint=f"add them to {path}", block=f"❌ ERROR: {told}\n{recovery}")
 
 
 def read_backup(run: Run) -> JsonText | None:
@@ -118,21 +121,30 @@ def current_step(state: dict[str, Any]) -> str | None:
 
 
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
-    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others.
-
-    Real states hold the phases as a list of objects or as an object keyed by phase.
-    """
-    phases, found = state.get("phases"), {}
-    if isinstance(phases, dict):
-        found = {name: phase.get("status") for name, phase in phases.items() if isinstance(phase, dict)}
-    elif isinstance(phases, list):
-        for phase in phases:
-            if isinstance(phase, dict):
-                name = phase.get("phase_name") or phase.get("name") or phase.get("id")
-                if isinstance(name, str):
-                    found[name] = phase.get("status")
+    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
+    found = {name: phase.get("status") for name, phase in _phases(state).items()}
     ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
     return {name: status for name in ordered if isinstance(status := found[name], str)}
+
+
+def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """Give what a state says of a phase; an empty object if it says nothing."""
+    return _phases(state).get(name or "", {})
+
+
+def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give the phases by name: real states hold them as a list of objects or as an object keyed by phase."""
+    phases = state.get("phases")
+    if isinstance(phases, dict):
+        return {name: phase for name, phase in phases.items() if isinstance(phase, dict)}
+    if not isinstance(phases, list):
+        return {}
+    named = [
+        (phase.get("phase_name") or phase.get("name") or phase.get("id"), phase)
+        for phase in phases
+        if isinstance(phase, dict)
+    ]
+    return {name: phase for name, phase in named if isinstance(name, str)}
 
 
 def phases_completed(state: dict[str, Any]) -> list[str]:
@@ -157,16 +169,19 @@ def _bytes_of(run: Run) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise StateMissing(f"the run {run.run_id} has no state.json") from None
+        raise StateMissing(
+            f"the run {run.run_id} has no state.json",
+            hint=f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`",
+        ) from None
     except OSError as error:
         if os.path.islink(path):
-            raise StateInvalid(f"{run.shown('state.json')} is a link") from error
+            raise _invalid(run, "it is a link") from error
         raise LedgerError(
             f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
         ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise StateInvalid(f"{run.shown('state.json')} is not a regular file")
+        raise _invalid(run, "it is not a regular file")
     with open(descriptor, "rb") as file:
         return file.read()
 
@@ -175,13 +190,22 @@ def _parsed(run: Run, content: bytes) -> JsonText:
     try:
         document = JsonText(content.decode())
     except UnicodeDecodeError as error:
-        raise StateInvalid(f"not UTF-8 at byte {error.start}") from error
+        raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
-        raise StateInvalid(_reason(error, content)) from error
+        raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
     if named is not None and named != run.run_id:
-        raise ForeignState(f"it is the state of another run, {named!r}")
+        raise ForeignState(
+            f"it is the state of another run, {named!r:.80}",
+            path=run.shown("state.json"),
+            hint="restore the run's own state.json from git, or move this one to its own run",
+        )
     return document
+
+
+def _invalid(run: Run, reason: str) -> StateInvalid:
+    hint = f"correct the file, or take its newest backup with `faber-ledger project {run.run_id} --restore`"
+    return StateInvalid(reason, path=run.shown("state.json"), hint=hint)
 
 
 def _reason(error: ValueError, content: bytes) -> str:

@@ -13,6 +13,7 @@ from faber_ledger.ledger.errors import WorkflowNotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifacts import Artifact
@@ -25,17 +26,27 @@ if TYPE_CHECKING:
         phase_specific: dict[str, list[Artifact]]
 
     class Workflow(TypedDict):
-        """A workflow; `path` is relative to the project where it lies there."""
+        """A workflow; `path` is relative to the project where it lies there.
+
+        `artifacts_path` is the file that its critical artifacts come from: its own, an ancestor's or the defaults.
+        """
 
         id: str
         path: str
+        artifacts_path: str
         critical_artifacts: CriticalArtifacts
 
+    # A workflow's id, its path as shown, and what stands in its file.
+    Step = tuple[str, str, dict[str, Any]]
 
-NAMESPACE = "fractary-faber:"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-OF_PLUGIN = "plugins/faber/config/workflows"
-OF_PROJECT = ".fractary/plugins/faber/workflows"
+
+SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
+# `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`.
+WORKFLOW_ID = re.compile(
+    rf"(?:project:|fractary-(?P<short>{SEGMENT}):|(?P<plugin>{SEGMENT})@(?P<marketplace>{SEGMENT}):)?(?P<name>{SEGMENT})"
+)
+OF_PROJECT = (".fractary/plugins/faber/workflows", ".fractary/faber/workflows")
+OF_PLUGIN = ("config/workflows", ".fractary/faber/workflows")
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workflows")
 MAX_BYTES = 1_048_576
 
@@ -43,20 +54,37 @@ MAX_BYTES = 1_048_576
 def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workflow:
     """Load a workflow and its critical artifacts (RELOAD, Step 2).
 
-    They are its own, else the nearest ancestor's, else the defaults. Raises WorkflowNotFound if the workflow or an
-    ancestor is missing, malformed, or extends itself.
+    They are its own, else the nearest ancestor's, else the defaults. Raises WorkflowNotFound if the workflow, or an
+    ancestor that is asked, is missing, malformed, or extends itself.
     """
-    path, config = read_workflow(root, workflow_id, plugin_roots)
-    owner, chain = path, [workflow_id]
-    while (critical := config.get("critical_artifacts")) is None and (parent := config.get("extends")) is not None:
-        if not isinstance(parent, str):
+    path = None
+    for _, owner, config in lineage(root, workflow_id, plugin_roots):
+        path = path or owner
+        critical = config.get("critical_artifacts")
+        if critical is not None:
+            whole = _critical_artifacts(critical, owner)
+            break
+    else:
+        owner, whole = os.path.join(SHIPPED, "default.json"), _defaults()
+    return {"id": workflow_id, "path": path or owner, "artifacts_path": owner, "critical_artifacts": whole}
+
+
+def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[Step]:
+    """Give a workflow and then whom it extends, each read when it is asked for; raises WorkflowNotFound."""
+    ids: list[str] = []
+    places: set[str] = set()
+    following: object = workflow_id
+    owner = ""
+    while following is not None:
+        if not isinstance(following, str):
             raise _unusable(owner, "extends is no text")
-        if parent in chain:
-            raise _unusable(owner, f"it extends itself: {' -> '.join([*chain, parent])}")
-        chain.append(parent)
-        owner, config = read_workflow(root, parent, plugin_roots)
-    whole = _defaults() if critical is None else _critical_artifacts(critical, owner)
-    return {"id": workflow_id, "path": path, "critical_artifacts": whole}
+        path, config = read_workflow(root, following, plugin_roots)
+        ids.append(following)
+        if path in places:  # one file may go by several ids
+            raise _unusable(owner, f"it extends itself: {' -> '.join(ids)}")
+        places.add(path)
+        yield following, path, config
+        owner, following = path, config.get("extends")
 
 
 def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
@@ -80,23 +108,32 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
     raise WorkflowNotFound(
         f"Workflow configuration not found: {workflow_id}",
         hint=f"create {shown}, or correct workflow_id in state.json",
-        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}",
+        block=f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {shown}\n\nRecovery:\n"
+        f"1. Create {shown}\n2. Correct workflow_id in state.json; fractary-faber:default is always there",
     )
 
 
 def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
     """Give where a workflow may stand, in the order of search; raises WorkflowNotFound for what is no id."""
-    name = workflow_id.removeprefix(NAMESPACE)
-    if not NAME.fullmatch(name):
+    named = WORKFLOW_ID.fullmatch(workflow_id)
+    if named is None:
         raise WorkflowNotFound(
             f"this is no id of a workflow: {workflow_id!r:.200}",
             hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
         )
-    if name == workflow_id:
-        return [os.path.join(root, OF_PROJECT, f"{name}.json")]
-    relative = f"{OF_PLUGIN}/{name}.json"
-    in_plugins = places_in_plugins(relative, plugin_roots)
-    return [os.path.join(root, relative), *in_plugins, os.path.join(SHIPPED, f"{name}.json")]
+    file = f"{named['name']}.json"
+    plugin = named["short"] or named["plugin"]
+    of_project = [] if plugin else [os.path.join(root, folder, file) for folder in OF_PROJECT]
+    if workflow_id.startswith("project:"):
+        return of_project
+    plugin = plugin or "faber"
+    relative = [f"plugins/{plugin}/{folder}/{file}" for folder in OF_PLUGIN]
+    roots = list(plugin_roots)
+    if named["marketplace"]:  # a root may be the folder that all marketplaces lie in
+        roots += [os.path.join(one, named["marketplace"]) for one in plugin_roots]
+    of_plugin = [os.path.join(root, path) for path in relative]
+    of_plugin += [place for path in relative for place in places_in_plugins(path, roots)]
+    return [*of_project, *of_plugin, *([os.path.join(SHIPPED, file)] if plugin == "faber" else [])]
 
 
 def _defaults() -> CriticalArtifacts:

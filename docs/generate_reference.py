@@ -28,8 +28,9 @@ unambiguous beginning of its id."""
 CODES = """\
 ## Exit codes
 
-`session-load`, `session-save` and `run start` have the codes of the requirement documents alone: 0, 1, and 2 for wrong
-usage. `hook` exits 0, always: exit code 2 would stop a compaction. The other commands:
+`session-load`, `session-save`, `run start` and `reconstitute` have the codes of the requirement documents alone: 0, 1,
+and 2 for wrong usage; `reconstitute` also 3, where somebody has to choose and there is no terminal. `hook` exits 0,
+always: exit code 2 would stop a compaction. The other commands:
 
 | exit code | meaning | `code` in `--json` |
 |---|---|---|"""

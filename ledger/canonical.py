@@ -35,9 +35,11 @@ def cleaned(value: Any) -> Any:
 
 def without_surrogates(text: str) -> str:
     """Put U+FFFD in the place of each lone surrogate, which UTF-8 cannot hold."""
-    if text.isascii():
+    try:
+        text.encode()  # tells much sooner than looking at each character
         return text
-    return "".join(["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text])
+    except UnicodeEncodeError:
+        return "".join(["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text])
 
 
 def payload_hash(salt: bytes, payload: str) -> bytes:

@@ -72,9 +72,14 @@ class StateMissing(LedgerError):
 
 
 class StateInvalid(LedgerError):
-    """state.json cannot be read as a state: not JSON, no object, another run's."""
+    """state.json cannot be read as a state: not JSON, no object, another run's; `reason` says which."""
 
     code = "state_invalid"
+
+    def __init__(self, reason: str, *, path: str = "state.json", hint: str = "") -> None:
+        """Take the reason alone and the file it is about."""
+        super().__init__(f"{path} cannot be read: {reason}", hint=hint)
+        self.reason = reason
 
 
 class NotWritable(LedgerError):
@@ -111,3 +116,27 @@ class SettingsInvalid(LedgerError):
     """A settings file of the client cannot be read; it is left as it is."""
 
     code = "settings_invalid"
+
+
+class ChoiceNeeded(LedgerError):
+    """Somebody has to choose how to go on, and nobody is there to be asked."""
+
+    code, exit_code = "choice_needed", 3
+
+
+class ContextLost(LedgerError):
+    """What every reconstitution needs is not there, or cannot be read."""
+
+    code = "context_lost"
+
+
+class Aborted(LedgerError):
+    """The user was asked how to go on, and wanted to stop."""
+
+    code = "aborted"
+
+
+class NoteTooLong(LedgerError):
+    """The note is longer than one may be."""
+
+    code = "note_too_long"

@@ -119,7 +119,10 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation: the main one, or a subagent's, which is no session's."""
+    """The client compacted a conversation: the main one, or a subagent's, which is no session's.
+
+    `summary` is what the conversation came to, bounded and with its secrets masked.
+    """
 
     type: Literal["compaction_completed"]
     session_id: NotRequired[str]
@@ -127,6 +130,7 @@ class CompactionCompleted(TypedDict):
     agent_id: str | None
     phase: str | None
     step: str | None
+    summary: NotRequired[str]
     delivery: NotRequired[Delivery]
 
 
@@ -136,6 +140,36 @@ class DeliveryIgnored(TypedDict):
     type: Literal["delivery_ignored"]
     reason: Literal["repeated", "subagent", "no_session"]
     delivery: Delivery
+
+
+class NoteRecorded(TypedDict):
+    """Somebody wrote down what the next session should know, in the session that was open, if one was."""
+
+    type: Literal["note_recorded"]
+    session_id: NotRequired[str]
+    kind: Literal["note", "summary"]
+    text: str
+    phase: str | None
+    step: str | None
+
+
+class Finding(TypedDict):
+    """What a reconstitution noticed and went on with: an ERROR is one that somebody chose to skip."""
+
+    severity: Literal["ERROR", "WARNING", "INFO"]
+    code: str
+    told: str
+
+
+class ContextReconstituted(TypedDict):
+    """A run's context was put together again; `mode` says how the run is resumed, None where it cannot be."""
+
+    type: Literal["context_reconstituted"]
+    status: str
+    phase: str | None
+    step: str | None
+    mode: str | None
+    findings: list[Finding]
 
 
 Event = (
@@ -149,6 +183,8 @@ Event = (
     | ContextReloaded
     | CompactionCompleted
     | DeliveryIgnored
+    | NoteRecorded
+    | ContextReconstituted
 )
 
 

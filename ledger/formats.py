@@ -32,6 +32,12 @@ CREATE UNIQUE INDEX event_id ON event (id);
 
 CREATE INDEX event_client ON event (client, seq) WHERE type = 'session_started';
 
+CREATE INDEX event_session ON event (session_id, seq) WHERE type = 'session_started';
+
+CREATE INDEX event_compaction ON event (seq) WHERE type = 'compaction_completed';
+
+CREATE INDEX event_note ON event (seq) WHERE type = 'note_recorded';
+
 CREATE TABLE head (
   hash BLOB NOT NULL,
   seq INTEGER NOT NULL,

@@ -22,12 +22,12 @@ def check_file(path: str) -> bool:
     if not header:
         return False
     if header[:16] != b"SQLite format 3\0":
-        raise NotALedger(f"{path} is not a SQLite database", hint=_restore(path))
+        raise NotALedger(f"{path} is not a SQLite database", hint=restore_hint(path))
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
     if application != formats.APPLICATION_ID:
-        raise NotALedger(f"{path} is another program's database", hint=_restore(path))
+        raise NotALedger(f"{path} is another program's database", hint=restore_hint(path))
     if header[18:20] != b"\1\1":
-        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=_restore(path))
+        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=restore_hint(path))
     if version > formats.FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {formats.FORMAT}",
@@ -47,9 +47,9 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     try:
         found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=_restore(path)) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     if sorted(found) != SCHEMA:
-        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=_restore(path))
+        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=restore_hint(path))
 
 
 def _header(path: str) -> bytes:
@@ -59,15 +59,18 @@ def _header(path: str) -> bytes:
         return b""
     except OSError as error:
         if os.path.islink(path):
-            raise NotALedger(f"{path} is a link, and a ledger is never followed through one") from error
+            raise NotALedger(
+                f"{path} is a link, and a ledger is never followed through one", hint=restore_hint(path)
+            ) from error
         raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotALedger(f"{path} is not a regular file")
+            raise NotALedger(f"{path} is not a regular file", hint=restore_hint(path))
         return os.read(descriptor, 100)
     finally:
         os.close(descriptor)
 
 
-def _restore(path: str) -> str:
+def restore_hint(path: str) -> str:
+    """Say what to do with a file that is not the ledger it should be."""
     return f"move {os.path.basename(path)} aside and restore it from git, or from another machine"

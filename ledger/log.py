@@ -10,7 +10,7 @@ from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.header import check_file, check_schema, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class Log:
         self.path = path
 
     @classmethod
-    def open(cls, path: str, synchronous: str = "FULL", busy_seconds: float = BUSY_SECONDS) -> Log:
+    def open(cls, path: str, synchronous: str = "EXTRA", busy_seconds: float = BUSY_SECONDS) -> Log:
         """Open a log for appending, its transaction begun, and make it where there is none.
 
         Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
@@ -52,9 +52,10 @@ class Log:
         new = not check_file(path)
         log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
         try:
-            log._begin()
-            if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
-                log._create()
+            with log.writing():
+                log.connection.execute("BEGIN IMMEDIATE")
+                if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                    log._create()
             check_schema(log.connection, path)
         except BaseException:
             log.close()
@@ -87,6 +88,10 @@ class Log:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def writing(self) -> Writing:
+        """Give a context in which SQLite's refusal to write becomes Locked or NotWritable."""
+        return Writing(self.path)
+
     def _has_hot_journal(self) -> bool:
         """Tell whether a killed writer left a journal; one of a writer at work is not hot, as its lock shows SQLite."""
         try:
@@ -96,18 +101,6 @@ class Log:
         except sqlite3.DatabaseError:
             pass  # told by whoever reads on
         return False
-
-    def _begin(self) -> None:
-        try:
-            self.connection.execute("BEGIN IMMEDIATE")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise Locked(
-                    f"another process has {self.path} open for writing", hint="run the command again when it has ended"
-                ) from error
-            raise NotWritable(
-                f"cannot write {self.path}: {error}", hint="check permissions and space of the run's folder"
-            ) from error
 
     def _create(self) -> None:
         for statement in formats.statements(formats.FORMAT_1):
@@ -167,11 +160,8 @@ class Log:
         self.set_heads(other.heads())
 
     def commit(self) -> None:
-        """Make what was appended durable: after this the events are there, whatever happens. Raises NotWritable."""
-        try:
-            self.connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise NotWritable(f"cannot write {self.path}: {error}", hint="free the disk, then run it again") from error
+        """Make what was appended durable: after this the events are there, whatever happens."""
+        self.connection.execute("COMMIT")
 
     def heads(self) -> list[Head]:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
@@ -199,6 +189,25 @@ class Log:
         )
         return [decoded(row) for row in rows]
 
+    def first_start_of(self, client: str) -> Recorded | None:
+        """Give the first session start of one client session id, or None."""
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
+        ).fetchone()
+        return decoded(row) if row else None
+
+    def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
+        """Give the compactions that other clients recorded before an event (None: before now), newest first."""
+        seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
+        return map(
+            decoded,
+            self.connection.execute(
+                f"{READ} WHERE type = 'compaction_completed' AND client <> ? AND (seq, id) < (?, ?)"
+                " ORDER BY seq DESC, id DESC",
+                (not_by, seq, name),
+            ),
+        )
+
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
@@ -207,6 +216,14 @@ class Log:
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
                 return recorded
         return None
+
+    def newest_notes(self, count: int) -> list[Recorded]:
+        """Give the newest notes, newest first."""
+        # A literal type, since a bound value would not match the partial index.
+        rows = self.connection.execute(
+            f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
+        )
+        return [decoded(row) for row in rows]
 
     def sealed(self) -> Iterator[Sealed]:
         """Give every event with all that its hash covers, in `(seq, id)` order."""
@@ -225,13 +242,33 @@ class Log:
         self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, heads, digest))
 
 
+class Writing:
+    """While a log is written: what SQLite refuses is told as what the user can do about it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        """Go on."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise Locked or NotWritable in the place of SQLite's own error."""
+        if not isinstance(error, sqlite3.OperationalError):
+            return
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            hint = "run the command again when it has ended"
+            raise Locked(f"another process has {self.path} open for writing", hint=hint) from error
+        hint = "check permissions and space of the run's folder"
+        raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
+
+
 def heads_text(heads: Iterable[Head]) -> bytes:
     """Join the hashes of heads into one value that is equal exactly if the heads are."""
     return b"".join([digest for _, digest in heads])
 
 
 def connected(
-    path: str, mode: str, synchronous: str = "FULL", busy_seconds: float = BUSY_SECONDS
+    path: str, mode: str, synchronous: str = "EXTRA", busy_seconds: float = BUSY_SECONDS
 ) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
@@ -242,6 +279,8 @@ def connected(
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
+            # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and
+            # with it roll back an event that was acknowledged.
             if mode.startswith("rw"):
                 connection.execute(f"PRAGMA synchronous = {synchronous}")
         except BaseException:
@@ -251,7 +290,7 @@ def connected(
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint="run `faber-ledger verify`") from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     return connection
 
 

@@ -17,6 +17,8 @@ CURRENT = {
     "context_reloaded": 1,
     "compaction_completed": 1,
     "delivery_ignored": 1,
+    "note_recorded": 1,
+    "context_reconstituted": 1,
 }
 
 RELIED_ON: dict[str, dict[str, type]] = {
@@ -25,6 +27,7 @@ RELIED_ON: dict[str, dict[str, type]] = {
     "session_ended": {"session_id": str, "reason": str, "inferred": bool, "phases_completed": list},
     "artifact_loaded": {"session_id": str, "artifact_id": str, "trigger": str, "source": str, "size_bytes": int},
     "context_reloaded": {"session_id": str},
+    "note_recorded": {"kind": str, "text": str},
 }
 
 

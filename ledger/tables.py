@@ -27,6 +27,9 @@ EVENT = Table(
 )
 Index("event_id", EVENT.c.id, unique=True)
 Index("event_client", EVENT.c.client, EVENT.c.seq, sqlite_where=text("type = 'session_started'"))
+Index("event_session", EVENT.c.session_id, EVENT.c.seq, sqlite_where=text("type = 'session_started'"))
+Index("event_compaction", EVENT.c.seq, sqlite_where=text("type = 'compaction_completed'"))
+Index("event_note", EVENT.c.seq, sqlite_where=text("type = 'note_recorded'"))
 
 HEAD = Table(
     "head",

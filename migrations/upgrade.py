@@ -52,6 +52,8 @@ def migrate_file(
     """
     newest = max(known)
     if _format(path) == newest:
+        with closing(connected(path, "ro")) as current:
+            _check_text(current, known[newest], path)
         return Outcome(newest, newest)
     with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
         before = _format(path)  # again: another process may have been faster

@@ -10,7 +10,7 @@ import hashlib
 import json
 from pathlib import Path
 
-from sample import CLIENT, START, WRITER, every_type
+from sample import CLIENT, START, WRITER, history
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
@@ -43,7 +43,7 @@ def freeze(folder: Path = FOLDER) -> None:
 
 def insert_events(log: Log) -> None:
     """Insert the sample as another clone and this one would have: a line of events, and at its end one beside it."""
-    events = every_type()
+    events = history()
     before: list[tuple[int, bytes]] = []
     heads: list[tuple[int, bytes]] = []
     for count, event in enumerate(events):

@@ -32,7 +32,37 @@ def delivery(hook: str) -> Delivery:
 
 
 def every_type() -> list[Event]:
-    """Give a short history in which each type of event happens."""
+    """Give an event of each type."""
+    return [*history(), *later_types()]
+
+
+def later_types() -> list[Event]:
+    """Give an event of each type that is not in the short history."""
+    return [
+        {
+            "type": "note_recorded",
+            "session_id": FIRST,
+            "kind": "note",
+            "text": "the token cache lives in auth/cache.py;\nkeep its lock",
+            "phase": "build",
+            "step": "implement",
+        },
+        {
+            "type": "context_reconstituted",
+            "status": "in_progress",
+            "phase": "build",
+            "step": "implement",
+            "mode": "continue",
+            "findings": [
+                {"severity": "WARNING", "code": "branch_not_found", "told": "feat/258 was not found locally"},
+                {"severity": "INFO", "code": "events_empty", "told": "the events folder is empty"},
+            ],
+        },
+    ]
+
+
+def history() -> list[Event]:
+    """Give a short history of a run."""
     return [
         {"type": "run_started", "run_id": RUN, "workflow_id": "fractary-faber:default", "work_id": "258"},
         {"type": "run_adopted", "run_id": RUN, "blocks": adopted()},
@@ -125,11 +155,11 @@ def adopted() -> str:
 
 
 def drafts() -> list[Draft]:
-    return [{"event": event, "client": CLIENT} for event in every_type()]
+    return [{"event": event, "client": CLIENT} for event in history()]
 
 
 def append_sample(path: Path) -> list[Recorded]:
-    """Append one event of every type, ten seconds apart."""
+    """Append the short history, ten seconds apart."""
     recorded = []
     with Log.open(str(path)) as log:
         for count, draft in enumerate(drafts()):

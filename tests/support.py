@@ -41,7 +41,7 @@ class Answer:
     @property
     def packet(self) -> str | None:
         """The text that reaches the model; None if nothing was printed. Anything else on standard output fails."""
-        if not self.output:
+        if not self.output or self.hint is not None:
             return None
         assert self.output.count(b"\n") == 1
         assert self.output.endswith(b"\n")
@@ -50,6 +50,14 @@ class Answer:
         assert answer == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
         assert isinstance(text, str)
         return text
+
+    @property
+    def hint(self) -> str | None:
+        """What a PreCompact tells the summarizer; None if it tells nothing."""
+        if not self.output.startswith(b"Keep in the summary"):
+            return None
+        assert (self.output.count(b"\n"), self.output[-1:]) == (3, b"\n")
+        return self.output.decode()
 
 
 class Project:
@@ -63,6 +71,7 @@ class Project:
         self.state_path = self.run / "state.json"
         self.ledger_path = self.run / "ledger.db"
         self.active_path = root / ".fractary" / "faber" / ".active-run-id"
+        self.environment_file = root.parent / f"environment-of-{root.name}.sh"
         self.log_path = root / ".fractary" / "faber" / "logs" / "hooks.log"
 
     @classmethod
@@ -151,6 +160,8 @@ class Project:
         payload = payload_of(recorded)
         values, variables = payload["stdin"], payload["env"]
         values["cwd"] = variables["CLAUDE_PROJECT_DIR"] = str(self.root)
+        if "CLAUDE_ENV_FILE" in variables:
+            variables["CLAUDE_ENV_FILE"] = str(self.environment_file)
         if "client" in changes:
             values["session_id"] = variables["CLAUDE_CODE_SESSION_ID"] = changes["client"]
         if "pid" in changes:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample import CLIENT, START, WRITER, append_sample, drafts, every_type
+from sample import CLIENT, START, WRITER, append_sample, drafts, history
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
@@ -51,7 +51,7 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     recorded = append_sample(tmp_path / "ledger.db")
     with Log.read(str(tmp_path / "ledger.db")) as log:
         assert list(log.stream()) == recorded
-    assert [one["event"] for one in recorded] == every_type()
+    assert [one["event"] for one in recorded] == history()
     assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
 
 
@@ -107,7 +107,7 @@ def test_the_same_id_with_the_same_content_is_the_event_already_there(ledger: Pa
     before = rows(ledger)
     with Log.open(str(ledger)) as log:
         (known,) = log.append(
-            [{"event": every_type()[0], "client": CLIENT, "id": str(before[0][1])}], at=START + 999, writer="another"
+            [{"event": history()[0], "client": CLIENT, "id": str(before[0][1])}], at=START + 999, writer="another"
         )
         log.commit()
     assert (known["seq"], known["writer"]) == (1, WRITER)
@@ -117,8 +117,8 @@ def test_the_same_id_with_the_same_content_is_the_event_already_there(ledger: Pa
 def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
     before = rows(ledger)
     for draft in (
-        {"event": every_type()[1], "client": CLIENT, "id": str(before[0][1])},
-        {"event": every_type()[0], "client": "another", "id": str(before[0][1])},
+        {"event": history()[1], "client": CLIENT, "id": str(before[0][1])},
+        {"event": history()[0], "client": "another", "id": str(before[0][1])},
     ):
         with Log.open(str(ledger)) as log, pytest.raises(EventConflict):
             log.append([draft], at=START, writer=WRITER)  # type: ignore[list-item]  # one literal of two drafts
@@ -128,7 +128,7 @@ def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
 def test_a_draft_with_an_id_of_its_own_keeps_it(ledger: Path) -> None:
     name = "01KE7HV3R0AAAAAAAAAAAAAAAA"
     with Log.open(str(ledger)) as log:
-        (recorded,) = log.append([{"event": every_type()[0], "id": name}], at=START, writer=WRITER)
+        (recorded,) = log.append([{"event": history()[0], "id": name}], at=START, writer=WRITER)
         log.commit()
     assert recorded["id"] == name == rows(ledger)[-1][1]
 

@@ -217,7 +217,7 @@ def test_a_run_that_is_a_link_out_of_the_project_is_refused(project: Project, tm
     shutil.move(project.run, outside)
     project.run.symlink_to(outside)
     for recorded in EVERY:
-        check(project, project.deliver(recorded), said="is a link that leads out of", packet=False)
+        check(project, project.deliver(recorded), said="is behind a link that leads out of", packet=False)
     assert [path.name for path in outside.iterdir()] == ["state.json"]
 
 
@@ -625,3 +625,10 @@ def test_a_log_that_cannot_be_written_stops_nothing(project: Project, tmp_path: 
     assert answer.code == 0
     assert answer.packet
     assert victim.read_text() == "mine\n"
+
+
+def test_a_failure_that_is_recorded_names_no_folder_of_this_machine(project: Project) -> None:
+    (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
+    project.deliver("SessionStart.startup.print")
+    (failed,) = project.of_type("artifact_failed")
+    assert failed["error"] == "File not found: plugins/faber/docs/workflow-orchestration-protocol.md"

@@ -92,6 +92,14 @@ def test_a_hook_that_records_loads_nothing_dear(project: Path, name: str) -> Non
     assert loaded & TOO_DEAR == set()
 
 
+@pytest.mark.parametrize("name", HOOKS)
+def test_only_a_finished_compaction_loads_the_rules_for_secrets(project: Path, name: str) -> None:
+    activate_run(project)
+    loaded = loaded_by_hook(name, project)
+    assert ("faber_ledger.context.secret_rules" in loaded) == (name == "post-compact")
+    assert ("faber_ledger.context.packet" in loaded) == (name == "session-start")
+
+
 def test_help_loads_none_of_the_large_packages_but_click(project: Path) -> None:
     loaded = loaded_by([COMMAND, "--help"], project)
     assert "click" in loaded

@@ -39,6 +39,12 @@ def silent(answer: Answer) -> None:
     assert (answer.code, answer.output) == (0, b"")
 
 
+def hinted(answer: Answer) -> None:
+    """The client hands what a PreCompact prints to the summarizer."""
+    assert answer.code == 0
+    assert answer.hint
+
+
 def packet(answer: Answer) -> str:
     assert answer.code == 0
     assert answer.packet
@@ -70,7 +76,7 @@ def test_a_session_with_a_compaction_becomes_two_sessions(project: Project) -> N
 
     phases = {"frame": {"status": "completed"}, "architect": {"status": "completed"}, "build": {"status": "completed"}}
     project.change_state(phases=phases, current_phase="evaluate", current_step="run-tests")
-    silent(project.deliver(PRE, **me))
+    hinted(project.deliver(PRE, **me))
     assert project.current is None
     (ended,) = project.history
     assert (ended["session_id"], ended["end_reason"]) == (first, "compaction")
@@ -110,14 +116,14 @@ def test_a_session_with_a_compaction_becomes_two_sessions(project: Project) -> N
 @pytest.mark.parametrize("trigger", ["manual.print", "manual-instr.print", "manual-instr.interactive", "auto.print"])
 def test_every_kind_of_compaction_ends_the_session(project: Project, trigger: str) -> None:
     packet(project.deliver(STARTUP, client=ME))
-    silent(project.deliver(f"PreCompact.{trigger}", client=ME))
+    hinted(project.deliver(f"PreCompact.{trigger}", client=ME))
     assert reasons(project) == ["compaction"]
 
 
 def test_an_end_after_a_compaction_that_never_came_replaces_the_compaction(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     session = project.current
-    silent(project.deliver(PRE, client=ME, pid="26210"))
+    hinted(project.deliver(PRE, client=ME, pid="26210"))
     assert reasons(project) == ["compaction"]
     project.change_state(phases={"frame": {"status": "completed"}})
     silent(project.deliver("SessionEnd.prompt_input_exit.interactive", client=ME, pid="26210"))
@@ -129,8 +135,8 @@ def test_an_end_after_a_compaction_that_never_came_replaces_the_compaction(proje
 
 def test_a_second_compaction_after_one_that_failed_is_recorded_as_an_end_again(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME))
-    silent(project.deliver(PRE, client=ME, fields={"prompt_id": "one"}))
-    silent(project.deliver(PRE, client=ME, fields={"prompt_id": "two"}))
+    hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "one"}))
+    hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "two"}))
     assert len(project.of_type("session_ended")) == 2
     assert reasons(project) == ["compaction"]
     project.assert_projected()
@@ -253,8 +259,9 @@ def test_a_delivery_made_twice_at_once_opens_one_session_and_prints_one_packet(p
 @pytest.mark.parametrize("recorded", [PRE, POST, END, "subagent.PreCompact.auto.print"])
 def test_any_delivery_made_twice_at_once_counts_once(project: Project, recorded: str) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    for answer in twice_at_once(project, recorded, client=ME, pid="26210"):
-        silent(answer)
+    answers = twice_at_once(project, recorded, client=ME, pid="26210")
+    assert [answer.code for answer in answers] == [0, 0]
+    assert sum(bool(answer.output) for answer in answers) == (recorded == PRE)
     assert ignored(project)[-1] == "repeated"
     assert len(project.types) == 4  # the adoption, the start, what it means, and that it was repeated
     project.assert_projected()
@@ -290,7 +297,7 @@ def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, ag
 def test_without_input_the_variables_and_the_argument_stand_in(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210", stdin=b""))
     assert [recorded["client"] for recorded in project.events[1:2]] == [ME]
-    silent(project.deliver(PRE, client=ME, pid="26210", stdin=b""))
+    hinted(project.deliver(PRE, client=ME, pid="26210", stdin=b""))
     assert reasons(project) == ["compaction"]
     packet(project.deliver(COMPACT, client=ME, pid="26210", stdin=b"\n"))
     silent(project.deliver(END, client=ME, pid="26210", stdin=b""))
@@ -313,7 +320,7 @@ def test_a_client_that_names_no_process_is_served_all_the_same(project: Project)
     older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
     packet(project.deliver(STARTUP, **older))
     assert project.deliver(STARTUP, **older).packet is None
-    silent(project.deliver(PRE, **older))
+    hinted(project.deliver(PRE, **older))
     packet(project.deliver(COMPACT, **older))
     silent(project.deliver(END, **older))
     assert reasons(project) == ["compaction", "normal"]
@@ -323,7 +330,7 @@ def test_a_client_that_names_no_process_is_served_all_the_same(project: Project)
 
 def test_hooks_answer_to_the_clients_own_names(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, argument="SessionStart"))
-    silent(project.deliver(PRE, client=ME, argument="PreCompact"))
+    hinted(project.deliver(PRE, client=ME, argument="PreCompact"))
     packet(project.deliver(COMPACT, client=ME, argument="SessionStart"))
     silent(project.deliver(POST, client=ME, argument="PostCompact"))
     silent(project.deliver(END, client=ME, argument="SessionEnd"))
@@ -355,7 +362,7 @@ def test_the_end_of_a_client_without_a_session_here_ends_nobody_elses(project: P
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     session = project.current
     silent(project.deliver(END, client=OTHER, pid="30728"))
-    silent(project.deliver(PRE, client=OTHER, pid="30728"))
+    hinted(project.deliver(PRE, client=OTHER, pid="30728"))
     assert project.current == session
     assert ignored(project) == ["no_session", "no_session"]
     project.assert_projected()
@@ -549,8 +556,8 @@ def test_an_optional_artifact_that_is_missing_stops_nothing(project: Project) ->
     assert project.in_context == ["workflow-state", "orchestration-protocol", "specification"]
 
 
-@pytest.mark.parametrize("recorded", [PRE, POST, END, "SessionEnd.clear.print"])
-def test_only_a_start_prints_anything(project: Project, recorded: str) -> None:
+@pytest.mark.parametrize("recorded", [POST, END, "SessionEnd.clear.print"])
+def test_an_end_and_a_finished_compaction_print_nothing(project: Project, recorded: str) -> None:
     packet(project.deliver(STARTUP, client=ME))
     silent(project.deliver(recorded, client=ME))
     assert project.log_lines == []

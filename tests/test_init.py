@@ -96,9 +96,9 @@ def commands(settings: dict[str, Any], event: str) -> list[str]:
     return [handler["command"] for group in settings["hooks"][event] for handler in group["hooks"]]
 
 
-def ours(program: str = "faber-ledger") -> dict[str, Any]:
+def ours() -> dict[str, Any]:
     return {
-        event: [{"hooks": [{"type": "command", "command": hook_command(event, program), "timeout": seconds}]}]
+        event: [{"hooks": [{"type": "command", "command": hook_command(event), "timeout": seconds}]}]
         for event, (_, seconds) in HOOKS.items()
     }
 
@@ -195,43 +195,45 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
         hook_command("SessionStart"),
     ],
 )
-def test_an_older_form_is_replaced_where_it_stands(project: Project, old: str) -> None:
-    handlers = [{"command": "a"}, {"type": "command", "command": old, "timeout": 5}, {"command": "b"}]
-    project.write(
-        json.dumps({"hooks": {"SessionStart": [{"hooks": handlers}, {"hooks": [{"command": "c"}]}]}}, indent=2)
-    )
-    project.run("init")
-    settings = json.loads(project.settings.read_text())
-    assert commands(settings, "SessionStart") == ["a", hook_command("SessionStart"), "b", "c"]
-    assert settings["hooks"]["SessionStart"][0]["hooks"][1]["timeout"] == 20
-    project.run("uninstall")
-    assert commands(json.loads(project.settings.read_text()), "SessionStart") == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize("program", ["/opt/tools/bin/faber-ledger", '"$CLAUDE_PROJECT_DIR"/.venv/bin/faber-ledger'])
-def test_a_program_named_by_its_path_stays_and_gets_the_guard(project: Project, program: str) -> None:
-    project.write(json.dumps({"hooks": {"PreCompact": [{"hooks": [{"command": f"{program} hook pre-compact"}]}]}}))
-    project.run("init")
-    once = project.settings.read_text()
-    assert commands(json.loads(once), "PreCompact") == [hook_command("PreCompact", program)]
-    project.run("init")
-    assert project.settings.read_text() == once
-
-
-def test_a_hook_that_stands_twice_or_under_a_matcher_ends_up_once_for_every_source(project: Project) -> None:
-    mine = {"type": "command", "command": "faber-ledger hook session-start"}
-    groups = [
-        {"matcher": "compact", "hooks": [mine, {"command": "a"}]},
-        {"matcher": "clear", "hooks": [mine]},
-        {"hooks": [mine]},
-    ]
+def test_a_form_that_answers_already_stays_as_it_is(project: Project, old: str) -> None:
+    handlers = [{"command": "a"}, {"type": "command", "command": old, "timeout": 5, "note": "mine"}, {"command": "b"}]
+    groups = [{"hooks": handlers}, {"hooks": [{"command": "c"}]}]
     project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
     project.run("init")
     settings = json.loads(project.settings.read_text())
-    assert settings["hooks"]["SessionStart"] == [
-        {"matcher": "compact", "hooks": [{"command": "a"}]},
-        *ours()["SessionStart"],
-    ]
+    assert settings["hooks"]["SessionStart"] == groups
+    assert commands(settings, "PreCompact") == [hook_command("PreCompact")]
+
+
+@pytest.mark.parametrize("program", ["/opt/tools/bin/faber-ledger", '"$CLAUDE_PROJECT_DIR"/.venv/bin/faber-ledger'])
+def test_a_program_named_by_its_path_answers_and_is_the_users(project: Project, program: str) -> None:
+    theirs = {"PreCompact": [{"hooks": [{"command": f"{program} hook pre-compact"}]}]}
+    project.write(json.dumps({"hooks": theirs}))
+    project.run("init")
+    assert json.loads(project.settings.read_text())["hooks"]["PreCompact"] == theirs["PreCompact"]
+    project.run("uninstall")
+    assert json.loads(project.settings.read_text())["hooks"] == theirs
+
+
+def test_a_users_hook_under_a_matcher_stays_and_every_source_is_answered_beside_it(project: Project) -> None:
+    mine = {"type": "command", "command": "faber-ledger hook session-start", "timeout": 99}
+    theirs = [{"matcher": "compact", "hooks": [mine, {"command": "a"}]}, {"matcher": "clear", "hooks": [mine]}]
+    before = json.dumps({"hooks": {"SessionStart": theirs}}, indent=2)
+    project.write(before)
+    project.run("init")
+    assert json.loads(project.settings.read_text())["hooks"]["SessionStart"] == [*theirs, *ours()["SessionStart"]]
+    project.run("uninstall")
+    assert project.settings.read_text() == before
+
+
+def test_a_time_out_that_somebody_set_stays_and_uninstall_still_knows_the_hook(project: Project) -> None:
+    project.run("init")
+    edited = project.settings.read_text().replace('"timeout": 20', '"timeout": 33')
+    project.settings.write_text(edited)
+    project.run("init")
+    assert project.settings.read_text() == edited
+    project.run("uninstall")
+    assert not project.settings.exists()
 
 
 @pytest.mark.parametrize(

@@ -830,7 +830,7 @@ def pattern(line: str, values: dict[str, str]) -> re.Pattern[str]:
     pieces, done = [], 0
     for found in PLACEHOLDER.finditer(line):
         value = values.get(found[1])
-        pieces += [re.escape(line[done : found.start()]), ".+" if value is None else re.escape(value)]
+        pieces += [re.escape(line[done : found.start()]), ".*" if value is None else re.escape(value)]
         done = found.end()
     return re.compile("".join(pieces) + re.escape(line[done:]) + r"( \[faber-ledger .+\])?")
 

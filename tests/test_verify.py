@@ -197,7 +197,7 @@ def test_a_state_that_does_not_show_the_log_is_exit_code_21(project: Path, spoil
     spoil(project)
     done = verify(project)
     assert done.returncode == 21
-    assert f"hint: run `faber-ledger project {RUN}`" in done.stdout
+    assert f"`faber-ledger project {RUN}" in done.stdout
     assert "sound" not in done.stdout
 
 

@@ -112,6 +112,66 @@ def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert error.hint == "correct .fractary/plugins/faber/workflows/b.json"
 
 
+def test_every_file_of_a_cycle_counts_whatever_ids_it_goes_by(tmp_path: Path) -> None:
+    write(tmp_path / "plugins/faber/config/workflows", "core", {"extends": "faber@fractary-faber:core"})
+    error = failure(tmp_path, "fractary-faber:core")
+    assert error.message.endswith("it extends itself: fractary-faber:core -> faber@fractary-faber:core")
+    custom(tmp_path, "own", {"extends": "own"})
+    assert failure(tmp_path, "project:own").message.endswith("it extends itself: project:own -> own")
+
+
+@pytest.mark.parametrize("folder", [".fractary/plugins/faber/workflows", ".fractary/faber/workflows"])
+def test_a_projects_workflow_may_stand_in_either_folder(tmp_path: Path, folder: str) -> None:
+    write(tmp_path / folder, "mine", {"critical_artifacts": CRITICAL})
+    for workflow_id in ("mine", "project:mine"):
+        assert load_workflow(str(tmp_path), workflow_id, [])["path"] == f"{folder}/mine.json"
+
+
+def test_a_bare_id_is_the_projects_then_the_plugins_then_what_is_shipped(tmp_path: Path) -> None:
+    root, plugin = tmp_path / "project", tmp_path / "plugin"
+    root.mkdir()
+    roots = [str(plugin)]
+    assert load_workflow(str(root), "core", roots)["path"] == os.path.join(SHIPPED, "core.json")
+    of_plugin = write(plugin / ".fractary/faber/workflows", "core", {"critical_artifacts": CRITICAL})
+    assert load_workflow(str(root), "core", roots)["path"] == str(of_plugin)
+    custom(root, "core", {"extends": "faber@fractary-faber:core"})
+    found = load_workflow(str(root), "core", roots)
+    assert found["path"] == ".fractary/plugins/faber/workflows/core.json"
+    assert found["artifacts_path"] == str(of_plugin)
+    assert "not found: project:default" in str(failure(root, "project:default").block)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "marketplaces/acme/plugins/etl/.fractary/faber/workflows",
+        "marketplaces/acme/plugins/etl/config/workflows",
+        "marketplaces/plugins/etl/config/workflows",
+    ],
+)
+def test_another_plugins_workflow_is_found_below_a_root_and_is_never_fabers(tmp_path: Path, place: str) -> None:
+    inside = write(tmp_path / place, "load", {"critical_artifacts": CRITICAL})
+    roots = [str(tmp_path / "faber"), str(tmp_path / "marketplaces")]
+    write(tmp_path / "faber/config/workflows", "load", {"critical_artifacts": {}})
+    assert load_workflow(str(tmp_path / "project"), "etl@acme:load", roots)["path"] == str(inside)
+    with pytest.raises(WorkflowNotFound, match="not found: etl@acme:core"):
+        load_workflow(str(tmp_path / "project"), "etl@acme:core", roots)
+
+
+def test_a_plugins_own_folder_may_be_a_root(tmp_path: Path) -> None:
+    inside = write(tmp_path / "faber-cloud/config/workflows", "deploy", {"critical_artifacts": CRITICAL})
+    for workflow_id in ("fractary-faber-cloud:deploy", "faber-cloud@fractary:deploy"):
+        found = load_workflow(str(tmp_path / "project"), workflow_id, [str(tmp_path / "faber-cloud")])
+        assert found["path"] == str(inside)
+
+
+def test_a_workflow_without_artifacts_names_the_defaults_as_their_source(tmp_path: Path) -> None:
+    custom(tmp_path, "plain", {"id": "plain"})
+    found = load_workflow(str(tmp_path), "plain", [])
+    assert found["path"] == ".fractary/plugins/faber/workflows/plain.json"
+    assert found["artifacts_path"] == os.path.join(SHIPPED, "default.json")
+
+
 @pytest.mark.parametrize(
     ("workflow_id", "path"),
     [
@@ -122,7 +182,9 @@ def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
 def test_a_missing_workflow_is_told_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
     # RELOAD, Step 2: ERROR "Workflow configuration not found: ${workflow_id}", "Path: ${config_path}"
     error = failure(tmp_path, workflow_id)
-    assert error.block == f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}"
+    assert error.block.startswith(
+        f"❌ ERROR: Workflow configuration not found: {workflow_id}\nPath: {path}\n\nRecovery:\n"
+    )
     assert error.exit_code == 1
 
 
@@ -144,6 +206,12 @@ def test_a_missing_ancestor_is_the_one_that_is_named(tmp_path: Path) -> None:
         "a\nb",
         "a\0b",
         "other:x",
+        "url:https://example.org/x.json",
+        "faber@../..:x",
+        "../..@fractary-faber:x",
+        "faber@fractary-faber:../../x",
+        "project:../x",
+        "@:x",
         "x" * 200,
     ],
 )
@@ -246,7 +314,7 @@ def test_without_a_user_configuration_there_are_no_plugin_roots(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = str(tmp_path / ".config/faber-ledger/config.json")
-    assert read_user_config() == {"plugin_roots": [], "path": path, "problem": None}
+    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -257,6 +325,13 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
     assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
 
 
+def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    mapped = {"/fractary-work:issue-fetch": ["gh", "issue", "view", "{work_id}"], "/notes": ["notes"]}
+    write(tmp_path / "faber-ledger", "config", {"commands": mapped})
+    assert read_user_config()["commands"] == mapped
+
+
 @pytest.mark.parametrize(
     ("config", "problem"),
     [
@@ -265,6 +340,12 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
         ({"plugin_roots": "/opt"}, "no list of paths"),
         ({"plugin_roots": [1]}, "no list of paths"),
         ({"plugin_roots": ["relative"]}, "'relative' is no absolute path"),
+        ({"commands": []}, "commands is no object"),
+        ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is no slash command"),
+        ({"commands": {"/work:issue-fetch {work_id}": ["gh"]}}, "no slash command without arguments"),
+        ({"commands": {"/work:issue-fetch": "gh issue view"}}, "no list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": []}}, "no list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": ["gh", 7]}}, "no list of a program and its arguments"),
     ],
 )
 def test_a_malformed_user_configuration_counts_as_empty_and_says_why(

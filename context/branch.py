@@ -1,0 +1,85 @@
+"""What git knows of a run's branch (RECON, 0.4 Inspect Branch State). The name comes with the repository."""
+
+from __future__ import annotations
+
+import re
+
+from faber_ledger.context.findings import one_line
+from faber_ledger.context.git import Question
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from faber_ledger.context.findings import Journal
+
+    class Branch(TypedDict):
+        """A branch: its newest ten commits, one line each, and `git diff --stat` against main."""
+
+        name: str
+        commits: list[str]
+        files_changed: str | None
+
+
+# What git allows in a branch's name, and that it never reads as an option, a range or another form of revision.
+REFUSED = r"\x00-\x20\x7f~^:?*\[\\\ud800-\udfff"
+NAME = re.compile(rf"(?!.*(?:\.\.|@\{{|//))[^{REFUSED}/.-][^{REFUSED}]*")
+MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "refs/remotes/origin/master")
+LOG = ["log", "--oneline", "-10", "--no-decorate", "--no-color", "--no-show-signature"]
+DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
+
+
+def branch_name(state: dict[str, Any]) -> object:
+    """Give what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
+    artifacts = state.get("artifacts")
+    named = artifacts if isinstance(artifacts, dict) else {}
+    return named.get("branch_name") or named.get("branch") or state.get("branch") or None
+
+
+def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
+    """Look at a branch; None if there is none, if git does not have it, or if there is no git."""
+    if name is None:
+        journal.info("no_branch", "ℹ No branch created yet")
+        return None
+    if _answer(root, ["rev-parse", "--git-dir"]) is None:
+        _git_failed(name, "not a git repository, or git cannot be run", journal)
+        return None
+    is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
+    if not is_name or not _exists(root, f"refs/heads/{name}"):
+        journal.log(f"ℹ Branch {one_line(name)} not found locally (may need to fetch)")
+        journal.warn(
+            "branch_not_found",
+            "Branch not found - continuing without branch details",
+            {"Branch": one_line(name), "Error": "not found locally" if is_name else "this can be no branch's name"},
+            "Branch may not exist yet (pre-build phase)",
+        )
+        return None
+    log = _answer(root, [*LOG, f"refs/heads/{name}", "--"])
+    main = next((ref for ref in MAIN if _exists(root, ref)), None)
+    diff = _answer(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
+    commits = log.split("\n") if log else []
+    journal.log(f"✓ Branch exists: {name}")
+    journal.log("  Recent commits:")
+    for commit in commits:
+        journal.log(f"    {one_line(commit)}")
+    if log is None or diff is None:
+        failed = "git log" if log is None else "git diff" if main else "there is no main branch to compare with"
+        _git_failed(name, failed, journal)
+    return {"name": str(name), "commits": commits, "files_changed": diff}
+
+
+def _git_failed(name: object, reason: str, journal: Journal) -> None:
+    journal.warn(
+        "git_failed",
+        "Git operations failed - continuing without branch details",
+        {"Branch": one_line(name), "Error": reason},
+        "May be outside git repo",
+    )
+
+
+def _exists(root: str, ref: str) -> bool:
+    return _answer(root, ["show-ref", "--verify", "--quiet", ref]) is not None
+
+
+def _answer(root: str, arguments: list[str]) -> str | None:
+    return Question(["--no-pager", *arguments], root).answer()

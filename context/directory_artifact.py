@@ -1,0 +1,134 @@
+"""A directory as an artifact: all its files, the latest of them, or a summary (RELOAD, Step 5)."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from faber_ledger.context.artifact_source import find_directory
+from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
+from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, folder_around, text_of
+from faber_ledger.ledger.clock import utc_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.context.artifact_source import Found, Surroundings
+    from faber_ledger.context.artifacts import Artifact, Content
+
+    # A regular file: when it was last changed (nanoseconds), its name, its bytes. The newest is the largest.
+    Entry = tuple[int, str, int]
+
+
+LAST_SECOND = 253_402_300_799  # of the year 9999; some file systems know later ones
+# What the ledger itself changes at every turn, in the run's own folder; the state has an artifact of its own.
+OF_LEDGER = {"state.json", "state.json.backup", "ledger.db", "ledger.db-journal", "ledger.lock"}
+
+
+def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
+    """Read a directory by its load strategy; raises ArtifactError.
+
+    Its regular files count, in the order of their names: neither folders below it, nor hidden files, nor links that
+    leave the project. However many there are, what is read stays bounded.
+    """
+    found = find_directory(artifact, surroundings)
+    strategy = artifact["load_strategy"]
+    if strategy == "latest_only":
+        latest = max(_entries(found["resolved"], surroundings), default=None)
+        if latest is not None:
+            return _file(found, latest)
+    text = _all(found, surroundings) if strategy not in ("latest_only", "summary") else _summary(found, surroundings)
+    return {
+        "text": text,
+        "source": found["source"],
+        "resolved": found["resolved"],
+        "size_bytes": len(text.encode("utf-8", "surrogatepass")),
+        "is_deferred": False,
+    }
+
+
+def _all(found: Found, surroundings: Surroundings) -> str:
+    entries, size = [], 0
+    for entry in _entries(found["resolved"], surroundings):
+        entries.append(entry)
+        size += entry[2] + len(_heading(entry[1])) + 2
+        if size > MAX_BYTES:
+            raise ArtifactError(
+                f"Artifact is larger than 1 MB: all files of the directory together; "
+                f'load_strategy "latest_only" or "summary" gives less of {found["source"]}',
+                found["resolved"],
+            )
+    texts = []
+    for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
+        texts.append(f"{_heading(name)}{_text(os.path.join(found['resolved'], name))}\n\n")
+    return "".join(texts) or _summary(found, surroundings)
+
+
+def _file(found: Found, entry: Entry) -> Content:
+    _, name, size = entry
+    path = os.path.join(found["resolved"], name)
+    if size > MAX_BYTES:
+        raise ArtifactError(f"Artifact is larger than 1 MB: {size:,} bytes, and at most {MAX_BYTES:,} are read", path)
+    return {
+        "text": _text(path),
+        "source": f"{found['source']}/{name}",
+        "resolved": path,
+        "size_bytes": size,
+        "is_deferred": False,
+    }
+
+
+def _summary(found: Found, surroundings: Surroundings) -> str:
+    count, latest = 0, None
+    for entry in _entries(found["resolved"], surroundings):
+        count += 1
+        latest = entry if latest is None or entry > latest else latest
+    last = f"{_shown(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
+    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n"
+
+
+def _entries(directory: str, surroundings: Surroundings) -> Iterator[Entry]:
+    """Give a directory's files, one at a time, since there may be any number of them."""
+    of_ledger = OF_LEDGER if directory == surroundings["run_dir"] else ()
+    folders = [surroundings["root"], *surroundings["plugin_roots"]]
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                if entry.name.startswith(".") or entry.name in of_ledger:
+                    continue
+                status = _status(entry, folders)
+                if status is not None:
+                    yield status.st_mtime_ns, entry.name, status.st_size
+    except OSError as error:
+        raise ArtifactError(f"Cannot read {directory}: {error.strerror}", directory) from error
+
+
+def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | None:
+    """Give what a regular file's entry says, None for anything else."""
+    try:
+        if entry.is_symlink() and folder_around(entry.path, folders) is None:
+            return None
+        status = entry.stat()
+    except (OSError, FileRefused):
+        return None
+    return status if stat.S_ISREG(status.st_mode) else None
+
+
+def _text(path: str) -> str:
+    """Read a file, or say in its place why it is not shown; raises ArtifactError for one that has just grown."""
+    try:
+        text = text_of(path, MAX_BYTES)
+    except FileTooLarge as error:
+        raise ArtifactError(f"Artifact is larger than 1 MB: {error}", path) from error
+    except FileRefused as error:
+        return f"(not shown: {error})"
+    return "(not shown: it is gone)" if text is None else text
+
+
+def _heading(name: str) -> str:
+    return f"=== {_shown(name)} ===\n"
+
+
+def _shown(name: str) -> str:
+    return name if name.isprintable() else ascii(name)[1:-1]

@@ -1,0 +1,44 @@
+"""The variables that the client's shell commands get: `CLAUDE_ENV_FILE`, which a shell sources."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+
+from faber_ledger.context.project import RUN_ID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
+LIMIT = 1_048_576
+
+
+def export_run(path: str, run_id: str, work_id: Any) -> None:
+    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file, unless it says so already; raises OSError.
+
+    A work id comes from a cloned repository: one that is more than letters, digits and `._#-` is left out.
+    """
+    wanted = {"FABER_RUN_ID": run_id if RUN_ID.fullmatch(run_id) else ""}
+    work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
+    wanted["FABER_WORK_ID"] = work if VALUE.fullmatch(work) else ""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags, 0o600)
+    with open(descriptor, "r+b", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{path} is not a regular file")
+        known = (file.read(LIMIT) or b"").decode("utf-8", "replace")
+        lines = [f"export {name}='{value}'" for name, value in wanted.items() if value != _exported(known, name)]
+        if lines:
+            gap = "\n" if known and not known.endswith("\n") else ""
+            file.write((gap + "\n".join(lines) + "\n").encode())
+
+
+def _exported(text: str, name: str) -> str:
+    """Give what our own last line exports under a name; empty if there is none."""
+    start = f"export {name}='"
+    lines = [line for line in text.splitlines() if line.startswith(start) and line.endswith("'")]
+    return lines[-1][len(start) : -1] if lines else ""

@@ -1,0 +1,63 @@
+"""A conversation's summary as it may travel in git: bounded, and without the secrets that a rule knows."""
+
+from __future__ import annotations
+
+import re
+
+from faber_ledger.context.secret_rules import KEYWORDS, RULES
+from faber_ledger.context.units import clipped
+from faber_ledger.ledger.canonical import without_surrogates
+
+LONGEST = 6_000
+MARGIN = 4_096  # looked at beyond the longest, since masking makes room
+TOKEN = r"[\w\-./+=~%]"
+OURS = (
+    # The library finds a key by its first line; here all of it goes, also where its end is not there.
+    (
+        "Private Key",
+        r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY.*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-*|\Z)",
+        re.DOTALL,
+    ),
+    ("Private Key", r"PuTTY-User-Key-File-\d.*", re.DOTALL),
+    ("Anthropic Token", r"sk-ant-[\w-]{16,}", 0),
+    ("OpenAI Token", r"\bsk-[\w-]{32,}", 0),
+    ("GitHub Token", r"github_pat_\w{20,}", 0),
+    ("Google API Key", r"AIza[\w-]{35}", 0),
+    ("Authorization", r"\b(?:bearer|basic)\s{1,3}(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{16,}=*", re.IGNORECASE),
+)
+CALLED = re.compile(
+    rf"""((?:{"|".join(KEYWORDS)}|token)\w{{0,40}}[\]'"`*]{{0,4}}\s{{0,3}}(?::=|={{1,3}}>?|:)[\s*]{{0,4}}["'`]?)"""
+    r"""(?!\[masked)([^\s"'`,;]{6,})""",
+    re.IGNORECASE,
+)
+
+
+def bounded_summary(said: str) -> str:
+    """Give what a client's summary says, without secrets, in at most 6,000 characters; empty if nothing is left.
+
+    The model's thoughts before the summary proper are left out. Where the text is cut, a token that may go on beyond
+    the cut is left out whole, so that no half of a secret stands where no rule knows it.
+    """
+    return clipped(masked(_head(_summary(said))).strip(), LONGEST, "…")
+
+
+def masked(text: str) -> str:
+    """Put the kind of each secret in its place."""
+    for kind, pattern, flags in (*OURS, *RULES):
+        goes_on = f"(?:(?<={TOKEN}){TOKEN}*)"  # some rules know how a secret begins, not how long it is
+        text = re.sub(f"(?:{pattern}){goes_on}?", f"[masked: {kind}]", text, flags=flags | re.ASCII)
+    return CALLED.sub(r"\1[masked]", text)
+
+
+def _summary(said: str) -> str:
+    start = said.find("<summary>", max(said.find("</analysis>"), 0))
+    end = said.rfind("</summary>")
+    return said[start + len("<summary>") if start >= 0 else 0 : end if end > start else len(said)].strip()
+
+
+def _head(text: str) -> str:
+    """Cut a text where it is looked at no further, without the token that stands at the cut."""
+    if len(text) <= LONGEST + MARGIN:
+        return without_surrogates(text)
+    text = text[: LONGEST + MARGIN]
+    return without_surrogates(text.rstrip("".join([chr(code) for code in range(33, 127)])))

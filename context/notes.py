@@ -1,0 +1,66 @@
+"""What somebody wrote down for the next session."""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.errors import NoteTooLong
+from faber_ledger.ledger.shapes import is_foldable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal, TypedDict
+
+    from faber_ledger.context.decide import Snapshot
+    from faber_ledger.ledger.events import NoteRecorded
+    from faber_ledger.ledger.log import Log
+
+    class Note(TypedDict):
+        """A note as it was recorded; `at` is ISO 8601 in UTC."""
+
+        at: str
+        kind: str
+        text: str
+        phase: str | None
+        step: str | None
+
+
+LONGEST = 8_000  # letters
+NEWEST = 5
+
+
+def note_recorded(
+    text: str, kind: Literal["note", "summary"], session_id: str | None, progress: Snapshot
+) -> NoteRecorded:
+    """Make a note the fact that is recorded; raises NoteTooLong."""
+    if len(text) > LONGEST:
+        raise NoteTooLong(
+            f"the note has {len(text):,} letters, and at most {LONGEST:,} are recorded",
+            hint="shorten it, or put the long form into a file and name the file in the note",
+        )
+    note: NoteRecorded = {
+        "type": "note_recorded",
+        "kind": kind,
+        "text": text,
+        "phase": progress["phase"],
+        "step": progress["step"],
+    }
+    if session_id is not None:
+        note["session_id"] = session_id
+    return note
+
+
+def notes_of(log: Log, count: int = NEWEST) -> list[Note]:
+    """Give the newest notes of a run, oldest first."""
+    notes: list[Note] = []
+    for recorded in reversed(log.newest_notes(count)):
+        event = recorded["event"]
+        if event["type"] == "note_recorded" and is_foldable(recorded):
+            notes.append(
+                {
+                    "at": recorded["at"],
+                    "kind": event["kind"],
+                    "text": event["text"],
+                    "phase": event.get("phase"),
+                    "step": event.get("step"),
+                }
+            )
+    return notes

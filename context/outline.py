@@ -1,0 +1,212 @@
+"""A long text in little room: its headings with line numbers and sizes, and as much text as fits, what matters first.
+
+Of a specification that is the summary, the requirements, the acceptance criteria, files and phases (RECON, 0.2).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from faber_ledger.context.units import clipped, one_line, shares, units
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any, TypedDict
+
+    class Section(TypedDict):
+        """A heading: its own lines reach to the next heading, all its lines to the next of its level; from 0."""
+
+        level: int
+        title: str
+        start: int
+        own_end: int
+        end: int
+
+
+MATTERS = (
+    re.compile(r"\b(summary|overview|goals?|objectives?|purpose)\b", re.IGNORECASE),
+    re.compile(r"\brequirements?\b", re.IGNORECASE),
+    re.compile(r"\b(acceptance|success) criteria\b|\bdefinition of done\b", re.IGNORECASE),
+    re.compile(r"\bfiles\b", re.IGNORECASE),
+    re.compile(r"\b(phases?|tasks?|implementation plan)\b", re.IGNORECASE),
+    re.compile(r"\b(approach|design|architecture)\b", re.IGNORECASE),
+)
+HEADINGS_SHARE = 0.4
+LONGEST_TITLE = 90
+SHORTEST_TEXT = 80
+
+
+def outline(text: str, room: int) -> str:
+    """Give a text's outline in at most `room` UTF-16 units, which may be empty."""
+    members = _json_members(text)
+    if members is not None:
+        return clipped(_members_text(members, room), max(room, 0))
+    lines = text.split("\n")
+    sections = sections_of(lines)
+    headings = _headings(lines, sections, int(room * HEADINGS_SHARE))
+    excerpts = _excerpts(lines, sections, room - units(headings))
+    return clipped(headings + excerpts, max(room, 0))
+
+
+def sections_of(lines: list[str]) -> list[Section]:
+    """Find a Markdown text's headings (`#` to `######`), outside of front matter and fenced code."""
+    found: list[Section] = []
+    fence = ""
+    for number, line in _body_lines(lines):
+        stripped = line.strip()
+        run = len(stripped) - len(stripped.lstrip(stripped[:1])) if stripped[:1] in ("`", "~") else 0
+        if fence:
+            fence = "" if run >= len(fence) and stripped == fence[0] * run else fence
+        elif run >= 3:
+            fence = stripped[:run]
+        else:
+            level = len(stripped) - len(stripped.lstrip("#"))
+            if 1 <= level <= 6 and stripped[level : level + 1] in (" ", "\t"):
+                title = one_line(stripped[level:].strip().rstrip("#"), LONGEST_TITLE)
+                found.append({"level": level, "title": title, "start": number, "own_end": 0, "end": 0})
+    open_sections: list[Section] = []
+    for section in found:
+        while open_sections and open_sections[-1]["level"] >= section["level"]:
+            open_sections.pop()["end"] = section["start"]
+        open_sections.append(section)
+    for section in open_sections:
+        section["end"] = len(lines)
+    own_ends = [*[section["start"] for section in found], len(lines)][1:]
+    for section, own_end in zip(found, own_ends, strict=True):
+        section["own_end"] = own_end
+    return found
+
+
+def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
+    start = 0
+    if lines[0].strip() == "---":
+        start = next((at + 1 for at, line in enumerate(lines[1:200], 1) if line.strip() == "---"), 0)
+    return enumerate(lines[start:], start)
+
+
+def _headings(lines: list[str], sections: list[Section], room: int) -> str:
+    """List headings with their lines and sizes, as deep as the room allows; what is left out is counted."""
+    if not sections:
+        return ""
+    sizes = [0]
+    for line in lines:
+        sizes.append(sizes[-1] + (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1)
+    told = [(section["level"], _heading(section, sizes)) for section in sections]
+    kept = [text for _, text in told]
+    for depth in range(5, 0, -1):
+        if sum(map(units, kept)) <= room:
+            break
+        kept = [text for level, text in told if level <= depth] or kept
+    while kept and sum(map(units, kept)) > room:
+        kept = kept[: len(kept) * 3 // 4]
+    if len(kept) < len(told):
+        kept.append(f"(and {len(told) - len(kept)} {'more' if kept else 'headings'})\n")
+    return "".join(kept) + "\n"
+
+
+def _heading(section: Section, sizes: list[int]) -> str:
+    size = (sizes[section["end"]] - sizes[section["start"]]) / 1024
+    return f"{section['start'] + 1}-{section['end']} {'#' * section['level']} {section['title']} ({size:.1f} KB)\n"
+
+
+def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
+    """Give the text of what matters, each an equal share, then of the rest from the top; every line stands once."""
+    groups = _groups(sections)
+    wanted = [sum([units(_lines_text(lines, *span)) for span in group]) for group in groups]
+    pieces, taken = [], set()
+    for group, share in zip(groups, shares(wanted, room), strict=True):
+        piece = _spans_text(lines, group, share)
+        pieces.append(piece)
+        room -= units(piece)
+        taken.update([start for start, _ in group])
+    starts = [(0, sections[0]["start"] if sections else len(lines))]
+    starts += [(section["start"], section["own_end"]) for section in sections]
+    rest = [span for span in starts if span[0] not in taken and span[1] > span[0]]
+    return "".join([*pieces, _spans_text(lines, rest, room)])
+
+
+def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
+    """Give the lines of the sections that matter, as spans, the most important group first, none twice."""
+    groups, taken = [], set()
+    for pattern in MATTERS:
+        group = []
+        end = 0
+        for section in sections:
+            if section["level"] > 1 and pattern.search(section["title"]):  # a title names all of the text
+                end = max(end, section["end"])
+            if section["start"] < end and section["start"] not in taken:
+                taken.add(section["start"])
+                group.append((section["start"], section["own_end"]))
+        if group:
+            groups.append(group)
+    return groups
+
+
+def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> str:
+    """Give the lines of spans from their beginning, joined where they adjoin, as many as fit."""
+    pieces = []
+    for start, end in _joined(spans):
+        piece = _lines_text(lines, start, end)
+        fits = units(piece) <= room
+        if not fits and room < SHORTEST_TEXT:
+            break
+        pieces.append(piece if fits else _beginning(lines, start, end, room))
+        room -= units(pieces[-1])
+    return "".join(pieces)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        adjoins = joined and joined[-1][1] == start
+        joined.append((joined.pop()[0] if adjoins else start, end))
+    return joined
+
+
+def _lines_text(lines: list[str], start: int, end: int) -> str:
+    while end > start and not lines[end - 1].strip():
+        end -= 1
+    body = "\n".join(lines[start:end])
+    if not body.strip():
+        return ""
+    return f"[lines {start + 1}-{end}]\n{body}\n\n"
+
+
+def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
+    """Give the first lines that fit, and the first line's beginning if not even that one does."""
+    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n")
+    at = start
+    while at < end and units(lines[at]) + 1 <= left:
+        left -= units(lines[at]) + 1
+        at += 1
+    kept = lines[:at]
+    if left > SHORTEST_TEXT and at < end:
+        kept = [*kept, clipped(lines[at], left - 1)]
+    fences = sum([line.lstrip().startswith("```") for line in kept[start:]])
+    if fences % 2 and kept[-1].lstrip().startswith("```"):
+        kept.pop()
+        fences -= 1
+    text = _lines_text(kept, start, len(kept))
+    return text.rstrip("\n") + "\n```\n\n" if fences % 2 else text
+
+
+def _json_members(text: str) -> dict[str, Any] | None:
+    if text.lstrip()[:1] != "{":
+        return None
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _members_text(members: dict[str, Any], room: int) -> str:
+    """List the members of a JSON object, one a line, the small ones whole, the others cut to a fair share."""
+    try:
+        told = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in members.items()]
+    except RecursionError:
+        return ""
+    limits = shares([units(line) for line in told], room - len(told))
+    return "".join([clipped(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)])

@@ -1,0 +1,72 @@
+"""Placeholders in artifacts' paths and commands, filled from the run and its state (SPEC, section 8)."""
+
+from __future__ import annotations
+
+import re
+
+from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.project import RUN_ID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact_source import Surroundings
+
+PLACEHOLDER = re.compile(r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}")
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
+MAX_RUN_ID = 255
+OF_PLAN = "-run-"
+
+
+def filled(text: str, surroundings: Surroundings) -> str:
+    """Fill a text's placeholders in one pass, so that a value that looks like one stays a value.
+
+    One without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more than a name:
+    the state comes with the repository.
+    """
+    return PLACEHOLDER.sub(lambda found: _value(found[1], surroundings), text)
+
+
+def filled_command(text: str, surroundings: Surroundings) -> str:
+    """Fill a command's placeholders; raises ArtifactError for one without a value, too: that would ask for all."""
+    empty = empty_in(text, surroundings)
+    if empty:
+        raise ArtifactError(without_value(empty))
+    return filled(text, surroundings)
+
+
+def empty_in(text: str, surroundings: Surroundings) -> list[str]:
+    """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
+    names = dict.fromkeys(PLACEHOLDER.findall(text))
+    return [name for name in names if not _value(name, surroundings)]
+
+
+def without_value(names: list[str]) -> str:
+    """Say which placeholders have no value."""
+    return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
+
+
+def run_suffix(run_id: str) -> str:
+    """Give what tells a run from others of its plan: what follows the last `-run-`, else the last `-`.
+
+    Ids of the form `<plan>-run-<suffix>` are those of tools that keep several runs' states in one plan's folder.
+    """
+    last = run_id.rpartition("/")[2]
+    return last.rpartition(OF_PLAN)[2] if OF_PLAN in last else last.rpartition("-")[2]
+
+
+def _value(name: str, surroundings: Surroundings) -> str:
+    if name == "project_root":
+        return surroundings["root"]
+    is_of_run = name in ("run_id", "run_suffix")
+    value = surroundings["state"].get("run_id" if is_of_run else name)
+    if value is None:
+        return ""
+    text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else "/"
+    if is_of_run:
+        safe = len(text) <= MAX_RUN_ID and RUN_ID.fullmatch(text) is not None
+        text = run_suffix(text) if name == "run_suffix" else text
+    else:
+        safe = text == "" or re.fullmatch(VALUE, text) is not None
+    if not safe:
+        raise ArtifactError(f"State field cannot stand in a path: {name}")
+    return text

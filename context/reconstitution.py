@@ -1,0 +1,185 @@
+"""Putting a run's context together again from what is on disk, whatever session asks (RECON, Steps 0.1 to 0.8)."""
+
+from __future__ import annotations
+
+from faber_ledger.context import state as states
+from faber_ledger.context.branch import branch_name, inspect_branch
+from faber_ledger.context.findings import context_lost, one_line
+from faber_ledger.context.reload import surroundings_of
+from faber_ledger.context.resume import resume_point
+from faber_ledger.context.run_events import load_events
+from faber_ledger.context.run_files import json_object
+from faber_ledger.context.session_summaries import load_session_history, session_summary
+from faber_ledger.context.specification import load_specification
+from faber_ledger.context.untrusted_file import FileRefused
+from faber_ledger.context.work_item import load_work_item
+from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.context.findings import Journal
+    from faber_ledger.context.project import Run
+    from faber_ledger.context.resume import ResumePoint
+    from faber_ledger.context.user_config import UserConfig
+
+FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
+
+
+def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
+    """Take RECON's steps in order, tell them to the journal, and give the `workflow_context`.
+
+    Raises ContextLost before anything is told; ChoiceNeeded and Aborted where an ERROR needs the user.
+    """
+    state, metadata = load_state(run), load_metadata(run)
+    _tell_metadata(run, state, metadata, journal)
+    work_id = _work_id(state)
+    named = state.get("artifacts")
+    artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
+    if (branch_named := branch_name(state)) is not None:
+        artifacts["branch_name"] = branch_named  # where RECON looks for it; real states name it elsewhere
+    surroundings = surroundings_of(run, state, config["plugin_roots"], config["commands"])
+    spec = load_specification(surroundings, artifacts.get("spec_path"), journal)
+    issue = None
+    if work_id is None:
+        journal.info("no_work_id", "ℹ No work_id - standalone workflow run")
+    else:
+        issue = load_work_item(work_id, surroundings, journal)
+    branch = inspect_branch(run.root, branch_named, journal)
+    history = load_session_history(run, journal)
+    events = load_events(run, journal)
+    feedback = _pending_feedback(run, state, journal)
+    point = resume_point(state)
+    _tell_resume_point(state["status"], point, journal)
+    return {
+        "run_id": run.run_id,
+        "work_id": work_id,
+        "status": state["status"],
+        "current_phase": states.current_phase(state),
+        "current_step": states.current_step(state),
+        "artifacts": artifacts,
+        "spec": spec,
+        "issue": issue,
+        "branch": branch,
+        "events": events,
+        "session_history": history,
+        "session_summary": session_summary(history),
+        "resuming_from_feedback": state["status"] == "awaiting_feedback",
+        "feedback_request": feedback,
+        "resume_point": point,
+    }
+
+
+def load_state(run: Run) -> dict[str, Any]:
+    """Read the state that everything else hangs on (RECON, 0.1); raises ContextLost, LedgerError for a status."""
+    try:
+        state = states.read_state(run).value
+    except StateMissing as error:
+        raise context_lost(
+            f"State file missing: {run.shown('state.json')}",
+            "Run may have been cleaned up; start new run [faber-ledger run start --work-id <work_id>],"
+            f" or make the file from the ledger: faber-ledger project {run.run_id}",
+            first=f"❌ ERROR: Run not found: {run.run_id}",
+        ) from error
+    except StateInvalid as error:
+        raise context_lost(
+            f"State file corrupted: {run.shown('state.json')}: {error.reason}",
+            f"Inspect and repair state.json manually [faber-ledger project {run.run_id} --restore]",
+        ) from error
+    except LedgerError as error:
+        raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
+    states.check_required(run, state)
+    if state["status"] not in states.STATUSES:
+        told = f"Invalid state status: {one_line(state['status'])}"
+        raise LedgerError(told, hint=f"set it to one of {', '.join(states.STATUSES)}", block=f"❌ ERROR: {told}")
+    return state
+
+
+def load_metadata(run: Run) -> dict[str, Any] | None:
+    """Read `metadata.json`; None if there is none, as in runs of FABER's own tools. Raises ContextLost."""
+    try:
+        return json_object(run, "metadata.json")
+    except (FileRefused, ValueError) as error:
+        raise context_lost(
+            f"Metadata file corrupted: {run.shown('metadata.json')}: {error}",
+            "Inspect and repair metadata.json manually",
+        ) from error
+
+
+def run_not_found(run: Run) -> ContextLost:
+    """Word a run that is not there (RECON, Error Response Patterns)."""
+    return context_lost(
+        f"Run directory not found: {run.shown('')}".rstrip("/"),
+        "Verify run_id is correct or start a new run with /faber run <work_id>"
+        " [faber-ledger run list; faber-ledger run start --work-id <work_id>]",
+        first=f"❌ ERROR: Run not found: {run.run_id}",
+    )
+
+
+def _tell_metadata(run: Run, state: dict[str, Any], metadata: dict[str, Any] | None, journal: Journal) -> None:
+    if metadata is None:
+        journal.warn(
+            "metadata_missing",
+            "Run metadata not found - continuing without it",
+            {"Path": run.shown("metadata.json"), "Error": "No such file or directory"},
+            "Runs of older tools have none",
+        )
+    if _work_id(state) is None and ((metadata or {}).get("work_id") or state.get("issue_number")):
+        journal.warn(
+            "work_id_missing",
+            "State missing work_id - may be a standalone run",
+            {"Path": run.shown("state.json")},
+            "Workflow will continue without issue details",
+        )
+
+
+def _work_id(state: dict[str, Any]) -> str | None:
+    work_id = state.get("work_id")
+    return None if work_id in (None, "") else str(work_id)
+
+
+def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict[str, Any] | None:
+    """Tell the feedback that is waited for (RECON, 0.6)."""
+    if state["status"] != "awaiting_feedback":
+        return None
+    found = state.get("feedback_request")
+    request: dict[str, Any] = found if isinstance(found, dict) else {}
+    request_id = request.get("request_id")
+    if not isinstance(request_id, str) or not request_id:
+        reason = "State claims awaiting_feedback but request_id is " + ("invalid" if request_id else "missing")
+        facts = {"Path": run.shown("state.json"), "Error": reason}
+        journal.ask("feedback_mismatch", "Pending feedback mismatch", facts, FEEDBACK_OPTIONS)
+    journal.log("⏳ Workflow is awaiting feedback")
+    for label, name in (
+        ("Request ID", "request_id"),
+        ("Type", "type"),
+        ("Prompt", "prompt"),
+        ("Requested at", "requested_at"),
+    ):
+        journal.log(f"  {label}: {one_line(request.get(name))}")
+    sent = request.get("notification_sent")
+    if isinstance(sent, dict) and sent.get("issue_comment"):
+        journal.log(f"  Comment posted: {one_line(sent.get('comment_url'))}")
+    return request or None
+
+
+def place(point: ResumePoint) -> str:
+    """Write a resume point as `phase:step`, the phase alone where no step is known."""
+    phase = one_line(point["phase"])
+    return f"{phase}:{one_line(point['step'])}" if point["step"] else phase
+
+
+def _tell_resume_point(status: str, point: ResumePoint | None, journal: Journal) -> None:
+    """Tell where the run goes on (RECON, 0.7)."""
+    if point is None:
+        ended = "already completed - nothing to resume" if status == "completed" else "was cancelled - cannot resume"
+        journal.log(f"ℹ Workflow {ended}")
+        return
+    words = {
+        "after_feedback": "After feedback at {}",
+        "continue": "Continue from {}",
+        "retry": "Retry failed step {}",
+        "start": "Start from beginning",
+    }
+    journal.log(f"Resume point: {words[point['mode']].format(place(point))}")

@@ -1,0 +1,77 @@
+"""The specification of a run, read whole (RECON, 0.2 Load Specification)."""
+
+from __future__ import annotations
+
+from faber_ledger.context.artifact_source import find
+from faber_ledger.context.artifacts import ArtifactError, artifact_of
+from faber_ledger.context.findings import one_line
+from faber_ledger.context.spec_sections import front_matter, sections_of, title_of
+from faber_ledger.context.untrusted_file import FileRefused, text_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.context.artifact_source import Surroundings
+    from faber_ledger.context.findings import Journal
+
+MAX_BYTES = 1024 * 1024
+NOTHING = "ℹ No specification found (may not be created yet)"
+OPTIONS = ["Skip spec loading and continue", "Regenerate specification", "Abort workflow"]
+
+
+def load_specification(surroundings: Surroundings, spec_path: object, journal: Journal) -> dict[str, Any] | None:
+    """Read the specification that the state names, front matter and sections told apart; None without one.
+
+    Raises ChoiceNeeded and Aborted where the file is there and cannot be read.
+    """
+    if spec_path in (None, ""):
+        journal.info("spec_missing", NOTHING)
+        return None
+    named = {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"}
+    try:
+        found = find(artifact_of(named, ""), surroundings)
+        text = _text(found["resolved"])
+    except ArtifactError as error:
+        if not isinstance(error.__cause__, FileRefused):
+            _without(spec_path, error.message, journal)
+            return None
+        return _unreadable(spec_path, str(error.__cause__), journal)
+    except FileRefused as error:
+        return _unreadable(spec_path, str(error), journal)
+    matter = front_matter(text)
+    told = {
+        "path": spec_path,
+        "title": matter.get("title") or title_of(text),
+        "type": matter.get("type"),
+        "status": matter.get("status"),
+    }
+    journal.log(f"✓ Loaded specification: {one_line(spec_path)}")
+    for name in ("title", "type", "status"):
+        journal.log(f"  {name.capitalize()}: {one_line(told[name])}")
+    return {**told, **sections_of(text), "content": text}
+
+
+def _text(path: str) -> str:
+    text = text_of(path, MAX_BYTES)
+    if text is None:
+        raise FileRefused("No such file or directory")
+    return text
+
+
+def _without(spec_path: object, reason: str, journal: Journal) -> None:
+    journal.log(NOTHING)
+    journal.warn(
+        "spec_path_invalid",
+        "Specification not found - continuing without specification",
+        {"Path": one_line(spec_path), "Error": reason},
+        "Spec may not have been created yet (early phase)",
+    )
+
+
+def _unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
+    facts = {"Path": one_line(spec_path), "Error": reason}
+    if journal.ask("spec_not_readable", "Specification file not readable", facts, OPTIONS) == 1:
+        return None
+    journal.log("ℹ The specification is to be regenerated before the workflow goes on")
+    return {"path": spec_path, "regenerate": True}

@@ -1,0 +1,112 @@
+"""The work item of a run, fetched by the program that the user mapped its command to (RECON, 0.3)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.command_artifact import mapped_arguments
+from faber_ledger.context.findings import one_line
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.context.artifact_source import Surroundings
+    from faber_ledger.context.findings import Journal
+
+FETCH = "/fractary-work:issue-fetch"
+OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, then fetch again", "Abort workflow"]
+SECONDS = 20.0
+MAX_BYTES = 4_000_000
+NEEDS_LOGIN = 4  # GitHub's program says so by its exit code
+SIGNS = (  # the first that is found counts; "Could not resolve to an Issue" is how GitHub says that there is none
+    ("network", r"(?:no such|resolve) host|error connecting|connection re|timed? ?out|unreachable|network is"),
+    ("auth", r"authenticat|authoriz|credentials|\blog ?in\b|forbidden|permission denied|\b40[13]\b"),
+    ("not_found", r"not found|no such issue|could not resolve to|does not exist|\b404\b"),
+)
+NOTES = {
+    "network": "Workflow will continue but may lack recent issue comments",
+    "not_found": "Issue may have been deleted; the workflow will continue without it",
+}
+
+
+def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -> dict[str, Any] | None:
+    """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Aborted where the user must log in."""
+    program = surroundings["commands"].get(FETCH)
+    if program is None:
+        named = one_line(work_id)
+        journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
+        return None
+    try:
+        arguments = mapped_arguments(program, surroundings)
+    except ArtifactError as error:
+        _warned(work_id, "network", error.message, journal)
+        return None
+    while True:
+        try:
+            printed = output_of(
+                arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES
+            )
+            return _told(work_id, printed.decode("utf-8", "replace"), journal)
+        except ProgramFailed as error:
+            kind, reason = _kind(error), one_line(str(error))
+        if kind != "auth":
+            _warned(work_id, kind, reason, journal)
+            return None
+        facts = {"Issue": f"#{work_id}", "Error": reason}
+        if journal.ask("issue_fetch_auth", "Issue fetch failed", facts, OPTIONS) == 1:
+            return None
+
+
+def _kind(error: ProgramFailed) -> str:
+    """Tell why a fetch failed: auth, not_found, or network for everything else."""
+    if error.code == NEEDS_LOGIN:
+        return "auth"
+    kinds = [kind for kind, sign in SIGNS if re.search(sign, error.complaint, re.IGNORECASE)]
+    return (kinds or ["network"])[0]
+
+
+def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
+    try:
+        issue = json.loads(output)
+    except (ValueError, RecursionError) as error:
+        _warned(work_id, "network", f"the answer is no JSON: {error}", journal)
+        return None
+    if not isinstance(issue, dict):
+        _warned(work_id, "network", "the answer is no JSON object", journal)
+        return None
+    labels = [_name(label) for label in _list(issue.get("labels"))]
+    comments = _list(issue.get("comments"))
+    journal.log(f"✓ Loaded issue #{one_line(work_id)}: {one_line(issue.get('title'))}")
+    journal.log(f"  State: {one_line(issue.get('state'))}")
+    journal.log(f"  Labels: {', '.join([one_line(label) for label in labels])}".rstrip())
+    journal.log(f"  Comments: {len(comments)}")
+    return {
+        "title": issue.get("title"),
+        "description": issue.get("body", issue.get("description")),
+        "labels": labels,
+        "comments": comments,
+        "url": issue.get("url"),
+        "state": issue.get("state"),
+    }
+
+
+def _warned(work_id: str, kind: str, reason: str, journal: Journal) -> None:
+    journal.warn(
+        f"issue_fetch_{kind}",
+        "Issue fetch failed - continuing without issue details",
+        {"Issue": f"#{work_id}", "Error": reason},
+        NOTES[kind],
+    )
+
+
+def _name(label: Any) -> Any:
+    return label.get("name") if isinstance(label, dict) else label
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

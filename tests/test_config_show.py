@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Project
+
+from faber_ledger.context.workflow import SHIPPED
+
+CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def configured(project: Project, config: Any) -> str:
+    path = Path(project.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
+    path.parent.mkdir(parents=True)
+    path.write_text(config if isinstance(config, str) else json.dumps(config))
+    return str(path)
+
+
+def shown(project: Project, *arguments: str) -> dict[str, Any]:
+    done = project.faber("config", "show", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    return data
+
+
+def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    (plugin / "config/workflows").mkdir(parents=True)
+    core = plugin / "config/workflows/core.json"
+    core.write_text(json.dumps({"critical_artifacts": CRITICAL}))
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"extends": "faber@fractary-faber:core"}))
+    project.change_state(workflow_id="mine")
+    path = configured(
+        project, {"plugin_roots": [str(plugin), "/nowhere"], "commands": {"/work:issue": ["gh", "{work_id}"]}}
+    )
+    assert project.faber("config", "show").stdout == (
+        f"Project: {project.root}\n"
+        "Runs: .fractary/runs or .fractary/faber/runs\n"
+        f"Active run: {project.run_id} (.fractary/faber/.active-run-id)\n"
+        f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
+        "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
+        f"  extends faber@fractary-faber:core ({core})\n"
+        f"Critical artifacts: {core}\n"
+        "  notes: markdown, required, NOTES.md\n"
+        f"User configuration: {path}\n"
+        f"  plugin root {plugin}\n"
+        "  plugin root /nowhere (not there)\n"
+        "  command /work:issue: gh {work_id}\n"
+    )
+    data = shown(project)
+    assert data["run"]["extends"] == [
+        {"id": "mine", "path": ".fractary/faber/workflows/mine.json"},
+        {"id": "faber@fractary-faber:core", "path": str(core)},
+    ]
+    assert data["user_config"]["commands"] == {"/work:issue": ["gh", "{work_id}"]}
+    assert data["problems"] == []
+
+
+def test_the_defaults_are_shown_where_nothing_is_configured(project: Project) -> None:
+    data = shown(project)
+    assert data["run"]["artifacts_path"] == f"{SHIPPED}/default.json"
+    assert data["run"]["extends"][1]["id"] == "fractary-faber:core"
+    assert not data["user_config"]["exists"]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "problem"),
+    [
+        (None, "Workflow configuration not found: mine"),
+        ("{", "cannot be used: Expecting property name"),
+        ({"extends": "mine", "critical_artifacts": CRITICAL}, "it extends itself: mine -> mine"),
+        ({"extends": "gone", "critical_artifacts": CRITICAL}, "Workflow configuration not found: gone"),
+    ],
+)
+def test_what_is_wrong_with_a_workflow_is_shown_beside_what_is_right(
+    project: Project, workflow: Any, problem: str
+) -> None:
+    if workflow is not None:
+        text = workflow if isinstance(workflow, str) else json.dumps(workflow)
+        project.write(".fractary/faber/workflows/mine.json", text)
+    project.change_state(workflow_id="mine")
+    data = shown(project)
+    assert problem in data["problems"][0]
+    assert [one["id"] for one in data["run"]["artifacts"]] == (["notes"] if isinstance(workflow, dict) else [])
+
+
+def test_a_malformed_user_configuration_is_a_problem_that_is_shown(project: Project) -> None:
+    path = configured(project, "{")
+    assert f"Problem: {path}: " in project.faber("config", "show").stdout
+
+
+def test_without_a_run_the_rest_is_shown(project: Project) -> None:
+    project.active_path.unlink()
+    assert shown(project)["run"] is None
+    project.active_path.write_text("gone\n")
+    assert shown(project)["problems"] == ["the active run: there is no run gone"]
+    assert project.faber("config", "show", "gone").returncode == 10
+    assert shown(project, project.run_id)["run"]["run_id"] == project.run_id
+    project.put_state("{")
+    assert shown(project, project.run_id)["run"]["workflow_id"] is None
+
+
+def test_control_characters_of_a_repository_reach_no_terminal(project: Project) -> None:
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [{"id": "\x1b[2J"}]}})
+    )
+    project.change_state(workflow_id="mine")
+    assert "\x1b" not in project.faber("config", "show").stdout
