@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import sys
 import tempfile
 from contextlib import contextmanager
@@ -54,18 +53,24 @@ def replaced(path: str) -> Iterator[str]:
 
     Whatever is no regular file, as /dev/null, is not replaced but written into.
     """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            temporary = os.path.join(folder, "output")
+            yield temporary
+            try:
+                with open(temporary, "rb") as whole, open(path, "wb") as special:
+                    shutil.copyfileobj(whole, special)
+            except OSError as error:
+                raise _not_writable(path, error) from error
+        return
     target = os.path.realpath(path)
-    temporary = f"{target}.{os.getpid()}.tmp"
     if os.path.isdir(target) or not os.path.isdir(os.path.dirname(target)):
         why = "it is a folder" if os.path.isdir(target) else "its folder is not there"
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that is there")
+    temporary = f"{target}.{os.getpid()}.tmp"
     try:
         yield temporary
-        if os.path.lexists(target) and not stat.S_ISREG(os.stat(target).st_mode):
-            with open(temporary, "rb") as whole, open(target, "wb") as file:
-                shutil.copyfileobj(whole, file)
-        else:
-            os.replace(temporary, target)
+        os.replace(temporary, target)
     except OSError as error:
         raise _not_writable(path, error) from error
     finally:
