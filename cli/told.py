@@ -11,6 +11,7 @@ from faber_ledger.cli.log import line_of
 from faber_ledger.cli.replay import session_lines
 from faber_ledger.ledger.log import READ, ROW, Log, decoded
 from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.shapes import is_foldable
 from faber_ledger.ledger.union import HASH, hash_of, parents_of
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import changes
@@ -108,7 +109,8 @@ def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]
             (artifact_id,),
         )
         found = [decoded(row) for row in rows]
-    loads = [{"at": one["at"], "event_id": one["id"], **one["event"]} for one in found if _kind(one) == "loaded"]
+    loads = [{"at": one["at"], "event_id": one["id"], **one["event"]} for one in found if is_foldable(one)]
+    loads = [load for load in loads if load["type"] == "artifact_loaded" and isinstance(load.get("sha256"), str)]
     contents = _contents(run, loads)
     data = {
         "kind": "artifact",

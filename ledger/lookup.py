@@ -27,7 +27,7 @@ def matches(path: str, text: str) -> list[Match]:
     """Give what `text` may mean in the log at `path`: exact ids and positions alone where there are any.
 
     An event is meant by its seq or its id, a session by its id, its last part or its client's id, an artifact by its
-    id; each id but a seq may be cut to its beginning. At most 6 of a kind are given. Raises as `Log.read`.
+    id; each id but a seq may be cut to its beginning. At most 7 of a kind are given. Raises as `Log.read`.
     """
     with connection_to(path) as connection:
         exact = _found(connection, text, whole=True)
@@ -55,13 +55,13 @@ def near(path: str, text: str) -> list[Match]:
 
 def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     if text.isdecimal() and len(text) <= 16 and whole:
-        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MOST))
+        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MOST + 1))
     elif whole:
         events = _events(connection, select(EVENT).where(EVENT.c.id == text.upper()))
     else:
         events = _events(
             connection,
-            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MOST),
+            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MOST + 1),
         )
     named = EVENT.c.session_id
     if whole:
@@ -70,8 +70,8 @@ def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     else:
         wanted = or_(named.startswith(text, autoescape=True), EVENT.c.client.startswith(text, autoescape=True))
         artifact = ARTIFACT_ID.startswith(text, autoescape=True)
-    sessions = connection.scalars(_sessions().where(wanted).limit(MOST))
-    artifacts = connection.scalars(_artifacts().where(artifact).limit(MOST))
+    sessions = connection.scalars(_sessions().where(wanted).limit(MOST + 1))
+    artifacts = connection.scalars(_artifacts().where(artifact).limit(MOST + 1))
     return [
         *events,
         *[Match("session", name) for name in sessions],
