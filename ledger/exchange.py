@@ -24,6 +24,7 @@ BINARY = ("parents", "salt", "payload_hash", "hash")
 LONGEST_LINE = 64 * 1024 * 1024
 SHOWN = 10
 NAMING = ("run_started", "run_adopted")
+STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -109,8 +110,9 @@ def _bytes(name: str, value: object) -> bytes | None:
     if value is None and name != "hash":
         return None
     try:
-        if isinstance(value, str) and value == value.lower() and not any([letter.isspace() for letter in value]):
-            return bytes.fromhex(value)
+        content = bytes.fromhex(value) if isinstance(value, str) else b""
+        if content.hex() == value:  # `fromhex` takes spaces and capitals too, which would not come back
+            return content
     except ValueError:
         pass
     raise ValueError(f"its {name} is not hexadecimal")
@@ -155,7 +157,7 @@ class Staged:
             self.runs |= {named} if isinstance(named, str) else set()
         row = (*event.values(), number)
         try:
-            self._connection.execute(f"INSERT INTO staged VALUES ({', '.join('?' * len(row))})", row)
+            self._connection.execute(STAGE, row)
         except sqlite3.IntegrityError:
             known = self._connection.execute("SELECT hash, line FROM staged WHERE id = ?", (event["id"],)).fetchone()
             if known[0] != event["hash"]:
