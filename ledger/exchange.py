@@ -238,4 +238,4 @@ def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
             continue
         yield number, None
         while line and not line.endswith(b"\n"):
-            line = file.readline(LONGEST_LINE)
+            line = file.readline(1 << 20)
