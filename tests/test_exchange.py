@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 from sample import FIRST, RUN, START, append_sample, drafts, every_type, write_run
 from test_union import Work, done, rows, united, worked
 
+from faber_ledger.ledger import exchange
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.exchange import LONGEST_LINE, Staged, check, lines_of
+from faber_ledger.ledger.exchange import Staged, check, lines_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import hash_of, rows_of, take_in
 from faber_ledger.schemas.events import check_event
@@ -300,9 +301,12 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_a_line_without_end_is_not_held_in_memory() -> None:
+def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 1 << 20
+    monkeypatch.setattr(exchange, "LONGEST_LINE", limit)
+
     class Endless(io.RawIOBase):
-        left = 6 * LONGEST_LINE
+        left = 30 * limit
 
         def readable(self) -> bool:
             return True
@@ -314,9 +318,9 @@ def test_a_line_without_end_is_not_held_in_memory() -> None:
             return size
 
     tracemalloc.start()
-    staged = Staged(io.BufferedReader(Endless()), check_event)  # type: ignore[arg-type]
-    assert [problem.what for problem in staged.problems] == ["it is longer than 64 MB"]
-    assert tracemalloc.get_traced_memory()[1] < 4 * LONGEST_LINE
+    staged = Staged(io.BufferedReader(Endless()), check_event)
+    assert [problem.what for problem in staged.problems] == ["it is longer than 1 MB"]
+    assert tracemalloc.get_traced_memory()[1] < 10 * limit
     tracemalloc.stop()
 
 
