@@ -86,7 +86,7 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
     """Put one run into all tables, in one pass over its log, and give the number of its events."""
     run_id, projector = run.run_id, Projector(shape.empty())
     work: tuple[str | None, str | None] = (None, None)
-    clients: dict[str, str | None] = {}
+    starts: dict[str, tuple[int, str | None]] = {}
     counted = {"session_started": 0, "compaction_completed": 0, "artifact_loaded": 0}
     first = last = None
     pending: list[Recorded] = []
@@ -103,13 +103,13 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
             if event["type"] == "run_started":
                 work = (event.get("workflow_id"), event.get("work_id"))
             if event["type"] == "session_started":
-                clients.setdefault(event["session_id"], recorded["client"])
+                starts.setdefault(event["session_id"], (recorded["seq"], recorded["client"]))
             pending.append(recorded)
             if len(pending) == BATCH:
                 _flush(connection, run_id, pending)
     _flush(connection, run_id, pending)
     _insert(connection, "runs", [(run_id, *work, first, last, count, *counted.values())])
-    _insert(connection, "sessions", _sessions(run_id, projector.blocks, clients))
+    _insert(connection, "sessions", _sessions(run_id, projector.blocks, starts))
     return count
 
 
@@ -137,6 +137,7 @@ def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     names = ("session_id", "artifact_id", "trigger", "source", "size_bytes", "sha256", "given", "error")
     return (
         run_id,
+        recorded["seq"],
         recorded["id"],
         recorded["at"],
         OUTCOMES[event["type"]],
@@ -147,16 +148,18 @@ def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
 def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     event: dict[str, Any] = dict(recorded["event"])
     names = ("session_id", "trigger", "agent_id", "phase", "step")
-    return (run_id, recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
+    return (run_id, recorded["seq"], recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
 
 
-def _sessions(run_id: str, blocks: shape.Blocks, clients: dict[str, str | None]) -> Iterator[tuple[Any, ...]]:
+def _sessions(
+    run_id: str, blocks: shape.Blocks, starts: dict[str, tuple[int, str | None]]
+) -> Iterator[tuple[Any, ...]]:
     for told in told_sessions(blocks):
         started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
         row = (
             run_id,
             told["session_id"],
-            clients.get(told["session_id"]),
+            *starts.get(told["session_id"], (None, None)),
             told["hostname"],
             told["platform"],
             told["started_at"],

@@ -19,6 +19,7 @@ class Table(NamedTuple):
 
 RUN = ("TEXT NOT NULL REFERENCES runs (run_id)", "The run")
 EVENT = ("TEXT NOT NULL", "The event's id, a ULID")
+SEQ = ("INTEGER NOT NULL", "The event's position; two machines that wrote apart may share one")
 AT = ("TEXT NOT NULL", "When it was recorded: UTC, ISO 8601")
 SESSION = ("TEXT", "The session's id")
 
@@ -42,7 +43,7 @@ TABLES = {
         "Every event, in the order (seq, id)",
         {
             "run_id": RUN,
-            "seq": ("INTEGER NOT NULL", "Its position; two machines that wrote apart may share one"),
+            "seq": SEQ,
             "id": EVENT,
             "type": ("TEXT NOT NULL", "What happened"),
             "version": ("INTEGER NOT NULL", "The version of the type's shape"),
@@ -60,6 +61,7 @@ TABLES = {
         {
             "run_id": RUN,
             "session_id": ("TEXT NOT NULL", "The session's id"),
+            "seq": ("INTEGER", "The position of the event that started it; empty for a session of an older tool"),
             "client": ("TEXT", "The client's own session id"),
             "hostname": ("TEXT", "The machine"),
             "platform": ("TEXT", "Its operating system"),
@@ -77,6 +79,7 @@ TABLES = {
         "One row for each time that an artifact was loaded, failed to load, or was skipped",
         {
             "run_id": RUN,
+            "seq": SEQ,
             "event_id": EVENT,
             "at": AT,
             "outcome": ("TEXT NOT NULL", "loaded, failed or skipped"),
@@ -89,13 +92,14 @@ TABLES = {
             "given": ("TEXT", "How it was given: inline, outline, pointer or deferred"),
             "error": ("TEXT", "Why it failed"),
         },
-        "run_id, event_id",
+        "run_id, seq, event_id",
         ("artifact_id", "session_id"),
     ),
     "compactions": Table(
         "One row for each time that the client compacted a conversation",
         {
             "run_id": RUN,
+            "seq": SEQ,
             "event_id": EVENT,
             "at": AT,
             "session_id": ("TEXT", "The session's id; empty for a subagent's"),
@@ -104,7 +108,7 @@ TABLES = {
             "phase": ("TEXT", "The phase at that time"),
             "step": ("TEXT", "The step at that time"),
         },
-        "run_id, event_id",
+        "run_id, seq, event_id",
     ),
 }
 

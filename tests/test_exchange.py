@@ -226,7 +226,6 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
         "its hash does not match what it says": changed(line, payload={**payload, "size_bytes": 1}),
         "its hash does not match": changed(line, client="x" * 1_000_000),
         "it holds neither a salted payload nor": changed(line, salt=None),
-        "it is not a artifact_loaded as this program writes it": changed(line, payload={"size_bytes": "many"}),
     }
 
 
@@ -240,6 +239,26 @@ def test_whatever_is_wrong_with_a_line_is_told_with_its_number_and_nothing_is_im
         assert told in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
         with pytest.raises(IntegrityError, match="line 4: "):
             check(staged.problems, "e.jsonl")
+
+
+def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(tmp_path: Path) -> None:
+    for kind, told in (
+        ("artifact_loaded", "line 2: it is not a artifact_loaded as this program writes it"),
+        ("new", ""),
+    ):
+        path = str(tmp_path / f"{kind}.db")
+        append_sample(Path(path))
+        lines = export_of(path).splitlines(keepends=True)[:2]
+        event = {**json.loads(lines[1]), "type": kind}
+        with Log.read(path) as log:
+            row = list(rows_of(log))[1]
+        event["hash"] = (hash_of((*row[:2], kind, *row[3:])) or b"").hex()
+        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event)
+        if told:
+            with pytest.raises(IntegrityError, match=told):
+                check(staged.problems, "e.jsonl")
+        else:
+            assert (staged.problems, list(staged.problems_with(None)), staged.lines) == ([], [], 2)
 
 
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
