@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import json
 import os
 import sqlite3
 import sys
@@ -12,8 +11,9 @@ import sys
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.output import say
+from faber_ledger.cli.output import json_text, say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.header import is_busy, locked
 
 COMMANDS = {
     "init": "faber_ledger.cli.init:init",
@@ -85,9 +85,8 @@ def run(arguments: list[str]) -> int:
     except LedgerError as error:
         return _failed(error, arguments)
     except sqlite3.DatabaseError as error:
-        return _failed(
-            IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`"), arguments
-        )
+        damaged = IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
+        return _failed(locked("the ledger") if is_busy(error) else damaged, arguments)
     except OSError as error:
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -98,7 +97,7 @@ def run(arguments: list[str]) -> int:
 def _failed(error: LedgerError, arguments: list[str]) -> int:
     if "--json" in arguments:
         told = {"code": error.code, "message": error.message, "hint": error.hint}
-        click.echo(json.dumps({"error": told}, ensure_ascii=False), err=True)
+        click.echo(json_text({"error": told}, indent=None), err=True)
     elif error.block:
         say(error.block)
     else:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
 PURPOSES = {
     IGNORE_FILE: "backups, locks, journals and logs stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
 }
-KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
 
 
 @click.command(short_help="Put the four hooks into the client's settings.")

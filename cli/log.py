@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.ledgers import run_with_ledger
-from faber_ledger.cli.output import tell
+from faber_ledger.cli.output import json_text, tell
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.shapes import CURRENT
@@ -67,7 +66,7 @@ def log(
     wanted = Wanted(session=session, type=kind, machine=machine, since=since, until=until)
     for recorded in _listed(path, wanted, count, reverse):
         if as_json:
-            click.echo(json.dumps(recorded, ensure_ascii=False))
+            click.echo(json_text(recorded, indent=None))
         else:
             tell(line_of(recorded))
 

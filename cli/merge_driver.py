@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 
 import click
@@ -41,8 +42,8 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
             _put(ours, merged)
         elif name not in ACTIVE_NAMES:
             raise LedgerError("no file that faber-ledger merges")
-    except LedgerError as error:
-        say(f"faber-ledger: {path}: {error.message}; our version stays, and the conflict")
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")
         return 1
     return 0
 

@@ -34,10 +34,10 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
             tell(line)
 
 
-def json_text(data: Any) -> str:
+def json_text(data: Any, indent: int | None = 2) -> str:
     """Write data as JSON; control characters and lone surrogates, which come from repositories, as JSON escapes."""
     try:
-        text = json.dumps(data, ensure_ascii=False, indent=2)
+        text = json.dumps(data, ensure_ascii=False, indent=indent)
     except RecursionError:  # indenting takes a frame a level, and reading did not
         text = json.dumps(data, ensure_ascii=False)
     return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +70,8 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
                 _put(path, content)
         if not dry_run and conflict.name != "state.json":
             git("add", "--", path)
-    except LedgerError as error:
-        result |= {"mended": False, "how": error.message, "keys": _keys(conflict)}
+    except (LedgerError, sqlite3.Error) as error:
+        result |= {"mended": False, "how": str(error), "keys": _keys(conflict)}
     return result
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.git import git, top_of
+from faber_ledger.cli.conflicts import conflicts
+from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.words import events_shown
@@ -40,10 +41,13 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     why = None if run or every else _nothing_to_seal(root)
-    why = why or ("no git repository is here, so there is nothing to stage" if top_of(root) is None else None)
-    if why is not None:
+    top = top_of(root)
+    if why is None and top is None:
+        why = "no git repository is here, so there is nothing to stage"
+    if why is not None or top is None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
+    _check_settled(root, top)
     results = [_sealed(one) for one in runs_with_ledgers(run, every=every)]
     show({"runs": results, "why": None}, [_line(result) for result in results], as_json=as_json)
 
@@ -58,6 +62,16 @@ def _nothing_to_seal(root: str) -> str | None:
     except InvalidRunId as error:
         return error.message
     return None if os.path.lexists(run.ledger_path) else f"the active run {active} has no ledger here"
+
+
+def _check_settled(root: str, top: str) -> None:
+    """Refuse while a run's file is in conflict: staging it would take our side of somebody's keys unseen."""
+    found = conflicts(root, top)
+    if found:
+        raise GitFailed(
+            f"in conflict: {', '.join([conflict.path for conflict in found])}",
+            hint="run `faber-ledger resolve`, which mends what is ours and shows what is not",
+        )
 
 
 def _sealed(run: Run) -> dict[str, Any]:

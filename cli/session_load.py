@@ -22,9 +22,9 @@ from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
+from faber_ledger.ledger.header import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,8 +118,8 @@ def session_load(
             hint="check its path in the workflow's configuration, or run the phase that creates it",
             block=messages.required_failed(**failed),
         )
-    data = load_report.data(run, recording.state, recording.blocks, result)
-    lines = load_report.lines(run, recording.state, recording.blocks, result)
+    data = load_report.data(run, loading.state, recording.blocks, result)
+    lines = load_report.lines(run, loading.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
 
 
@@ -141,26 +141,26 @@ class Loading:
     def tried(self) -> Reload:
         """Load without recording, by the rules of the real load; raises LedgerError."""
         self._take(states.read_state(self.run).value)
-        if not os.path.isfile(self.run.ledger_path):
-            return self._gathered(None, self._caller(None), dry=True)
-        with Log.read(self.run.ledger_path) as log:
-            view = decide.View(log, fold(log.stream()))
-            return self._gathered(view, self._caller(None), dry=True)
+        return self._read(self._caller(None), dry=True)
 
     def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
-        """Load, record and project, and tell each step to `log`; raises LedgerError."""
+        """Load, record and project, and tell each step to `log`; raises LedgerError.
+
+        What takes long, the user's programs above all, is over before the run is locked: hooks wait for the lock.
+        """
         surroundings = Surroundings(self.run.root)
         writer = writer_of(self.run.root)
+        self._take(states.read_state(self.run).value)
+        for line in load_report.config_lines(self.workflow, self.state):
+            log(line)
+        caller = self._caller(surroundings.environment(), writer)
+        result = self._read(caller, dry=False)
+        for line in load_report.step_lines(result, len(self.selected)):
+            log(line)
+        for warning in load_report.warnings(result):
+            say(warning)
         with Recording(self.run, at=self.at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
-            self._take(recording.state)
-            view, caller = recording.view, self._caller(surroundings.environment(), writer)
-            for line in load_report.config_lines(self.workflow, self.state):
-                log(line)
-            result = self._gathered(view, caller, dry=False)
-            for line in load_report.step_lines(result, len(self.selected)):
-                log(line)
-            for warning in load_report.warnings(result):
-                say(warning)
+            view = recording.view
             packet, given = pack(
                 self.run.run_id,
                 self.state,
@@ -170,13 +170,12 @@ class Loading:
                 notes=newest_notes(view.log),
                 summary=summary_for(view.log, caller["client"], "session_load"),
             )
-            packet = packet if budget else ""
             session_id, drafts = self._session(view, caller)
             recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])
-            if drafts:
-                log(f"✓ New session detected: {session_id}")
-            log("✓ Updated state metadata")
-        return result, packet, recording
+        if drafts:
+            log(f"✓ New session detected: {session_id}")
+        log("✓ Updated state metadata")
+        return result, packet if budget else "", recording
 
     def surroundings(self, commands: dict[str, list[str]]) -> ArtifactSurroundings:
         """Give what this run's artifacts are resolved against, and the programs that may run for slash commands."""
@@ -193,6 +192,13 @@ class Loading:
     def _caller(self, environment: Environment | None, writer: str = "") -> Caller:
         writer = writer or writer_of(self.run.root)
         return decide.caller_of(os.environ, self.state, self.at, writer, environment)
+
+    def _read(self, caller: Caller, *, dry: bool) -> Reload:
+        """Load the artifacts by what state and log say now, without the run's lock."""
+        if not check_file(self.run.ledger_path):
+            return self._gathered(None, caller, dry=dry)
+        with Log.read(self.run.ledger_path) as log:
+            return self._gathered(decide.View(log, shape.blocks_of(self.state)), caller, dry=dry)
 
     def _gathered(self, view: decide.View | None, caller: Caller, *, dry: bool) -> Reload:
         empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))

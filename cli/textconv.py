@@ -30,6 +30,5 @@ def textconv(file: str) -> None:
                     tell(f"(the first {MOST} events; `faber-ledger log` shows all)")
                     return
                 tell(line_of(recorded))
-    except (LedgerError, OSError, sqlite3.Error, UnicodeError) as error:
-        told = error.message if isinstance(error, LedgerError) else str(error)
-        tell(f"(not shown: {' '.join(told.replace(file, 'the file').split())})")
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        tell(f"(not shown: {' '.join(str(error).replace(file, 'the file').split())})")

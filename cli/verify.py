@@ -12,6 +12,7 @@ import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
@@ -48,7 +49,8 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     show(
         {
             "runs": [
-                {"run_id": run_id, "findings": [_data(item) for item in items], "anchors": anchors.get(run_id)}
+                {"run_id": run_id, "findings": [_data(item) for item in items]}
+                | ({"anchors": anchors[run_id]} if with_git else {})
                 for run_id, items in found.items()
             ]
         },
@@ -106,21 +108,14 @@ def _rollback_findings(run: Run) -> Iterator[Finding]:
         if mirror.heads() == log.heads():
             return
         known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
-        lost = [
-            row for row in mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id") if row[0] not in known
-        ]
+        rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
+        lost = [at for name, at in rows if name not in known]
     if lost:
-        (first, since), (last, until) = lost[0], lost[-1]
-        which = (
-            f"event {first} of {since}"
-            if len(lost) == 1
-            else f"{len(lost)} events, {first} of {since} to {last} of {until},"
-        )
-        verb = "is" if len(lost) == 1 else "are"
+        since = f"of {lost[0]}" if len(lost) == 1 else f"from {lost[0]} to {lost[-1]}"
         yield Finding(
             "rolled_back",
             None,
-            f"{which} {verb} in this clone's mirror and no longer in the file: git put an older one in its place",
+            f"this clone's mirror has {events_shown(len(lost))}, {since}, that the file lacks: git put it back",
             f"run `faber-ledger project {run.run_id}` to bring back what was rolled back",
         )
 

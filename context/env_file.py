@@ -6,13 +6,13 @@ import os
 import re
 import stat
 
+from faber_ledger.context.placeholders import VALUE
 from faber_ledger.context.project import RUN_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-VALUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}")
 LIMIT = 1_048_576
 
 
@@ -23,7 +23,7 @@ def export_run(path: str, run_id: str, work_id: Any) -> None:
     """
     wanted = {"FABER_RUN_ID": run_id if RUN_ID.fullmatch(run_id) else ""}
     work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
-    wanted["FABER_WORK_ID"] = work if VALUE.fullmatch(work) else ""
+    wanted["FABER_WORK_ID"] = work if re.fullmatch(VALUE, work) else ""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags, 0o600)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
                     os.unlink(change.target)
                 else:
                     os.replace(temporary, change.target)
-                _sync(os.path.dirname(change.target))
+                sync_directory(os.path.dirname(change.target))
             except OSError as error:
                 raise _failed("write", change.path, error) from error
     except BaseException:
@@ -109,17 +110,6 @@ def _remove(made: list[str]) -> None:
             os.rmdir(path) if os.path.isdir(path) else os.unlink(path)
         except OSError:
             pass  # renamed into its place already, or in use by now
-
-
-def _sync(folder: str) -> None:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:  # Windows cannot open a folder
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _failed(verb: str, path: str, error: OSError) -> LedgerError:

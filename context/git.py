@@ -8,6 +8,12 @@ import time
 SECONDS = 2.0
 LIMIT = 1_000_000
 SIGKILL = 9  # the module `signal` costs as much as a third of `json`
+QUIET = {
+    "GIT_ALLOW_PROTOCOL": "none",  # an object that a partial clone lacks would be fetched, by a program of its settings
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
 FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
 
 
@@ -19,7 +25,7 @@ class Question:
         self._pid = 0
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-        environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"}
+        environment |= QUIET
         command = ["git", "-C", directory, *arguments]
         self._deadline = time.monotonic() + SECONDS
         self._read, write = os.pipe()
@@ -65,14 +71,22 @@ class Question:
         return b"".join(pieces)
 
 
-def common_directory(root: str) -> str | None:
-    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+def worktree(root: str) -> str | None:
+    """Give the nearest folder with a `.git`, from the project upwards; None without git."""
     at = root
     while not os.path.lexists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
         if above == at:
             return None
         at = above
+    return at
+
+
+def common_directory(root: str) -> str | None:
+    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+    at = worktree(root)
+    if at is None:
+        return None
     directory = os.path.join(at, ".git")
     try:
         if os.path.isfile(directory):

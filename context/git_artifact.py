@@ -10,7 +10,7 @@ import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.git import FOREIGN
+from faber_ledger.context.git import FOREIGN, QUIET, worktree
 from faber_ledger.context.git_options import SUBCOMMANDS
 from faber_ledger.context.placeholders import filled_command
 from faber_ledger.context.program import ProgramFailed, output_of, text_of_output
@@ -44,14 +44,7 @@ SETTINGS = {
     "status.submoduleSummary": "false",
     "submodule.recurse": "false",
 }
-ENVIRONMENT = {
-    "GIT_ALLOW_PROTOCOL": "none",  # an object that a partial clone lacks would be fetched by a program
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "LC_ALL": "C",
-}
+ENVIRONMENT = QUIET | {"GIT_PAGER": "cat", "LC_ALL": "C"}
 NOT_ENVIRONMENT = {*FOREIGN, "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_DIFF_OPTS", "GIT_EXTERNAL_DIFF", "LANGUAGE"}
 
 
@@ -144,10 +137,10 @@ def _path(path: str, surroundings: Surroundings) -> str:
 
 def _answer(arguments: list[str], root: str) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_ENVIRONMENT} | ENVIRONMENT
-    worktree = _worktree(root)
-    if worktree is None:
+    at = worktree(root)
+    if at is None:
         raise ProgramFailed("not a git repository")
-    environment["GIT_WORK_TREE"] = worktree  # whatever core.worktree says
+    environment["GIT_WORK_TREE"] = at  # whatever core.worktree says
     git = ["git", "--no-pager"]
     for name, value in SETTINGS.items():
         git += ["-c", f"{name}={value}"]
@@ -168,17 +161,6 @@ def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
         for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
             options += ["-c", f"filter.{name}.{variable}={value}"]
     return options
-
-
-def _worktree(root: str) -> str | None:
-    """Give the nearest folder with a `.git`, from the project upwards."""
-    at = root
-    while not os.path.lexists(os.path.join(at, ".git")):
-        above = os.path.dirname(at)
-        if above == at:
-            return None
-        at = above
-    return at
 
 
 def _refused(word: str, reason: str) -> ArtifactError:

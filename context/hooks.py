@@ -113,7 +113,7 @@ class Hook:
             from faber_ledger.context import messages
 
             backup = states.read_backup(run)
-            return (backup.value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
+            return (backup[1].value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
 
     # PreCompact, SessionEnd and PostCompact
 

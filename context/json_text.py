@@ -9,7 +9,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-DEEPEST = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 TOO_DEEP = "it is nested too deeply"
@@ -124,18 +123,3 @@ def _value_at(text: str, at: int) -> tuple[Any, int]:
         return _decoder.raw_decode(text, at)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
-
-
-def is_too_deep(value: Any) -> bool:
-    """Tell whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True

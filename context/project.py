@@ -72,12 +72,12 @@ def find_run(root: str, run_id: str) -> Run:
             " starting with a letter or digit, 255 characters in all",
             hint=f"run `faber-ledger run list` to see the runs; the active one is named in {ACTIVE_FILES[0]}",
         )
-    for runs in RUNS:
-        directory = os.path.join(root, *runs.split("/"), *run_id.split("/"))
-        if os.path.lexists(directory):
-            _check_inside(root, os.path.join(root, *runs.split("/")), directory, run_id)
-            return Run(root, run_id, directory)
-    return Run(root, run_id, os.path.join(root, *RUNS[0].split("/"), *run_id.split("/")))
+    folders = [os.path.join(root, *runs.split("/")) for runs in RUNS]
+    found = [runs for runs in folders if os.path.lexists(os.path.join(runs, *run_id.split("/")))]
+    runs = [*found, folders[0]][0]
+    directory = os.path.join(runs, *run_id.split("/"))
+    _check_inside(root, runs, directory, run_id)
+    return Run(root, run_id, directory)
 
 
 def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
@@ -113,10 +113,12 @@ def read_active_run(root: str) -> str | None:
 def write_active_run(root: str, run_id: str) -> None:
     """Make a run the active one of this worktree (SPEC, Active Run ID Tracking Mechanism)."""
     path = os.path.join(root, *ACTIVE_FILES[0].split("/"))
-    os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = path + ".tmp"
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if os.path.lexists(temporary):
+            os.unlink(temporary)  # left by a killed process, or a link that came with the repository: never followed
+        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
             file.write(run_id + "\n")
         os.replace(temporary, path)
     except OSError as error:

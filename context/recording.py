@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
-from faber_ledger.context.json_text import TOO_DEEP, is_too_deep
+from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.ledger.errors import StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -76,8 +76,10 @@ class Recording:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._close()
-        self._lock.__exit__(None, None, None)
+        try:
+            self._close()
+        finally:
+            self._lock.__exit__(None, None, None)
 
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
@@ -104,7 +106,7 @@ class Recording:
                 raise
             self.problem = error
             backup = states.read_backup(self.run)
-            self.state = backup.value if backup else {}
+            self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
         heads = self._log.heads()
@@ -119,12 +121,15 @@ class Recording:
 
     def _adoption(self) -> Draft:
         blocks = shape.blocks_of(self.state)
-        if is_too_deep(blocks):
+        if shape.is_too_deep(blocks):
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:
         self._open.close()
-        if os.path.getsize(self.run.ledger_path) == 0:
-            os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        try:
+            if os.path.getsize(self.run.ledger_path) == 0:
+                os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
+        except FileNotFoundError:
+            pass  # git, or somebody, took it away meanwhile

@@ -8,7 +8,7 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.recording import LOCK_SECONDS
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
@@ -30,10 +30,12 @@ UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "arti
 def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
     """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
 
-    Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`; a missing state.json is made of the log.
+    Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
+    missing state.json is made of the log.
     """
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
         log = opened.log
+        _check_has_events(log, run)
         try:
             state = states.read_state(run).value
         except StateMissing:
@@ -52,24 +54,35 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     """Put the newest readable backup in the place of state.json and project the log onto it; give the backup's name.
 
-    Raises StateInvalid if no backup can be read.
+    Raises LedgerError if state.json can be read or no backup can, and RunNotFound for a log without an event.
     """
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+        _check_has_events(opened.log, run)
         if _is_readable(run):
             raise LedgerError(
                 f"{run.shown('state.json')} can be read, and a backup of it is older",
                 hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
             )
-        name, backup = states.backup_name(run), states.read_backup(run)
-        if backup is None:
+        found = states.read_backup(run)
+        if found is None:
             raise LedgerError(
                 f"the run {run.run_id} has no backup that can be read",
                 hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
             )
+        name, backup = found
         if os.path.lexists(run.state_path):
             os.replace(run.state_path, run.state_path + ".broken.backup")
         states.write_new(run, backup.text, like=os.path.join(run.directory, name))
         return name, states.write_blocks(run, _folded(opened), warn=warn)
+
+
+def _check_has_events(log: Log, run: Run) -> None:
+    """Refuse an empty log, as a killed first hook leaves it: the blocks in state.json are still to be adopted."""
+    if not log.heads():
+        raise RunNotFound(
+            f"the ledger of the run {run.run_id} holds no event yet",
+            hint="its first event takes over what state.json says: run `faber-ledger session-load`",
+        )
 
 
 def _is_readable(run: Run) -> bool:

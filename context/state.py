@@ -26,6 +26,7 @@ ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
 PHASES = ("frame", "architect", "build", "evaluate", "release")
+BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
 
 
@@ -50,21 +51,19 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
             raise LedgerError(told, hint=f"add them to {path}", block=f"❌ ERROR: {told}\n{recovery}")
 
 
-def read_backup(run: Run) -> JsonText | None:
-    """Read the newest readable backup of a run's state; None if there is none."""
-    for name in ("state.json.backup", "state.backup.json"):
+def read_backup(run: Run) -> tuple[str, JsonText] | None:
+    """Read the first readable backup of a run's state and give its name; None if there is none."""
+    for name in BACKUPS:
         try:
-            with open(os.path.join(run.directory, name), "rb") as file:
-                return _parsed(run, file.read())
-        except (OSError, StateInvalid):
+            return name, _parsed(run, _bytes_of(run, name))
+        except LedgerError:
             continue
     return None
 
 
 def backup_name(run: Run) -> str:
     """Give the name of the backup that exists; the one that a write makes if none does."""
-    names = ("state.json.backup", "state.backup.json")
-    return next((name for name in names if os.path.exists(os.path.join(run.directory, name))), names[0])
+    return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
 
 
 def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
@@ -164,8 +163,9 @@ def sync_directory(directory: str) -> None:
         os.close(descriptor)
 
 
-def _bytes_of(run: Run) -> bytes:
-    path = run.state_path
+def _bytes_of(run: Run, name: str = "state.json") -> bytes:
+    """Read a file of the run's folder; it came with the repository, so no link is followed and no pipe waited for."""
+    path = os.path.join(run.directory, name)
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:

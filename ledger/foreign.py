@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema
 from faber_ledger.ledger.log import Log, connected
 
 ANEW = "get the file anew from where it is whole"
@@ -39,7 +39,7 @@ def opened(path: str) -> Log:
         if found != "ok":
             raise IntegrityError(f"{path} is damaged: {found}", hint=ANEW)
         check_types(log)
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         log.close()
         raise IntegrityError(f"{path} cannot be read: {error}", hint=ANEW) from error
     except BaseException:

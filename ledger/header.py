@@ -7,9 +7,11 @@ import sqlite3
 import stat
 
 from faber_ledger.ledger import formats
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotALedger
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
+# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_file(path: str) -> bool:
@@ -43,13 +45,25 @@ def format_of(path: str) -> int:
 
 
 def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Compare the schema's text with the format's; raises IntegrityError if one letter differs."""
+    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked."""
     try:
         found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
+            raise locked(path) from error
         raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     if sorted(found) != SCHEMA:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=restore_hint(path))
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether SQLite refused because another process is at work on the file, which may be quite sound."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def locked(path: str) -> Locked:
+    """Word what `is_busy` tells."""
+    return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
 
 
 def _header(path: str) -> bytes:

@@ -9,8 +9,8 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema, restore_hint
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema, is_busy, locked, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Head = tuple[int, bytes]
 
 BUSY_SECONDS = 5.0
+# EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
+# back an event that was acknowledged.
+DURABLE = "EXTRA"
 HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 ROW = (
@@ -44,7 +47,7 @@ class Log:
         self.path = path
 
     @classmethod
-    def open(cls, path: str, synchronous: str = "EXTRA", busy_seconds: float = BUSY_SECONDS) -> Log:
+    def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
         """Open a log for appending, its transaction begun, and make it where there is none.
 
         Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
@@ -98,7 +101,7 @@ class Log:
             self.connection.execute("SELECT 1 FROM sqlite_master")
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
-        except sqlite3.DatabaseError:
+        except UNREADABLE:
             pass  # told by whoever reads on
         return False
 
@@ -112,8 +115,8 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id and content are known is the event already there;
-        raises EventConflict where the content differs.
+        `at` is in seconds since 1970. A draft whose id and content are known is the event already there; raises
+        EventConflict where the content differs, and IntegrityError where a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
@@ -255,9 +258,8 @@ class Writing:
         """Raise Locked or NotWritable in the place of SQLite's own error."""
         if not isinstance(error, sqlite3.OperationalError):
             return
-        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-            hint = "run the command again when it has ended"
-            raise Locked(f"another process has {self.path} open for writing", hint=hint) from error
+        if is_busy(error):
+            raise locked(self.path) from error
         hint = "check permissions and space of the run's folder"
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
@@ -268,28 +270,28 @@ def heads_text(heads: Iterable[Head]) -> bytes:
 
 
 def connected(
-    path: str, mode: str, synchronous: str = "EXTRA", busy_seconds: float = BUSY_SECONDS
+    path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS
 ) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
-    Raises IntegrityError if the file is torn, LedgerError if it cannot be opened.
+    Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
-            # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and
-            # with it roll back an event that was acknowledged.
             if mode.startswith("rw"):
                 connection.execute(f"PRAGMA synchronous = {synchronous}")
         except BaseException:
             connection.close()
             raise
     except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise locked(path) from error
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     return connection
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.header import is_busy, locked
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -63,7 +64,7 @@ def findings(
     """Give everything that is wrong with the log at `path`, in the order of its events.
 
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
-    Raises NewerFormat, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
+    Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
     """
     try:
         log = Log.read(path)
@@ -76,6 +77,8 @@ def findings(
             yield from _damage(log.connection)
             yield from _Walk(check_event, advance).findings(log.connection)
         except sqlite3.DatabaseError as error:
+            if is_busy(error):
+                raise locked(path) from error
             yield Finding("damaged", None, f"the file cannot be read to its end: {error}", RESTORE)
 
 

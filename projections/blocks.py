@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     Entry: TypeAlias = dict[str, Any]
 
 NAMES = ("sessions", "context_metadata")
+DEEPEST = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
 
 
 def empty() -> Blocks:
@@ -78,3 +79,18 @@ def artifacts_in_context(blocks: Blocks) -> list[Entry]:
     metadata = blocks.get("context_metadata")
     loads = metadata.get("artifacts_in_context") if isinstance(metadata, dict) else None
     return [load for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []
+
+
+def is_too_deep(value: Any) -> bool:
+    """Tell whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, (dict, list))
+        ]
+        if not level:
+            return False
+    return True

@@ -144,9 +144,8 @@ class Projector:
         _put(metadata, "last_artifact_reload", at, after=None)
 
     def _adopt(self, event: RunAdopted, at: str) -> None:
-        try:
-            adopted = shape.blocks_of(json.loads(event["blocks"]))
-        except (ValueError, TypeError, RecursionError):
+        adopted = _adopted(event["blocks"])
+        if adopted is None:
             return
         if self.blocks in ({}, shape.empty()):
             self.blocks.clear()
@@ -206,6 +205,18 @@ class Projector:
             return current == session_id
         history = shape.session_history(self.blocks)
         return bool(history) and isinstance(history[-1], dict) and history[-1].get("session_id") == session_id
+
+
+def _adopted(text: str) -> Blocks | None:
+    """Read adopted blocks; None for what state.json could not hold, since no such file can have been adopted."""
+    try:
+        adopted = shape.blocks_of(json.loads(text))
+        if shape.is_too_deep(adopted):
+            return None
+        json.dumps(adopted, allow_nan=False)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return adopted
 
 
 def _list(holder: dict[str, Any], name: str) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -152,3 +153,14 @@ class Clone:
         assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
         with Log.read(str(self.ledger)) as log:
             assert shape.text(shape.blocks_of(self.state)) == shape.text(fold(log.stream()))
+
+
+def forge(ledger: Path, payload: str, kind: str = "note") -> None:
+    """Put a row into a ledger that no writer made; `payload` is an SQL expression."""
+    with sqlite3.connect(ledger) as connection:
+        connection.execute(
+            f"INSERT INTO event SELECT 1 + max(seq), '7' || id, ?, 1, at, writer, NULL, NULL, hash, salt, {payload},"
+            " NULL, zeroblob(32) FROM event",
+            (kind,),
+        )
+    connection.close()

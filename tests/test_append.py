@@ -13,9 +13,11 @@ import pytest
 from sample import CLIENT, START, WRITER, append_sample, drafts, history
 
 from faber_ledger.ledger import formats
+from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import findings
 
 WRITER_LOOP = """
 import sys
@@ -183,6 +185,25 @@ def test_the_lock_ends_waiting(tmp_path: Path) -> None:
         pass
     with RunLock(path, 1):
         pass
+
+
+def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "BUSY_SECONDS", 0.0)
+    other = raw(ledger)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Locked):
+        Log.read(str(ledger))
+    with pytest.raises(Locked):
+        Log.open(str(ledger))
+    with pytest.raises(Locked):
+        list(findings(str(ledger), check_event=lambda event: []))
+    other.execute("ROLLBACK")
+
+
+def test_a_foreign_head_that_leaves_no_seq_gets_one_clear_error(ledger: Path) -> None:
+    raw(ledger).execute("UPDATE head SET seq = 9223372036854775807")
+    with Log.open(str(ledger)) as log, pytest.raises(IntegrityError, match="which no ledger reaches by counting"):
+        log.append(drafts(), at=START, writer=WRITER)
 
 
 def test_a_log_that_is_read_cannot_be_written(ledger: Path) -> None:

@@ -127,9 +127,11 @@ def test_an_event_that_tells_no_time_is_left_out(at: object) -> None:
     assert written(fold(history)) == written(fold(history[:1]))
 
 
-def test_blocks_that_an_older_tool_nested_without_end_are_left_out() -> None:
-    deep = "[" * 100_000 + "]" * 100_000
-    adoption = recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": f'{{"sessions":{deep}}}'}, AT)
+@pytest.mark.parametrize(
+    "value", ["[" * 100_000 + "]" * 100_000, "[" * 300 + "]" * 300, '{"a":NaN}', '{"a":-Infinity}', '{"a":1e999}']
+)
+def test_adopted_blocks_that_no_state_can_hold_are_left_out(value: str) -> None:
+    adoption = recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": f'{{"sessions":{value}}}'}, AT)
     assert fold([adoption]) == shape.empty()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample import START, append_sample, every_type
+from sample import START, append_sample, every_type, history
 from support import Project
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
@@ -48,6 +48,8 @@ SCHEMAS = {
     "another letter case": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = lower(sql) WHERE name = 'head'",
     "a schema that is no SQL": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = 'CREATE TABLE head ('"
     " WHERE name = 'head'",
+    "a schema that is no text": "PRAGMA writable_schema = ON; UPDATE sqlite_master"
+    " SET sql = CAST(x'43524541544520ff80' AS TEXT) WHERE name = 'head'",
     "a table whose root lies elsewhere": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = 9999"
     " WHERE name = 'head'",
 }
@@ -131,7 +133,7 @@ def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
         Path(f"{ledger}{suffix}").write_bytes(b"not ours")
     before = {path.name: path.read_bytes() for path in ledger.parent.iterdir()}
     with opened(str(ledger)) as log:
-        assert len(list(rows_of(log))) == len(every_type())
+        assert len(list(rows_of(log))) == len(history())
     assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
 
 
@@ -182,11 +184,12 @@ def test_control_characters_never_reach_a_terminal(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file as the program writes it, of some pages."""
     path = tmp_path_factory.mktemp("real") / "ledger.db"
     for _ in range(8):
         append_sample(path)
-    return path.read_bytes()
+    return path
 
 
 def use(content: bytes) -> None:
@@ -219,8 +222,8 @@ changes = st.lists(
 
 @given(changes)
 @settings(max_examples=60)
-def test_a_file_with_changed_bytes_reads_or_is_refused(real: bytes, changes: list[tuple[float, bytes]]) -> None:
-    content = bytearray(real)
+def test_a_file_with_changed_bytes_reads_or_is_refused(real: Path, changes: list[tuple[float, bytes]]) -> None:
+    content = bytearray(real.read_bytes())
     for share, piece in changes:
         at = int(share * len(content))
         content[at : at + len(piece)] = piece[: len(content) - at]
@@ -229,12 +232,13 @@ def test_a_file_with_changed_bytes_reads_or_is_refused(real: bytes, changes: lis
 
 @given(st.binary(max_size=300), st.booleans(), st.integers(0, 100))
 @settings(max_examples=40)
-def test_random_bytes_are_refused(real: bytes, content: bytes, is_headed: bool, length: int) -> None:
-    use(real[:length] + content if is_headed else content)
+def test_random_bytes_are_refused(real: Path, content: bytes, is_headed: bool, length: int) -> None:
+    use(real.read_bytes()[:length] + content if is_headed else content)
 
 
-def test_reading_a_forged_file_stays_within_bounds(real: bytes) -> None:
+def test_reading_a_forged_file_stays_within_bounds(real: Path) -> None:
     """A file of some pages names four thousand million of them; the reader's memory does not follow."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    use(real[:28] + b"\xff\xff\xff\xfe" + real[32:])
+    content = real.read_bytes()
+    use(content[:28] + b"\xff\xff\xff\xfe" + content[32:])
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000

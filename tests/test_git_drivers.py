@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from clones import ACTIVE, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
 from faber_ledger.cli import textconv as textconv_module
@@ -47,7 +47,17 @@ def test_git_merge_unites_both_ledgers_and_nobody_is_asked(one: Clone, other: Cl
     other.assert_sound()
 
 
-def test_a_redacted_side_or_a_changed_one_is_no_reason_to_lose_ours(one: Clone, other: Clone) -> None:
+def test_a_forged_ledger_from_elsewhere_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.record("there")
+    forge(other.ledger, "CAST(x'ff' AS TEXT)")
+    other.commit("forged")
+    before = one.ledger.read_bytes()
+    assert "our version stays" in one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert one.ledger.read_bytes() == before
+
+
+def test_a_ledger_that_cannot_be_read_is_no_reason_to_lose_ours(one: Clone, other: Clone) -> None:
     one.advance("here")
     other.ledger.write_bytes(b"no ledger at all")
     other.commit("broken")
@@ -59,9 +69,10 @@ def test_a_redacted_side_or_a_changed_one_is_no_reason_to_lose_ours(one: Clone, 
     assert f"UU {LEDGER}" in one.git("status", "--porcelain")
 
 
-def test_keys_that_two_tools_changed_apart_are_merged(one: Clone, other: Clone) -> None:
+@pytest.mark.parametrize("hour", ["18", "09"])
+def test_keys_that_two_tools_changed_apart_are_merged(one: Clone, other: Clone, hour: str) -> None:
     one.record("here")
-    one.change(status="paused", updated_at="2026-01-05T18:00:00Z")
+    one.change(status="paused", updated_at=f"2026-01-05T{hour}:00:00Z")
     one.commit("here")
     other.record("there")
     other.change(notes={"a": 1, "b": 2, "c": 4}, updated_at="2026-01-05T16:00:00Z")
@@ -69,7 +80,7 @@ def test_keys_that_two_tools_changed_apart_are_merged(one: Clone, other: Clone) 
     one.git("pull", "-q", "--no-rebase", "../other", "main")
     assert one.state["status"] == "paused"
     assert one.state["notes"]["c"] == 4
-    assert one.state["updated_at"] == "2026-01-05T18:00:00Z"
+    assert one.state["updated_at"] == max(f"2026-01-05T{hour}:00:00Z", "2026-01-05T16:00:00Z")
     one.faber("project")
     one.assert_sound()
 
@@ -185,6 +196,16 @@ def test_a_file_that_is_no_ledger_is_a_line_of_text_and_git_goes_on(one: Clone) 
     assert "+(not shown: the file is not a SQLite database)" in one.git("diff", "--", LEDGER)
     assert one.faber("textconv", "nowhere.db").stdout == "(not shown: there is no ledger at the file)\n"
     assert one.faber("textconv", ".").stdout == "(not shown: the file is not a regular file)\n"
+
+
+def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:
+    forge(one.ledger, "'{}'", kind="\x1b]0;gotcha\x07")
+    told = one.faber("textconv", LEDGER).stdout
+    assert "\x1b" not in told
+    assert "\\x1b]0;gotcha\\x07" in told
+    forge(one.ledger, "CAST(x'ff' AS TEXT)")
+    told = one.faber("textconv", LEDGER).stdout
+    assert told.splitlines()[-1].startswith("(not shown: ")
 
 
 def test_a_long_ledger_is_cut_and_says_so(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import PROTOCOL, RUN, Project, answer_of, payload_of, units
 
-from faber_ledger.ledger.clock import now
+from faber_ledger.context import decide
+from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -274,7 +275,19 @@ def test_the_same_bytes_from_another_process_are_another_delivery(project: Proje
     assert ignored(project) == []
 
 
-@pytest.mark.parametrize(("age", "sessions"), [(29, 1), (31, 2)])
+@pytest.mark.parametrize(("age", "is_repeat"), [(29.9, True), (30, False), (-29.9, True), (-30, False)])
+def test_a_repeat_comes_within_half_a_minute(project: Project, age: float, is_repeat: bool) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    with Log.read(str(project.ledger_path)) as log:
+        view = decide.View(log, {})
+        last = view.last_delivery(ME)
+        assert last is not None
+        at = (seconds_of(last[0]["at"]) or 0) + age
+        caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "26210"}, {}, at, "w", None)
+        assert decide.is_repeated(view, caller, last[1]) is is_repeat
+
+
+@pytest.mark.parametrize(("age", "sessions"), [(10, 1), (31, 2)])
 def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, age: int, sessions: int) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     events = project.events

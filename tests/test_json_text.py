@@ -11,7 +11,8 @@ from histories import json_values, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.json_text import DEEPEST, JsonText, is_too_deep
+from faber_ledger.context.json_text import JsonText
+from faber_ledger.projections.blocks import DEEPEST, is_too_deep
 
 SPEC = Path(__file__).parent / "fixtures" / "states" / "spec-00027.json"
 spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from support import Project
+from support import RUN, Project, spec_state
 
 
 @pytest.fixture
@@ -53,6 +53,20 @@ def test_a_check_names_the_first_field_and_the_event_that_settled_it(project: Pr
 
 def test_a_check_that_agrees_exits_0(project: Project) -> None:
     assert project.faber("project", "--check").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--rebuild",)])
+def test_a_ledger_without_events_takes_no_blocks_away(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    project = Project.made(tmp_path / "older", spec_state() | {"run_id": RUN})
+    project.ledger_path.touch()  # as a hook leaves it that is killed before its first commit
+    before = project.state_path.read_bytes()
+    done = project.faber("project", *arguments)
+    assert (done.returncode, done.stdout) == (10, "")
+    assert "holds no event yet" in done.stderr
+    assert project.state_path.read_bytes() == before
+    assert project.faber("session-save").returncode == 0
+    assert project.history[0]["session_id"] == "claude-session-20260104-xyz789"
+    project.assert_projected()
 
 
 def test_standard_output_gets_the_blocks_and_the_file_stays(project: Project) -> None:

@@ -755,6 +755,26 @@ def test_branch_names_of_real_projects_are_names() -> None:
     assert [name for name in names if NAME.fullmatch(name)] == names
 
 
+def test_what_a_branch_lacks_is_fetched_by_no_program_of_the_repositorys_settings(project: Project) -> None:
+    whole(project)
+    blob = project.git("rev-parse", f"{BRANCH}:a.py")
+    (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    mark = project.root.parent / "ran"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": "ssh://nowhere/x",
+        "remote.origin.promisor": "true",
+        "core.sshCommand": f"touch {mark}; false",
+    }.items():
+        project.git("config", name, value)
+    assert project.faber("reconstitute").returncode == 0
+    assert not mark.exists()
+    diff = ["git", "diff", "--stat", f"main...{BRANCH}"]
+    subprocess.run(diff, cwd=project.root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert mark.exists(), "git itself would not have run it, so that this shows nothing"
+
+
 def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) -> None:
     whole(project)
     project.git("config", "diff.external", f"touch {project.root}/ran")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
-from clones import ACTIVE, LEDGER, RUN, STATE, Clone
+from clones import ACTIVE, LEDGER, RUN, STATE, Clone, forge
 
 
 @pytest.fixture
@@ -81,6 +82,7 @@ def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other
     one.record("meanwhile")
     one.change(notes="by hand")
     both |= one.ids()
+    shutil.rmtree(one.root / ".git/faber-ledger")  # the mirror would bring them back as well
     one.faber("resolve")
     assert one.ids() == both
     assert "meanwhile" in one.clients()
@@ -123,6 +125,20 @@ def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: 
     assert "is not a SQLite database" in told
     assert one.ledger.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {LEDGER}"]
+
+
+def test_a_forged_ledger_stops_neither_the_other_files_nor_the_command(one: Clone, other: Clone) -> None:
+    one.record("here")
+    (one.root / ACTIVE).write_text("here\n")
+    one.commit("here")
+    other.record("there")
+    (other.root / ACTIVE).write_text("there\n")
+    forge(other.ledger, "CAST(x'ff' AS TEXT)")
+    other.commit("forged")
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert f"mended  {ACTIVE}: ours stays\n" in told
+    assert f"left    {LEDGER}: " in told
 
 
 def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> None:

@@ -100,6 +100,26 @@ def test_a_run_that_leads_out_of_the_runs_through_a_link_is_refused(project: Pro
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_a_start_makes_no_run_where_the_runs_folder_leads_out_of_the_project(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    project.write(".fractary/runs", "").unlink()
+    (project.root / ".fractary/runs").symlink_to(outside)
+    done = project.faber("run", "start", "--work-id", "258")
+    assert done.returncode == 1
+    assert "leads out" in done.stderr
+    assert list(outside.iterdir()) == []
+
+
+def test_a_start_writes_through_no_link_that_came_with_the_repository(project: Project, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    link = project.write(".fractary/faber/any", "").with_name(".active-run-id.tmp")
+    link.symlink_to(precious)
+    assert project.faber("run", "start", "--work-id", "258").returncode == 0
+    assert precious.read_text() == "precious"
+
+
 def test_a_start_without_a_subject_is_wrong_usage(project: Project) -> None:
     assert project.faber("run", "start").returncode == 2
 

@@ -85,6 +85,18 @@ def test_a_damaged_ledger_is_refused_and_not_staged(one: Clone) -> None:
     assert staged(one) == []
 
 
+def test_a_conflict_is_not_settled_unseen(one: Clone) -> None:
+    other = one.clone("other")
+    for clone, status in ((one, "paused"), (other, "failed")):
+        clone.change(status=status)
+        clone.commit(status)
+    one.git("pull", "-q", "--no-rebase", "../other", "main", code=1)
+    told = one.faber("seal", code=1).stderr
+    assert f"in conflict: {STATE}" in told
+    assert "hint: run `faber-ledger resolve`" in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+
+
 def test_a_run_can_be_named_and_the_active_file_is_staged_with_its_own_run_alone(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
     assert ACTIVE not in one.faber("seal", RUN).stdout
@@ -134,7 +146,7 @@ def test_verify_says_what_was_rolled_back(one: Clone) -> None:
     lost = len(one.ids() - before)
     one.git("reset", "-q", "--hard")
     told = one.faber("verify", code=20).stdout
-    assert f"{RUN}: rolled_back: {lost} events" in told
+    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in told
     assert f"  hint: run `faber-ledger project {RUN}`" in told
     one.faber("project")
     assert "taken" in one.clients()

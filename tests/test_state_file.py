@@ -329,6 +329,25 @@ def test_a_linked_state_is_refused_and_its_target_stays(project: Project) -> Non
         write(project, {"sessions": ENDED})
 
 
+def test_a_linked_backup_is_never_read(project: Project, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.json"
+    secret.write_text(json.dumps({**usual_state(), "target": "SECRET"}))
+    (project.run / "state.json.backup").symlink_to(secret)
+    project.put_state("broken")
+    assert "SECRET" not in (project.deliver("SessionStart.startup.print").packet or "")
+    assert project.faber("project", "--restore").returncode != 0
+    assert project.state_path.read_text() == "broken"
+
+
+def test_a_restore_names_the_backup_that_it_took(project: Project) -> None:
+    project.faber("session-load")
+    (project.run / "state.json.backup").write_text("broken too")
+    (project.run / "state.backup.json").write_text(json.dumps(usual_state()))
+    project.put_state("broken")
+    assert "restored from state.backup.json" in project.faber("project", "--restore").stdout
+    project.assert_projected()
+
+
 def deep(name: str, depth: int) -> str:
     text = json.dumps({**usual_state(), name: "HERE"}, indent=2)
     return text.replace('"HERE"', '{"a": ' + "[" * depth + "]" * depth + "}")

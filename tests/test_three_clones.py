@@ -19,7 +19,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-STEPS = int(os.environ.get("THREE_CLONES_STEPS", "150"))
+STEPS = int(os.environ.get("THREE_CLONES_STEPS", "200"))
 DELIVERIES = [
     "SessionStart.startup.print",
     "SessionStart.resume.print",
