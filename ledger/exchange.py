@@ -165,6 +165,8 @@ class Staged:
             if known[0] != event["hash"]:
                 told = f"event {event['id']} has another content than in line {known[1]}"
                 self.problems.append(Problem(number, told, is_conflict=True))
+            elif event["payload"] is None:  # a redacted copy wins, as in a union
+                self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
     def rows(self) -> Iterator[tuple[Row, int]]:
         """Give the events as a log stores them, each with its line, in `(seq, id)` order."""

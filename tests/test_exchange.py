@@ -24,6 +24,7 @@ from sample import FIRST, RUN, START, append_sample, drafts, every_type, write_r
 from test_union import Work, done, rows, united, worked
 
 from faber_ledger.ledger import exchange
+from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import Staged, check, lines_of
@@ -302,6 +303,22 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
     assert told.returncode == 22
     assert b"line 1: event 01KE7Q3S8W000000000000000A has another content in the log" in told.stderr
     assert ledger_of(project).read_bytes() == before
+
+
+def redacted(line: bytes) -> bytes:
+    event = json.loads(line)
+    digest = payload_hash(bytes.fromhex(event["salt"]), canonical(event["payload"]))
+    return changed(line, salt=None, payload=None, payload_hash=digest.hex())
+
+
+def test_a_redacted_event_comes_back_and_wins_over_a_copy_with_its_payload(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    gone = [*lines[:4], redacted(lines[4]), *lines[5:]]
+    for number, content in enumerate([gone, [*lines, gone[4]], [gone[4], *lines]]):
+        back = str(tmp_path / f"{number}.db")
+        imported(b"".join(content), back)
+        assert export_of(back) == b"".join(gone)
 
 
 def test_a_forged_position_is_refused(tmp_path: Path) -> None:
