@@ -33,6 +33,7 @@ COMMANDS = {
     "show": "faber_ledger.cli.show:show_one",
     "export": "faber_ledger.cli.export:export",
     "import": "faber_ledger.cli.import_events:import_events",
+    "timeline": "faber_ledger.cli.timeline:timeline",
     "verify": "faber_ledger.cli.verify:verify",
     "project": "faber_ledger.cli.project:project",
     "seal": "faber_ledger.cli.seal:seal",
