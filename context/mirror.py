@@ -15,10 +15,13 @@ from faber_ledger.ledger.log import Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from typing import Any
 
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Head
+
+    Row = tuple[Any, ...]
 
 BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
 
@@ -69,11 +72,26 @@ class MirroredLog:
 
     def commit(self) -> None:
         """Make what was appended durable in the log, and keep it in the mirror; raises as `Log.commit`."""
-        self.log.commit()
+        with self.log.writing():
+            self.log.commit()
         if self._mirror is not None:
             try:
                 self._mirror.copy_newer(self.log)
                 self._mirror.commit()
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                self._forsake(error)
+
+    def take_in(self, missing_in: Callable[[Log], Iterable[Row]]) -> None:
+        """Put rows that both lack, as `missing_in` gives them for each, where they belong; raises sqlite3.Error.
+
+        They may stand below the newest event, where `commit` does not look for what is new.
+        """
+        from faber_ledger.ledger.union import take_in
+
+        take_in(self.log, missing_in(self.log))
+        if self._mirror is not None:
+            try:
+                take_in(self._mirror, missing_in(self._mirror))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
 

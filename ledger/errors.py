@@ -23,6 +23,12 @@ class RunNotFound(LedgerError):
     code, exit_code = "run_not_found", 10
 
 
+class NotFound(LedgerError):
+    """What was asked for is not in the log, or it may be several things there."""
+
+    code, exit_code = "not_found", 10
+
+
 class Locked(LedgerError):
     """Another process held the run's lock for too long."""
 

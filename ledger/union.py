@@ -98,7 +98,7 @@ def missing_rows(log: Log, other: Log) -> list[Row]:
     return missing
 
 
-def take_in(log: Log, rows: list[Row]) -> None:
+def take_in(log: Log, rows: Iterable[Row]) -> None:
     """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
 
     All of them or none: raises sqlite3.Error, and the transaction is as it was.
