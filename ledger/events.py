@@ -108,7 +108,7 @@ class ArtifactSkipped(TypedDict):
 
 
 class ContextReloaded(TypedDict):
-    """One reload operation was done, whatever it loaded."""
+    """One reload operation was done, whatever it loaded; `environment` where the session had none yet."""
 
     type: Literal["context_reloaded"]
     session_id: str
@@ -116,6 +116,7 @@ class ContextReloaded(TypedDict):
     loaded: int
     failed: int
     skipped: int
+    environment: NotRequired[Environment]
 
 
 class CompactionCompleted(TypedDict):
