@@ -190,11 +190,10 @@ Event = (
 
 
 class Draft(TypedDict):
-    """A fact to append; `client` is the client's own session id, `id` an id that the event already has."""
+    """A fact to append; `client` is the client's own session id."""
 
     event: Event
     client: NotRequired[str | None]
-    id: NotRequired[str]
 
 
 class Recorded(TypedDict):
