@@ -20,6 +20,7 @@ from faber_ledger.context.file_change import FileChange, make_changes, read_file
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.project import find_root
+from faber_ledger.context.untrusted_file import folder_around
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -83,6 +84,11 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
 
 def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
     path = settings_path(scope, root)
+    if scope != "user" and folder_around(path, [root]) is None:
+        raise LedgerError(
+            f"{shown_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
+            hint="put a file in its place, or take `--scope user` for settings of your own",
+        )
     before = read_file(path)
     text = with_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
     return FileChange(path, before, text.encode()), list(_warnings(text, root, scope))

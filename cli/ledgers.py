@@ -27,10 +27,10 @@ def run_with_ledger(text: str | None) -> Run:
     return run
 
 
-def run_to_project(text: str | None) -> Run:
+def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
     """Give the run that is named, else the active one: one with a ledger, or with a mirror that brings it back.
 
-    Raises as `run_with_ledger`.
+    A backup can be restored without either. Raises as `run_with_ledger`.
     """
     root = find_root(os.getcwd())
     named = text or read_active_run(root)
@@ -39,7 +39,7 @@ def run_to_project(text: str | None) -> Run:
     except InvalidRunId:
         run = None
     if run is None or os.path.lexists(run.ledger_path) or not is_mirrored(run):
-        return run_with_ledger(text)
+        return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run
 

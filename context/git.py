@@ -26,7 +26,8 @@ class Question:
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= QUIET
-        command = ["git", "-C", directory, *arguments]
+        # A bare repository that came along as files has a configuration of its own, which may name programs.
+        command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
         self._deadline = time.monotonic() + SECONDS
         self._read, write = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)

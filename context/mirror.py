@@ -10,7 +10,8 @@ import os
 import sqlite3
 
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import Log
 
 TYPE_CHECKING = False
@@ -29,7 +30,7 @@ BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a l
 class MirroredLog:
     """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
 
-    A mirror that cannot be used is told to `warn` and left alone: the log is what counts.
+    A damaged mirror is moved aside and made anew; one that cannot be used is told to `warn` and left alone: the log is what counts.
     """
 
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
@@ -54,9 +55,29 @@ class MirroredLog:
 
     def _try_to_unite(self, path: str, heads: list[Head]) -> None:
         try:
-            self._unite(path, heads)
+            try:
+                self._unite(path, heads)
+            except (IntegrityError, sqlite3.DatabaseError) as error:
+                if not self._is_moved_aside(path, error):
+                    raise
+                self._unite(path, heads)
         except (LedgerError, OSError, sqlite3.Error) as error:
             self._forsake(error)
+
+    def _is_moved_aside(self, path: str, error: Exception) -> bool:
+        """Move a mirror that is damaged out of the way, so that a new one is made; tell whether it was."""
+        from faber_ledger.context.recover import is_sound
+
+        if (isinstance(error, sqlite3.Error) and is_busy(error)) or is_sound(path):
+            return False
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+        os.replace(path, path + ".backup")
+        if os.path.lexists(path + "-journal"):
+            os.replace(path + "-journal", path + "-journal.backup")
+        self._warn(f"the mirror of this run under the git directory was damaged and is made anew: {error}")
+        return True
 
     def _unite(self, path: str, heads: list[Head]) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -8,7 +8,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
 from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
@@ -84,7 +84,7 @@ class Recording:
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
 
-        Raises as `write_blocks`: the facts are in the log then, and the next projection shows them.
+        Raises StateNotWritten where state.json cannot be: the facts are in the log, and the next projection shows them.
         """
         with self._log.writing():
             recorded = self._log.append(drafts, at=self.at, writer=self.writer)
@@ -93,7 +93,10 @@ class Recording:
             self._open.commit()
         if self.problem is not None:
             return recorded  # there is no state to write into: the next projection shows the facts
-        states.write_blocks(self.run, self.blocks, warn=self.warn)
+        try:
+            states.write_blocks(self.run, self.blocks, warn=self.warn)
+        except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
+            raise StateNotWritten(error.message, hint=error.hint) from error
         if self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
         return recorded

@@ -36,7 +36,7 @@ def recover(run: Run) -> list[str]:
         candidates = _candidates(run, folder)
         copies = {name: path for name, path in candidates.items() if _reads(path)}
         # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
-        found = {name: path for name, path in copies.items() if _is_sound(path)} or copies
+        found = {name: path for name, path in copies.items() if is_sound(path)} or copies
         begun = not os.path.lexists(run.ledger_path) or any(
             [os.path.getsize(path) == 0 for path in candidates.values()]
         )
@@ -48,11 +48,15 @@ def recover(run: Run) -> list[str]:
         for path in (run.ledger_path, run.ledger_path + "-journal"):
             if os.path.lexists(path):
                 shutil.copy2(path, path + ".backup", follow_symlinks=False)
+        united_path = run.ledger_path + ".recovered"
         if found:
-            write_union(list(found.values()), run.ledger_path)
+            write_union(list(found.values()), united_path)
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
+        # Before the union is put in place: whatever reads the two in between would play the journal into it.
         os.unlink(run.ledger_path + "-journal")
+        if found:
+            os.replace(united_path, run.ledger_path)
         return list(found)
 
 
@@ -81,7 +85,8 @@ def _candidates(run: Run, folder: str) -> dict[str, str]:
     return copies
 
 
-def _is_sound(path: str) -> bool:
+def is_sound(path: str) -> bool:
+    """Tell whether a file is a log that can be read to its end, each event what its hash says."""
     try:
         with opened(path) as log:
             return all(True for _ in united([rows_of(log)]))

@@ -7,6 +7,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -52,28 +53,40 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
-    """Put the newest readable backup in the place of state.json and project the log onto it; give the backup's name.
+    """Put the newest readable backup in the place of state.json, and the log's blocks into it if it has an event.
 
-    Raises LedgerError if state.json can be read or no backup can, and RunNotFound for a log without an event.
+    Gives the backup's name and whether there was a log to project. Raises LedgerError if state.json can be read or no
+    backup can, and as `Log.open`.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
-        _check_has_events(opened.log, run)
-        if _is_readable(run):
-            raise LedgerError(
-                f"{run.shown('state.json')} can be read, and a backup of it is older",
-                hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
-            )
-        found = states.read_backup(run)
-        if found is None:
-            raise LedgerError(
-                f"the run {run.run_id} has no backup that can be read",
-                hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
-            )
-        name, backup = found
-        if os.path.lexists(run.state_path):
-            os.replace(run.state_path, run.state_path + ".broken.backup")
-        states.write_new(run, backup.text, like=os.path.join(run.directory, name))
-        return name, states.write_blocks(run, _folded(opened), warn=warn)
+    with RunLock(run.lock_path, LOCK_SECONDS):
+        mirror = mirror_path(run)
+        if not (os.path.lexists(run.ledger_path) or (mirror is not None and os.path.isfile(mirror))):
+            return _put_back(run), False
+        with MirroredLog(run, warn) as opened:
+            name = _put_back(run)
+            if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
+                return name, False
+            states.write_blocks(run, _folded(opened), warn=warn)
+            return name, True
+
+
+def _put_back(run: Run) -> str:
+    if _is_readable(run):
+        raise LedgerError(
+            f"{run.shown('state.json')} can be read, and a backup of it is older",
+            hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
+        )
+    found = states.read_backup(run)
+    if found is None:
+        raise LedgerError(
+            f"the run {run.run_id} has no backup that can be read",
+            hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
+        )
+    name, backup = found
+    if os.path.lexists(run.state_path):
+        os.replace(run.state_path, run.state_path + ".broken.backup")
+    states.write_new(run, backup.text, like=os.path.join(run.directory, name))
+    return name
 
 
 def _check_has_events(log: Log, run: Run) -> None:

@@ -177,10 +177,7 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise StateMissing(
-            f"the run {run.run_id} has no state.json",
-            hint=f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`",
-        ) from None
+        raise StateMissing(f"the run {run.run_id} has no state.json", hint=_way_back(run)) from None
     except OSError as error:
         if os.path.islink(path):
             raise _invalid(run, "it is a link") from error
@@ -192,6 +189,14 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
         raise _invalid(run, "it is not a regular file")
     with open(descriptor, "rb") as file:
         return file.read()
+
+
+def _way_back(run: Run) -> str:
+    """Say where a missing state comes from: its backup knows what no ledger does."""
+    name = backup_name(run)
+    if os.path.exists(os.path.join(run.directory, name)):
+        return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(name)}"
+    return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
 
 
 def _parsed(run: Run, content: bytes) -> JsonText:

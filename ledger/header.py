@@ -18,7 +18,7 @@ def check_file(path: str) -> bool:
     """Tell whether a ledger of this format is at `path`; False if there is none, or an empty file.
 
     Reads the header's bytes alone. Raises NotALedger for a link, another kind of file, another program's database,
-    NewerFormat, and LedgerError if it cannot be read.
+    IntegrityError for a format that never was, NewerFormat, and LedgerError if it cannot be read.
     """
     header = _header(path)
     if not header:
@@ -30,6 +30,8 @@ def check_file(path: str) -> bool:
         raise NotALedger(f"{path} is another program's database", hint=restore_hint(path))
     if header[18:20] != b"\1\1":
         raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=restore_hint(path))
+    if version < 1:
+        raise IntegrityError(f"{path} has format {version}, which never was", hint=restore_hint(path))
     if version > formats.FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {formats.FORMAT}",

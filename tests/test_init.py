@@ -320,7 +320,7 @@ def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
-    target = project.home / "dotfiles.json"
+    target = project.root / "dotfiles.json"
     target.write_text(dumped("  "))
     target.chmod(0o640)
     project.settings.parent.mkdir()
@@ -333,6 +333,18 @@ def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
     project.run("uninstall")
     assert project.settings.is_symlink()
     assert target.read_text() == dumped("  ")
+
+
+@pytest.mark.parametrize("scope", ["project", "local"])
+def test_a_link_that_leads_out_of_the_project_is_refused(project: Project, scope: str) -> None:
+    target = project.home / "theirs.json"
+    target.write_text(dumped("  "))
+    path = project.root / ".claude" / ("settings.json" if scope == "project" else "settings.local.json")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    assert "leads out of the project" in project.run("init", "--scope", scope, code=1).stderr
+    assert target.read_text() == dumped("  ")
+    assert not (project.root / ".fractary").exists()
 
 
 # --- the guard

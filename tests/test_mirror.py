@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -180,16 +181,27 @@ def a_forged_event(path: Path) -> None:
         another_programs,
         cut,
         a_folder,
-        a_file_for_its_folder,
         a_link,
         a_forged_event,
         lambda path: path.write_bytes(b"junk" * 2000),
     ],
 )
-def test_a_mirror_that_cannot_be_used_is_told_and_stops_nothing(
-    project: Project, spoil: Callable[[Path], None]
-) -> None:
-    spoil(mirror_of(project))
+def test_a_damaged_mirror_is_moved_aside_and_made_anew(project: Project, spoil: Callable[[Path], None]) -> None:
+    mirror = mirror_of(project)
+    spoil(mirror)
+    count = len(project.events)
+    answer = project.deliver(END, client="two", pid="2")
+    assert answer.code == 0
+    assert "was damaged and is made anew" in answer.errors
+    assert len(project.events) == count + 1
+    assert os.path.lexists(f"{mirror}.backup")
+    with Log.read(str(mirror)) as log:
+        assert list(log.stream()) == project.events
+    project.assert_projected()
+
+
+def test_a_mirror_that_cannot_be_used_is_told_and_stops_nothing(project: Project) -> None:
+    a_file_for_its_folder(mirror_of(project))
     count = len(project.events)
     answer = project.deliver(END, client="two", pid="2")
     assert answer.code == 0
