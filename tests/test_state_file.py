@@ -406,5 +406,3 @@ def test_the_size_of_a_state_is_looked_at_before_its_content(project: Project, c
     done = project.faber(*command.split())
     assert "it is larger than 64 MB (5,368,709,120 bytes)" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
-    restored = project.faber("project", RUN, "--restore")
-    assert restored.returncode == 1
