@@ -53,7 +53,8 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     loader = LOADERS.get(artifact["type"])
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
-    empty = empty_in(_source_text(artifact, surroundings), surroundings)
+    where = "a command" if artifact["type"] in COMMANDS else "a path"
+    empty = empty_in(_source_text(artifact, surroundings), surroundings, where)
     try:
         content = loader(artifact, surroundings)
     except ArtifactError as error:
