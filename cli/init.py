@@ -52,7 +52,7 @@ def init(scope: str, dry_run: bool, as_json: bool) -> None:
     commit = _to_commit(changes, root, scope) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {"scope": scope, "commit": commit, "notes": notes}
     show(data, _lines(changes, root, commit, dry_run=dry_run), as_json=as_json)
-    for note in notes:
+    for note in [] if as_json else notes:  # they stand in the data
         say(f"note: {note}")
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -37,7 +37,7 @@ def verify(run: str | None, every: bool, as_json: bool) -> int:
     """
     runs = runs_with_ledgers(run, every=every)
     if not runs:
-        say("no run of this project has a ledger")
+        warn("no run of this project has a ledger")
     found = {one.run_id: list(_findings(one)) for one in runs}
     show(
         {"runs": [{"run_id": run_id, "findings": [_data(item) for item in items]} for run_id, items in found.items()]},
