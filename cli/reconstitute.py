@@ -16,8 +16,8 @@ from faber_ledger.context.environment import writer_of
 from faber_ledger.context.findings import Journal
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.project import find_root, find_run, known_run, read_active_run, run_ids
-from faber_ledger.context.reconstitution import reconstitute as reconstituted
 from faber_ledger.context.reconstitution import load_state, run_not_found
+from faber_ledger.context.reconstitution import reconstitute as reconstituted
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.session_summaries import build_input
 from faber_ledger.context.state import current_phase, current_step

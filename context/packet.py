@@ -156,8 +156,12 @@ def _notes_text(notes: list[Told], room: int) -> str:
 def _summary_text(summary: Told | None, room: int) -> str:
     if summary is None:
         return ""
-    head = f"\n## What another conversation on this run came to\n\n{_origin(summary)}"
-    text = clipped(without_surrogates(summary["text"]).strip(), room - units(head) - 1, "\n… (more was cut)")
+    head = "\n## What another conversation on this run came to\n\n"
+    head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
+    quoted = "\n> ".join(
+        without_surrogates(summary["text"]).strip().splitlines()
+    )  # its headings are none of the packet's
+    text = clipped(f"> {quoted}", room - units(head) - 1, "\n… (more was cut)")
     return f"{head}{text}\n" if text else ""
 
 
