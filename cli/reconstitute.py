@@ -67,13 +67,13 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
         if journal.findings and os.path.isfile(meant.ledger_path):
             _record_stop(meant, journal)
         raise
-    notes = _recorded(meant, _fact(context, context["resume_point"], journal.findings))
+    notes, others = _recorded(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"])
         show(data, [json_text(data)], as_json=as_json)
         return
     data = {**context, "notes": notes, "findings": journal.findings}
-    show(data, [*boxed(context), *brief(context), *noted(notes)], as_json=as_json)
+    show(data, [*boxed(context), *brief(context), *noted(notes, others)], as_json=as_json)
 
 
 class _Chooser:
@@ -138,13 +138,14 @@ def _record_stop(run: Run, journal: Journal) -> None:
     _recorded(run, {**fact, "mode": "stopped"})
 
 
-def _recorded(run: Run, event: ContextReconstituted) -> list[Note]:
-    """Record the reconstitution and give the run's notes; a ledger that cannot be used stops nobody."""
+def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
+    """Record the reconstitution and give the run's notes, and how many others there are; a ledger that cannot be used stops nobody."""
     notes: list[Note] = []
+    others = 0
     try:
         with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
-            notes = notes_of(recording.view.log)
+            notes, others = notes_of(recording.view.log)
             recording.append([{"event": event, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
-    return notes
+    return notes, others
