@@ -139,7 +139,10 @@ def _record_stop(run: Run, journal: Journal) -> None:
 
 
 def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
-    """Record the reconstitution and give the run's notes, and how many others there are; a ledger that cannot be used stops nobody."""
+    """Record the reconstitution and give the run's newest notes, and how many are left out.
+
+    A ledger that cannot be used stops nobody.
+    """
     notes: list[Note] = []
     others = 0
     try:
