@@ -11,7 +11,7 @@ import sys
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.output import json_text, say
+from faber_ledger.cli.output import json_text, kept, say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.header import is_busy, locked
 
@@ -72,6 +72,7 @@ def app() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and give its exit code; the one place where an error becomes one."""
+    kept.clear()
     try:
         code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -98,7 +99,9 @@ def run(arguments: list[str]) -> int:
 
 def _failed(error: LedgerError, arguments: list[str]) -> int:
     if "--json" in arguments:
-        told = {"code": error.code, "message": error.message, "hint": error.hint}
+        told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint, **error.details}
+        if kept:
+            told["warnings"] = kept
         click.echo(json_text({"error": told}, indent=None), err=True)
     elif error.block:
         say(error.block)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import reload
 from faber_ledger.context import state as states
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run
+from faber_ledger.context.project_settings import NAMES, Settings
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import lineage
@@ -32,14 +34,14 @@ def config() -> None:
 @click.argument("run_id", metavar="[RUN]", required=False)
 @json_option
 def config_show(run_id: str | None, as_json: bool) -> None:
-    """Show what was resolved from where: project, run, workflow, artifacts, plugin roots and mapped commands.
+    """Show what was resolved from where: project, run, workflow, artifacts, settings, plugin roots and commands.
 
     \b
     Example: faber-ledger config show
     Exit codes: 0 shown, with what is wrong; 2 wrong usage; 10 no such run.
     """
     data = _resolved(find_root(os.getcwd()), run_id)
-    show(data, _lines(data), as_json=as_json)
+    show(data, [" ".join(line.splitlines()) for line in _lines(data)], as_json=as_json)
 
 
 def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
@@ -82,19 +84,27 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
         "state": run.shown("state.json"),
         "workflow_id": None,
         "workflow_path": None,
+        "workflow_status": "unknown",
         "extends": [],
         "artifacts_path": None,
         "artifacts": [],
     }
+    settings = Settings(run, os.environ)
+    found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
+    problems += settings.problems
     try:
         state = states.read_state(run).value
         found["workflow_id"] = state.get("workflow_id")
+        found["workflow_status"] = "cannot be used"
         workflow = reload.workflow_of(run, state, plugin_roots)
         found["workflow_path"], found["artifacts_path"] = workflow["path"], workflow["artifacts_path"]
         found["artifacts"] = [_artifact(one) for one in every_artifact(workflow)]
+        found["workflow_status"] = "found"
         for name, path, _ in lineage(run.root, workflow["id"], plugin_roots):
             found["extends"].append({"id": name, "path": path})
     except LedgerError as error:
+        if error.message == f"Workflow configuration not found: {found['workflow_id']}":
+            found["workflow_status"] = "not found"
         problems.append(error.message)
     return found
 
@@ -112,7 +122,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     run = data["run"]
     if run:
         yield f"Run: {run['run_id']} ({run['state']})"
-        yield f"Workflow: {run['workflow_id'] or '-'} ({run['workflow_path'] or 'not found'})"
+        yield f"Workflow: {run['workflow_id'] or '-'} ({run['workflow_path'] or run['workflow_status']})"
         for step in run["extends"][1:]:
             yield f"  extends {step['id']} ({step['path']})"
         yield f"Critical artifacts: {run['artifacts_path'] or '-'}"
@@ -121,6 +131,9 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             yield f"  {artifact['id']}: {artifact['type']}, {required}, {artifact['source'] or '-'}"
             if artifact["problem"]:
                 yield f"    {artifact['problem']}"
+        yield "Settings:"
+        for name, setting in run["settings"].items():
+            yield f"  {name}: {json.dumps(setting['value'])} ({setting['from']})"
     user = data["user_config"]
     yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (not there)")
     for root in user["plugin_roots"]:

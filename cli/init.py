@@ -78,7 +78,7 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
         "notes": notes,
     }
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
-    for note in notes:
+    for note in [] if as_json else notes:  # they stand in the data
         say(f"note: {note}")
 
 

@@ -153,10 +153,10 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
-        yield f"    Command: {artifact['command']}"
+        yield f"    Command: {artifact['command'] or '-'}"
         yield f"    Runs: {_program(outcome, loading)}"
     else:
-        yield f"    Path: {artifact['path'] or artifact['path_from_state']}"
+        yield f"    Path: {artifact['path'] or artifact['path_from_state'] or '-'}"
     resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
     if artifact["path_from_state"] and not artifact["path"] and not is_command:
         yield f"    Path from state: {artifact['path_from_state']}"

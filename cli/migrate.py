@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
         except LedgerError as error:
             failures.append(error)
             if len(runs) > 1:
-                say(f"{one.run_id}: {error.message}")
+                warn(f"{one.run_id}: {error.message}")
     data = [{"run_id": run_id, **outcome._asdict(), "dry_run": dry_run} for run_id, outcome in outcomes.items()]
     show({"runs": data}, [_line(run_id, outcome, dry_run) for run_id, outcome in outcomes.items()], as_json=as_json)
     if failures:

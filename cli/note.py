@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.context.decide import snapshot
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.notes import LONGEST, note_recorded
@@ -54,7 +54,7 @@ def add(
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
     run = chosen_run(root, run_id)
-    with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: say(f"⚠️  {told}")) as recording:
+    with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
         session_id = shape.current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])

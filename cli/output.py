@@ -22,13 +22,16 @@ DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2
 CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
 JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
+kept: list[str] = []  # this command's warnings, where it answers in JSON
+
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a command's result: its lines for people, or its data in the JSON envelope."""
     if as_json:
-        click.echo(json_text({"result_version": RESULT_VERSION, "data": data}))
+        told = {**data, "warnings": kept} if kept and isinstance(data, dict) else data
+        click.echo(json_text({"result_version": RESULT_VERSION, "data": told}))
     else:
         for line in lines:
             tell(line)
@@ -51,6 +54,15 @@ def tell(text: str) -> None:
 def say(text: str) -> None:
     """Print a line on standard error, control characters made visible."""
     click.echo(printable(text), err=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error; with `--json` keep it for the one object that is printed."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        kept.append(text)
+    else:
+        say(text)
 
 
 def printable(text: str) -> str:

@@ -9,26 +9,28 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell
+from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.reconstitution_report import boxed, brief, noted
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.findings import Journal
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.project import find_root, find_run, known_run, read_active_run, run_ids
+from faber_ledger.context.reconstitution import load_state, run_not_found
 from faber_ledger.context.reconstitution import reconstitute as reconstituted
-from faber_ledger.context.reconstitution import run_not_found
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.session_summaries import build_input
+from faber_ledger.context.state import current_phase, current_step
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError, RunNotFound
+from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.notes import Note
     from faber_ledger.context.project import Run
+    from faber_ledger.context.resume import ResumePoint
     from faber_ledger.ledger.events import ContextReconstituted, Finding
 
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
@@ -55,18 +57,23 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     root = find_root(os.getcwd())
     log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
     meant = _run(root, run, log)
-    config = read_user_config()
-    if config["problem"]:
-        raise LedgerError(config["problem"], hint="correct the file, or remove it")
-    journal = Journal(log, say, _Chooser(skip))
-    context = reconstituted(meant, config, journal)
-    notes = _recorded(meant, context, journal.findings)
+    journal = Journal(log, warn, _Chooser(skip))
+    try:
+        context = reconstituted(meant, read_user_config(), journal)
+    except (click.Abort, KeyboardInterrupt) as error:  # RECON knows no exit code of its own for it
+        raise Aborted("interrupted", block="interrupted") from error
+    except LedgerError as error:
+        error.details |= {"block": error.block, "findings": journal.findings}
+        if journal.findings and os.path.isfile(meant.ledger_path):
+            _record_stop(meant, journal)
+        raise
+    notes, others = _recorded(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
-        data: Any = build_input(context["session_summary"])
+        data: Any = build_input(context["session_summary"], context["current_phase"])
         show(data, [json_text(data)], as_json=as_json)
         return
     data = {**context, "notes": notes, "findings": journal.findings}
-    show(data, [*boxed(context), *brief(context), *noted(notes)], as_json=as_json)
+    show(data, [*boxed(context), *brief(context), *noted(notes, others)], as_json=as_json)
 
 
 class _Chooser:
@@ -78,14 +85,19 @@ class _Chooser:
     def __call__(self, code: str, question: str, options: list[str]) -> int:
         """Give the number of the option chosen; raises ChoiceNeeded without a terminal."""
         if SKIPPED[code] in self.skip:
-            say(question.partition("\n\n")[0])
+            warn(question.partition("\n\n")[0])
             return 1
         if not sys.stdin.isatty():
             hint = f"ask the user; for option 1 run it again with --skip {SKIPPED[code]}"
-            raise ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
+            needed = ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
+            needed.details["options"] = options
+            raise needed
         say(question)
         while True:
-            chosen: int = click.prompt("", prompt_suffix="> ", type=int, err=True)
+            try:
+                chosen: int = click.prompt("", prompt_suffix="> ", type=int, err=True)
+            except click.Abort as error:
+                raise Aborted("interrupted at a question", block="Workflow aborted.") from error
             if 1 <= chosen <= len(options):
                 return chosen
             say(f"There is no number {chosen}.")
@@ -104,22 +116,39 @@ def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
         raise run_not_found(find_run(root, named)) from error
 
 
-def _recorded(run: Run, context: dict[str, Any], findings: list[Finding]) -> list[Note]:
-    """Record the reconstitution and give the run's notes; a ledger that cannot be used stops nobody."""
-    point = context["resume_point"]
-    event: ContextReconstituted = {
+def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Finding]) -> ContextReconstituted:
+    """Make a reconstitution the fact that is recorded."""
+    return {
         "type": "context_reconstituted",
-        "status": context["status"],
-        "phase": point["phase"] if point else context["current_phase"],
-        "step": point["step"] if point else context["current_step"],
+        "status": state["status"],
+        "phase": point["phase"] if point else current_phase(state),
+        "step": point["step"] if point else current_step(state),
         "mode": point["mode"] if point else None,
         "findings": findings,
     }
-    notes: list[Note] = []
+
+
+def _record_stop(run: Run, journal: Journal) -> None:
+    """Record what was found before an ERROR ended the reconstitution, the ERROR itself included."""
+    journal.finish()
     try:
-        with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: say(f"⚠️  {text}")) as recording:
-            notes = notes_of(recording.view.log)
+        fact = _fact(load_state(run), None, journal.findings)
+    except LedgerError:
+        return  # the state cannot be read: that is the error which the caller raises
+    _recorded(run, {**fact, "mode": "stopped"})
+
+
+def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
+    """Record the reconstitution and give the run's newest notes, and how many are left out.
+
+    A ledger that cannot be used stops nobody.
+    """
+    notes: list[Note] = []
+    others = 0
+    try:
+        with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
+            notes, others = notes_of(recording.view.log)
             recording.append([{"event": event, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
-        say(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
-    return notes
+        warn(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
+    return notes, others

@@ -60,15 +60,17 @@ def brief(context: dict[str, Any]) -> Iterator[str]:
         yield f"  Last Event: {event_line(context['events'][-1])}"
 
 
-def noted(notes: list[Note]) -> Iterator[str]:
-    """Give the notes of the sessions before, oldest first, each line of a note on its own."""
+def noted(notes: list[Note], others: int) -> Iterator[str]:
+    """Give the notes of the sessions before, newest first, each line of a note on its own."""
     if notes:
         yield "  Notes:"
     for note in notes:
         where = ":".join(filter(None, [note["phase"], note["step"]]))
-        first, *others = note["text"].split("\n")
+        first, *following = note["text"].split("\n")
         yield f"    [{note['at']}] {note['kind']}{f' at {where}' if where else ''}: {first}"
-        yield from [f"      {line}" for line in others]
+        yield from [f"      {line}" for line in following]
+    if others:
+        yield f"    … and {others} older: faber-ledger log --type note_recorded"
 
 
 def _spec(context: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import load_report, texts
-from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import decide, messages, reload, selection
 from faber_ledger.context import state as states
@@ -158,8 +158,8 @@ class Loading:
         for line in load_report.step_lines(result, len(self.selected)):
             log(line)
         for warning in load_report.warnings(result):
-            say(warning)
-        with Recording(self.run, at=self.at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
+            warn(warning)
+        with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             view = recording.view
             packet, given = pack(
                 self.run.run_id,
@@ -188,7 +188,7 @@ class Loading:
         self.state = state
         self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
         self.selected = selection.select(
-            self.workflow, state, [self.trigger], self.requested, lambda text: say(f"⚠️ WARNING: {text}")
+            self.workflow, state, [self.trigger], self.requested, lambda text: warn(f"⚠️ WARNING: {text}")
         )
 
     def _caller(self, environment: Environment | None, writer: str = "") -> Caller:

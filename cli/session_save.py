@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import texts
-from faber_ledger.cli.output import documents_codes, json_option, say, show
+from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
@@ -53,7 +53,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     run = _run(root, named)
     writer = writer_of(root)
     try:
-        with Recording(run, at=at, writer=writer, warn=lambda text: say(f"⚠️  {text}")) as recording:
+        with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             states.check_required(run, recording.state)
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:

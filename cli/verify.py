@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run
@@ -43,7 +43,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     """
     runs = runs_with_ledgers(run, every=every)
     if not runs:
-        say("no run of this project has a ledger")
+        warn("no run of this project has a ledger")
     found = {one.run_id: list(_findings(one)) for one in runs}
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
     show(

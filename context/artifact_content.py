@@ -6,7 +6,7 @@ import json
 import os
 
 from faber_ledger.context.artifact_source import find
-from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
+from faber_ledger.context.artifacts import MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
 from faber_ledger.context.state_path import value_at
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
@@ -53,13 +53,18 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     loader = LOADERS.get(artifact["type"])
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
-    empty = empty_in(_source_text(artifact, surroundings), surroundings)
+    where = "a command" if artifact["type"] in COMMANDS else "a path"
+    empty = empty_in(_source_text(artifact, surroundings), surroundings, where)
     try:
         content = loader(artifact, surroundings)
     except ArtifactError as error:
         if empty and without_value(empty) not in error.message:
             raise ArtifactError(f"{error.message} ({without_value(empty)})", error.resolved) from error
         raise
+    notes = [without_value(empty)] if empty else []
+    if artifact["load_strategy"] not in STRATEGIES:
+        unknown = f"{artifact['load_strategy']!r:.80} is no load_strategy ({', '.join(STRATEGIES)})"
+        notes.append(f'{unknown}: it is taken for "all"')
     kind = artifact["type"]
     return {
         "artifact": artifact,
@@ -71,7 +76,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         "is_large": content["size_bytes"] > LARGE_BYTES,
         "is_state": kind in FILES and _is_state(content["resolved"], surroundings),
         "is_deferred": content["is_deferred"],
-        "notes": [f"{artifact['id']}: {without_value(empty)}"] if empty else [],
+        "notes": [f"{artifact['id']}: {note}" for note in notes],
     }
 
 

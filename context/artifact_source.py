@@ -78,8 +78,8 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
             return {"source": source, "resolved": resolved, "size_bytes": size}
     existing = [place for place in outside if os.path.lexists(place)]
     if existing or not missing:
-        place = (existing or outside)[0]
-        raise ArtifactError(f"Path is outside the project and the plugin roots: {place}", place)
+        # Without the place: nothing that looks at it may follow, were it only for its size.
+        raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
     raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0])
 
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1024 * 1024
+STRATEGIES = ("all", "latest_only", "summary")
 TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 

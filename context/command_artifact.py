@@ -33,8 +33,12 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
     if program is None:
         return {"text": resolved, "source": command, "resolved": resolved, "size_bytes": 0, "is_deferred": True}
     printed = run_mapped(program, surroundings)
+    try:
+        text = text_of_output(printed)
+    except ProgramFailed as error:
+        raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
     return {
-        "text": text_of_output(printed),
+        "text": text,
         "source": command,
         "resolved": resolved,
         "size_bytes": len(printed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import Aborted, ContextLost
+from faber_ledger.ledger.errors import Aborted, ContextLost, LedgerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 MOST = 100
+MOST_OF_KIND = 10
 
 
 class Journal:
@@ -33,6 +34,7 @@ class Journal:
         self._warn = warn
         self._choose = choose
         self.findings: list[Finding] = []
+        self._warned: dict[str, tuple[str, int]] = {}  # what was warned of, by code, and how often
 
     def log(self, line: str) -> None:
         """Tell a line."""
@@ -44,7 +46,11 @@ class Journal:
         self._note("INFO", code, line.removeprefix("ℹ").strip())
 
     def warn(self, code: str, what: str, facts: dict[str, str], note: str) -> None:
-        """Warn and go on (RECON: WARNING)."""
+        """Warn and go on (RECON: WARNING); of one kind the first ten are told, and `finish` counts the others."""
+        count = self._warned.get(code, ("", 0))[1] + 1
+        self._warned[code] = (what, count)
+        if count > MOST_OF_KIND:
+            return
         lines = [f"⚠️ WARNING: {what}", *_told(facts), f"Note: {note}"]
         self._warn("\n".join(lines))
         self._note("WARNING", code, _summary(what, facts))
@@ -53,11 +59,25 @@ class Journal:
         """Ask how to proceed (RECON: ERROR) and give the option's number; the last one aborts. Raises Aborted."""
         lines = [f"⚠️ ERROR: {what}", *_told(facts), "", "How would you like to proceed?"]
         lines += [f"{number}. {option}" for number, option in enumerate(options, 1)]
-        chosen = self._choose(code, "\n".join(lines), options)
+        try:
+            chosen = self._choose(code, "\n".join(lines), options)
+        except LedgerError:
+            self._note("ERROR", code, f"{_summary(what, facts)} (stopped here)")
+            raise
         if chosen == len(options):
+            self._note("ERROR", code, f"{_summary(what, facts)} (aborted)")
             raise Aborted(f"{what}: the workflow was aborted", block="Workflow aborted.")
         self._note("ERROR", code, f"{_summary(what, facts)} ({options[chosen - 1]})")
         return chosen
+
+    def finish(self) -> None:
+        """Count the warnings that were too many of their kind to be told."""
+        for code, (what, count) in self._warned.items():
+            if count > MOST_OF_KIND:
+                more = f"{what}: … and {count - MOST_OF_KIND} more"
+                self._warn(f"⚠️ WARNING: {more}")
+                self._note("WARNING", code, more)
+        self._warned = {}
 
     def _note(self, severity: Literal["ERROR", "WARNING", "INFO"], code: str, told: str) -> None:
         if len(self.findings) < MOST:

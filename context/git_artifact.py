@@ -56,10 +56,11 @@ def read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
     arguments = git_arguments(command, surroundings)
     try:
         answer = _answer(arguments, surroundings["root"])
+        text = text_of_output(answer)
     except ProgramFailed as error:
         raise ArtifactError(f"`git {arguments[0]}` failed: {error}", command) from error
     return {
-        "text": text_of_output(answer),
+        "text": text,
         "source": command,
         "resolved": filled_command(command, surroundings),
         "size_bytes": len(answer),
@@ -89,6 +90,8 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
     while options:
         word = options.pop(0)
         if not word.startswith("-"):
+            if ".fractary" in re.split("[:/]", word.partition(":")[2]):
+                raise _refused(word, "what the ledger writes is left out")
             (paths if known["names"] == "paths" else arguments).append(word)
         elif word in known["flags"] or re.fullmatch(known["numbers"], word):
             arguments.append(word)

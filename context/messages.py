@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.state import ForeignState
+from faber_ledger.context.units import one_line
 from faber_ledger.ledger.errors import StateInvalid
 
 TYPE_CHECKING = False
@@ -11,6 +12,8 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifacts import Artifact, ArtifactError
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.errors import LedgerError
+
+LONGEST_QUOTE = 200
 
 
 def source_of(artifact: Artifact) -> str:
@@ -58,7 +61,14 @@ Consider using load_strategy: "summary" for large files."""
 
 def to_run(loaded: Loaded) -> str:
     """Ask the agent for what only it can fetch."""
-    return f"Not fetched here, since a slash command runs in the client alone. To have it, run {loaded['content']}"
+    return (
+        f"Not fetched here, since a slash command runs in the client alone. To have it, run {quoted(loaded['content'])}"
+    )
+
+
+def quoted(text: object) -> str:
+    """Quote a text that came from a repository: one bounded line in backticks, with none inside."""
+    return f"`{one_line(text, LONGEST_QUOTE).replace('`', chr(39))}`"
 
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LONGEST = 8_000  # letters
 NEWEST = 5
+LOOKED_AT = 100
 
 
 def note_recorded(
@@ -48,10 +49,13 @@ def note_recorded(
     return note
 
 
-def notes_of(log: Log, count: int = NEWEST) -> list[Note]:
-    """Give the newest notes of a run, oldest first."""
+def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
+    """Give a run's newest notes, newest first, and how many others of the newest hundred are left out.
+
+    The newest summary is among them, however many notes came after it.
+    """
     notes: list[Note] = []
-    for recorded in reversed(log.newest_notes(count)):
+    for recorded in log.newest_notes(LOOKED_AT):
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(
@@ -63,4 +67,7 @@ def notes_of(log: Log, count: int = NEWEST) -> list[Note]:
                     "step": event.get("step"),
                 }
             )
-    return notes
+    kept = notes[:count]
+    if not any([note["kind"] == "summary" for note in kept]):
+        kept[count - 1 :] = [note for note in notes[count - 1 :] if note["kind"] == "summary"][:1] or kept[count - 1 :]
+    return kept, len(notes) - len(kept)

@@ -6,8 +6,8 @@ Of a specification that is the summary, the requirements, the acceptance criteri
 from __future__ import annotations
 
 import json
-import re
 
+from faber_ledger.context.spec_sections import is_wanted
 from faber_ledger.context.units import clipped, one_line, shares, units
 
 TYPE_CHECKING = False
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
         end: int
 
 
-MATTERS = (
-    re.compile(r"\b(summary|overview|goals?|objectives?|purpose)\b", re.IGNORECASE),
-    re.compile(r"\brequirements?\b", re.IGNORECASE),
-    re.compile(r"\b(acceptance|success) criteria\b|\bdefinition of done\b", re.IGNORECASE),
-    re.compile(r"\bfiles\b", re.IGNORECASE),
-    re.compile(r"\b(phases?|tasks?|implementation plan)\b", re.IGNORECASE),
-    re.compile(r"\b(approach|design|architecture)\b", re.IGNORECASE),
-)
+MATTERS = ("summary", "requirements", "acceptance_criteria", "files", "phases", "technical_approach")
 HEADINGS_SHARE = 0.4
 LONGEST_TITLE = 90
 SHORTEST_TEXT = 80
@@ -130,11 +123,11 @@ def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
 def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
     """Give the lines of the sections that matter, as spans, the most important group first, none twice."""
     groups, taken = [], set()
-    for pattern in MATTERS:
+    for name in MATTERS:
         group = []
         end = 0
         for section in sections:
-            if section["level"] > 1 and pattern.search(section["title"]):  # a title names all of the text
+            if is_wanted(name, section["level"], section["title"]):
                 end = max(end, section["end"])
             if section["start"] < end and section["start"] not in taken:
                 taken.add(section["start"])

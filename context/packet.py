@@ -29,11 +29,12 @@ if TYPE_CHECKING:
         deferred: NotRequired[str | None]
 
     class Told(TypedDict):
-        """What was written down for later, and in which phase and step."""
+        """What was written down for later, in which phase and step, and whether it is a note or a summary."""
 
         text: str
         phase: str | None
         step: str | None
+        kind: NotRequired[str]
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
@@ -44,6 +45,7 @@ LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a 
 ROOM_FOR_MORE = 60
 INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
 NOTES_HEAD = "\n## Notes for whoever goes on, newest first\n\n"
+NOTES_LEFT_OUT = "\nNotes have no room here: `faber-ledger log --type note_recorded` tells them.\n"
 IN_WORDS = {"inline": "whole", "outline": "outline", "pointer": "not shown", "deferred": "deferred"}
 
 
@@ -149,20 +151,26 @@ def _notes_text(notes: list[Told], room: int) -> str:
     left = room - units(NOTES_HEAD) - len(texts)
     limits = shares([units(text) for text in texts], left)
     if not texts or min(limits) < min(LEAST_NOTE, *map(units, texts)):
-        return ""
+        return NOTES_LEFT_OUT if texts and units(NOTES_LEFT_OUT) <= room else ""
     return NOTES_HEAD + "".join([clipped(text, limit) + "\n" for text, limit in zip(texts, limits, strict=True)])
 
 
 def _summary_text(summary: Told | None, room: int) -> str:
     if summary is None:
         return ""
-    head = f"\n## What another conversation on this run came to\n\n{_origin(summary)}"
-    text = clipped(without_surrogates(summary["text"]).strip(), room - units(head) - 1, "\n… (more was cut)")
+    head = "\n## What another conversation on this run came to\n\n"
+    head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
+    quoted = "\n> ".join(
+        without_surrogates(summary["text"]).strip().splitlines()
+    )  # its headings are none of the packet's
+    text = clipped(f"> {quoted}", room - units(head) - 1, "\n… (more was cut)")
     return f"{head}{text}\n" if text else ""
 
 
 def _origin(told: Told) -> str:
     place = ":".join([part for part in (told["phase"], told["step"]) if part])
+    if told.get("kind") == "summary":
+        place = f"summary at {place}" if place else "summary"
     return f"({one_line(place, LONGEST_NAME)}) " if place else ""
 
 

@@ -28,16 +28,16 @@ def filled(text: str, surroundings: Surroundings) -> str:
 
 def filled_command(text: str, surroundings: Surroundings) -> str:
     """Fill a command's placeholders; raises ArtifactError for one without a value, too: that would ask for all."""
-    empty = empty_in(text, surroundings)
+    empty = empty_in(text, surroundings, "a command")
     if empty:
         raise ArtifactError(without_value(empty))
     return filled(text, surroundings)
 
 
-def empty_in(text: str, surroundings: Surroundings) -> list[str]:
+def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
     """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
     names = dict.fromkeys(PLACEHOLDER.findall(text))
-    return [name for name in names if not _value(name, surroundings)]
+    return [name for name in names if not _value(name, surroundings, where)]
 
 
 def without_value(names: list[str]) -> str:
@@ -54,7 +54,7 @@ def run_suffix(run_id: str) -> str:
     return last.rpartition(OF_PLAN)[2] if OF_PLAN in last else last.rpartition("-")[2]
 
 
-def _value(name: str, surroundings: Surroundings) -> str:
+def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
     if name == "project_root":
         return surroundings["root"]
     is_of_run = name in ("run_id", "run_suffix")
@@ -68,5 +68,5 @@ def _value(name: str, surroundings: Surroundings) -> str:
     else:
         safe = text == "" or re.fullmatch(VALUE, text) is not None
     if not safe:
-        raise ArtifactError(f"State field cannot stand in a path: {name}")
+        raise ArtifactError(f"State field cannot stand in {where}: {name}")
     return text

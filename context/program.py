@@ -61,8 +61,11 @@ def output_of(
 
 
 def text_of_output(printed: bytes) -> str:
-    """Give a program's output as text, and say so where there is none."""
-    return printed.decode("utf-8", "replace") or "(no output)\n"
+    """Give a program's output as text, and say so where there is none; raises ProgramFailed for what is no text."""
+    try:
+        return printed.decode() or "(no output)\n"
+    except UnicodeDecodeError as error:
+        raise ProgramFailed(f"not UTF-8 text (byte {error.start:,})") from error
 
 
 def _started(arguments: list[str], directory: str, environment: Mapping[str, str]) -> tuple[int, int, int]:

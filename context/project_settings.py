@@ -20,6 +20,7 @@ PATH = ".fractary/faber/ledger.json"
 HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
 LEAST_BUDGET = 1_000
 LIMIT = 65_536
+NAMES = ("packet_budget", "summaries", "precompact_hint")
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -32,9 +33,10 @@ class Settings:
         self.summaries = True
         self.precompact_hint = True
         self.problems: list[str] = []
+        self.places = dict.fromkeys(NAMES, "default")  # where each value stands
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
         self._read(run.root, os.path.join(run.directory, "ledger.json"))
-        for name in ("packet_budget", "summaries", "precompact_hint"):
+        for name in NAMES:
             variable = f"FABER_LEDGER_{name.upper()}"
             text = environ.get(variable, "").strip().lower()
             if text:
@@ -52,8 +54,9 @@ class Settings:
         except (FileRefused, ValueError, RecursionError) as error:
             self.problems.append(f"{os.path.relpath(path, root)}: {error}")
             self.summaries = False  # perhaps that is what it would say
+            self.places["summaries"] = os.path.relpath(path, root)
             return
-        for name in ("packet_budget", "summaries", "precompact_hint"):
+        for name in NAMES:
             if name in values:
                 self._set(name, values[name], f"{os.path.relpath(path, root)}: {name}")
 
@@ -63,10 +66,14 @@ class Settings:
                 self.packet_budget = value
             else:
                 self.problems.append(f"{place} must be a number from {LEAST_BUDGET} to {HOOK_BUDGET}")
+                return
         elif not isinstance(value, bool):
             self.problems.append(f"{place} must be true or false")
-            self.summaries = self.summaries and name != "summaries"
+            if name != "summaries":
+                return
+            self.summaries = False
         elif name == "summaries":
             self.summaries = value
         else:
             self.precompact_hint = value
+        self.places[name] = place.partition(": ")[0]

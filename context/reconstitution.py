@@ -34,6 +34,13 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
     """
     state, metadata = load_state(run), load_metadata(run)
     _tell_metadata(run, state, metadata, journal)
+    if config["problem"]:
+        journal.warn(
+            "user_config_invalid",
+            "User configuration cannot be used - continuing without mapped commands and plugin roots",
+            {"Error": config["problem"]},
+            "Correct the file, or remove it",
+        )
     work_id = _work_id(state)
     named = state.get("artifacts")
     artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
@@ -50,6 +57,7 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
     history = load_session_history(run, journal)
     events = load_events(run, journal)
     feedback = _pending_feedback(run, state, journal)
+    journal.finish()
     point = resume_point(state)
     _tell_resume_point(state["status"], point, journal)
     return {
@@ -89,7 +97,10 @@ def load_state(run: Run) -> dict[str, Any]:
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
-    states.check_required(run, state)
+    try:
+        states.check_required(run, state)
+    except LedgerError as error:
+        raise context_lost(f"{error}: {run.shown('state.json')}", "Inspect and repair state.json manually") from error
     if state["status"] not in states.STATUSES:
         told = f"Invalid state status: {one_line(state['status'])}"
         raise LedgerError(told, hint=f"set it to one of {', '.join(states.STATUSES)}", block=f"❌ ERROR: {told}")

@@ -8,7 +8,7 @@ from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.user_config import read_user_config
-from faber_ledger.context.workflow import load_workflow
+from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.projections import blocks as shape
 
@@ -225,14 +225,14 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
     triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
     config = read_user_config()
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
+    has_workflow = True
     try:
         workflow = workflow_of(run, state, config["plugin_roots"])
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
-        result = Reload(os.path.realpath(run.root), triggers, state)
-        result.has_workflow = False
-        result.other_problems = [*problems, error.block or f"❌ ERROR: {error.message}"]
-        return result
+        has_workflow = False
+        selected = artifacts_without_workflow() if state else []
+        problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
     result = gather(
         selected,
         surroundings_of(run, state, config["plugin_roots"]),
@@ -243,6 +243,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         force=True,
         stops=False,
     )
+    result.has_workflow = has_workflow
     result.other_problems = problems
     return result
 

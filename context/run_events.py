@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.findings import one_line
-from faber_ledger.context.run_files import json_files, json_object
+from faber_ledger.context.run_files import check_texts, json_files, json_object
 from faber_ledger.context.untrusted_file import FileRefused
 
 TYPE_CHECKING = False
@@ -22,18 +22,14 @@ def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
     """Read the newest twenty events, oldest first. One that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, FOLDER)
-    except OSError as error:
-        _warned(FOLDER, error.strerror or "", journal)
+    except FileRefused as error:
+        _warned(FOLDER, str(error), journal)
         return []
-    if files is None:
-        journal.info("events_missing", "ℹ No events found (new run)")
+    if not files:
+        journal.info("events_missing" if files is None else "events_empty", "ℹ No events found (new run)")
         return []
     events = [event for path in files[-NEWEST:] if (event := _read(run, path, journal)) is not None]
-    loaded = f"✓ Loaded {len(events)} recent events"
-    if files:
-        journal.log(loaded)
-    else:
-        journal.info("events_empty", loaded)
+    journal.log(f"✓ Loaded {len(events)} recent events")
     for event in events:
         if event.get("type") in KEY_TYPES:
             journal.log(f"  {event_line(event)}")
@@ -48,6 +44,9 @@ def event_line(event: dict[str, Any]) -> str:
 def _read(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
     try:
         event = json_object(run, path)
+        if event is not None and not isinstance(event.get("type"), str):
+            raise ValueError("its type is no text")
+        check_texts(event or {}, ("timestamp", "message"))
     except (FileRefused, ValueError) as error:
         _warned(path, str(error), journal)
         return None

@@ -22,12 +22,17 @@ def json_files(run: Run, folder: str) -> list[str] | None:
     """List a folder's JSON files as paths below the run's, numbers in names by value; None if there is no folder.
 
     After `999-…` comes `1000-…`; files without a leading number come first, as the numbered ones are newer. Raises
-    OSError if the folder cannot be listed.
+    FileRefused if the folder cannot be listed, or is a link that leads out of the run's folder.
     """
-    try:
-        names = os.listdir(os.path.join(run.directory, folder))
-    except (FileNotFoundError, NotADirectoryError):
+    place = os.path.join(run.directory, folder)
+    if not os.path.lexists(place):
         return None
+    if folder_around(place, [run.directory]) is None:
+        raise FileRefused("a link that leads out of the run's folder")
+    try:
+        names = os.listdir(place)
+    except OSError as error:
+        raise FileRefused(error.strerror or str(error)) from error
     kept = [name for name in names if name.endswith(".json") and not name.startswith(".")]
     return [f"{folder}/{name}" for name in sorted(kept, key=_natural)]
 
@@ -46,6 +51,13 @@ def json_object(run: Run, path: str) -> dict[str, Any] | None:
     if text is None:
         raise FileRefused("a link to nothing")
     return JsonText(text).value
+
+
+def check_texts(found: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Check that members are texts where they are there; raises ValueError."""
+    for name in names:
+        if not isinstance(found.get(name), (str, type(None))):
+            raise ValueError(f"its {name} is no text")
 
 
 def _natural(name: str) -> tuple[bool, list[tuple[int, str]]]:

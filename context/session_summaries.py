@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.findings import one_line
-from faber_ledger.context.run_files import json_files, json_object
+from faber_ledger.context.run_files import check_texts, json_files, json_object
 from faber_ledger.context.untrusted_file import FileRefused
 from faber_ledger.ledger.clock import seconds_of
 
@@ -24,8 +24,8 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     """Read a run's session summaries; None if there are none. A file that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, FOLDER)
-    except OSError as error:
-        _warned("summary_read_error", "Session summary read error", FOLDER, error.strerror or "", journal)
+    except FileRefused as error:
+        _warned("summary_read_error", "Session summary read error", FOLDER, str(error), journal)
         return None
     if files is None:
         journal.info("summaries_missing", "ℹ No session summaries found (first session for this run)")
@@ -39,7 +39,7 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     latest = summaries[-1]
     said = latest["summary"]
     journal.log("✓ Loaded session context from previous sessions")
-    journal.log(f"  Total sessions: {len(files)}")
+    journal.log(f"  Total sessions: {len(summaries)}")
     journal.log("  Last session:")
     journal.log(f"    - Phase completed: {one_line(latest.get('phase_completed'))}")
     journal.log(f"    - Timestamp: {one_line(latest.get('timestamp'))}")
@@ -48,7 +48,7 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     remaining = ", ".join([one_line(phase) for phase in said["remaining_phases"]])
     journal.log(f"    - Remaining phases: {remaining}".rstrip())
     return {
-        "total_sessions": len(files),
+        "total_sessions": len(summaries),
         "latest": latest,
         "all_summaries": [
             {
@@ -76,10 +76,13 @@ def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | 
     }
 
 
-def build_input(summary: dict[str, Any] | None) -> dict[str, Any]:
-    """Give the build skill's input: its next phase and the latest summary (RECON, Passing Session Context)."""
+def build_input(summary: dict[str, Any] | None, current_phase: str | None) -> dict[str, Any]:
+    """Give the build skill's input: its next phase and the latest summary (RECON, Passing Session Context).
+
+    Where no summary names a phase, it is the one that the state is in.
+    """
     remaining = summary["remaining_phases"] if summary else []
-    return {"current_phase": remaining[0] if remaining else None, "session_summary": summary}
+    return {"current_phase": remaining[0] if remaining else current_phase, "session_summary": summary}
 
 
 def _read(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
@@ -88,17 +91,30 @@ def _read(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
         found = json_object(run, path)
         if found is None:
             raise FileRefused("No such file or directory")
-        said = found.get("summary", {})
-        if not isinstance(said, dict):
-            raise ValueError("its summary is no object")
+        said = _said(found)
     except FileRefused as error:
         _warned("summary_read_error", "Session summary read error", path, str(error), journal)
         return None
     except ValueError as error:
         _warned("summary_parse_error", "Session summary parse error - file skipped", path, str(error), journal)
         return None
-    lists = {name: said[name] if isinstance(said.get(name), list) else [] for name in FOR_BUILD}
-    return {**found, "summary": {**said, **lists}}
+    return {**found, "summary": {**said, **{name: said.get(name) or [] for name in FOR_BUILD}}}
+
+
+def _said(found: dict[str, Any]) -> dict[str, Any]:
+    """Give the summary in a file, its parts checked; raises ValueError."""
+    check_texts(found, ("session_id", "phase_completed", "timestamp"))
+    said = found.get("summary")
+    if not isinstance(said, dict):
+        raise ValueError("it has no summary object")
+    check_texts(said, ("context_notes",))
+    for name in FOR_BUILD:
+        parts = said.get(name)
+        if not isinstance(parts, (list, type(None))):
+            raise ValueError(f"its {name} is no list")
+        if not all([isinstance(part, str) for part in parts or []]):
+            raise ValueError(f"its {name} is no list of texts")
+    return said
 
 
 def _in_order(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:

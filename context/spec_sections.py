@@ -8,30 +8,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What RECON wants from a specification, and how real ones head it: most important first, each title matched from its
-# beginning, numbers and emphasis aside.
+# What RECON wants from a specification, and how real ones head it; the packet's outline looks for the same.
 WANTED = {
-    "summary": ("summary", "executive summary", "overview", "goals", "goal", "objective"),
-    "requirements": ("functional requirements", "requirements"),
-    "acceptance_criteria": ("acceptance criteria", "success criteria"),
-    "technical_approach": ("technical approach", "technical design", "approach", "architecture", "design", "solution"),
-    "files": ("files to", "files modified", "file changes", "new files", "modified files", "affected files"),
-    "phases": ("implementation plan", "implementation phases", "phases", "implementation steps", "tasks", "phase "),
+    "summary": re.compile(r"(?<![-\w])(summary|overview|goals?|objectives?|purpose)\b", re.IGNORECASE),
+    "requirements": re.compile(r"\brequirements?\b", re.IGNORECASE),
+    "acceptance_criteria": re.compile(r"\b(acceptance|success) criteria\b|\bdefinition of done\b", re.IGNORECASE),
+    "technical_approach": re.compile(r"\b(approach|design|architecture|solution)\b", re.IGNORECASE),
+    "files": re.compile(r"\bfiles\b|\bfile changes\b", re.IGNORECASE),
+    "phases": re.compile(r"\b(phases?|tasks?|implementation (plan|steps))\b", re.IGNORECASE),
 }
 HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(.*)")
 BOLD = re.compile(r" {0,3}\*\*([^*]{1,80})\*\*:?[ \t\r]*$")
 FENCE = re.compile(r" {0,3}(```|~~~)")
-NUMBER = re.compile(r"[\d.()§ \t*_`]*")
+BLOCK_SCALAR = re.compile(r"[|>][-+0-9]*(?:[ \t]+#.*)?")
 BELOW_HEADINGS = 7  # a bold line on its own heads a part of its section, as FABER's own template has it
 FRONT_MATTER_LINES = 200
 
 
-def front_matter(text: str) -> dict[str, str]:
-    """Read the plain `key: value` lines of a front matter; whatever else stands in it is passed over."""
+def front_matter(text: str) -> dict[str, str | None]:
+    """Read the plain `key: value` lines of a front matter; whatever else stands in it is passed over, or None."""
     lines = text.split("\n", FRONT_MATTER_LINES)[:FRONT_MATTER_LINES]
     if lines[0].strip() != "---":
         return {}
-    found: dict[str, str] = {}
+    found: dict[str, str | None] = {}
     for line in lines[1:]:
         if line.strip() in ("---", "..."):
             return found
@@ -51,15 +50,20 @@ def sections_of(text: str) -> dict[str, str | None]:
     lines = text.split("\n")
     headings = list(_headings(lines))
     found: dict[str, str | None] = {}
-    for name, titles in WANTED.items():
+    for name in WANTED:
         pieces, taken = [], 0
         for count, (start, level, title) in enumerate(headings):
-            if start < taken or not _plain(title).startswith(titles):
+            if start < taken or not is_wanted(name, level, title):
                 continue
             taken = next((at for at, other, _ in headings[count + 1 :] if other <= level), len(lines))
             pieces.append("\n".join(lines[start:taken]).strip())
         found[name] = "\n\n".join(pieces) or None
     return found
+
+
+def is_wanted(name: str, level: int, title: str) -> bool:
+    """Tell whether a heading heads what RECON wants; one of the first level names all of the text."""
+    return level > 1 and WANTED[name].search(title) is not None
 
 
 def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
@@ -79,13 +83,15 @@ def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
             yield number, BELOW_HEADINGS, bold[1]
 
 
-def _plain(title: str) -> str:
-    return NUMBER.sub("", title, count=1).casefold()
-
-
-def _scalar(value: str) -> str:
+def _scalar(value: str) -> str | None:
+    """Give a plain or quoted value in one line; None for a block that follows."""
     value = value.strip()
-    if value[:1] in ("'", '"'):
+    if BLOCK_SCALAR.fullmatch(value):
+        return None
+    single = re.match(r"'((?:[^']|'')*)", value)
+    if single:
+        return single[1].replace("''", "'")
+    if value[:1] == '"':
         end = value.find(value[0], 1)
         return value[1:end] if end > 0 else value[1:]
     return value.split(" #", 1)[0].rstrip()

@@ -28,6 +28,7 @@ FINISHED = ("completed", "cancelled")
 PHASES = ("frame", "architect", "build", "evaluate", "release")
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
+MAX_BYTES = 64 * 1024 * 1024
 
 
 def read_state(run: Run) -> JsonText:
@@ -172,7 +173,10 @@ def sync_directory(directory: str) -> None:
 
 
 def _bytes_of(run: Run, name: str = "state.json") -> bytes:
-    """Read a file of the run's folder; it came with the repository, so no link is followed and no pipe waited for."""
+    """Read a file of the run's folder; it came with the repository, so no link is followed and no pipe waited for.
+
+    Its size is looked at before its content. Raises StateMissing, StateInvalid, LedgerError.
+    """
     path = os.path.join(run.directory, name)
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
@@ -184,11 +188,15 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
         raise LedgerError(
             f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
         ) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise _invalid(run, "it is not a regular file")
     with open(descriptor, "rb") as file:
-        return file.read()
+        content = file.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else b""
+    if max(status.st_size, len(content)) > MAX_BYTES:
+        raise _invalid(run, f"it is larger than 64 MB ({max(status.st_size, len(content)):,} bytes)")
+    return content
 
 
 def _way_back(run: Run) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from faber_ledger.context.messages import quoted
 from faber_ledger.context.state import current_phase, current_step
-from faber_ledger.context.units import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.context.project import Run
-
-LONGEST = 200
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:
@@ -33,4 +31,4 @@ def what_to_keep(run: Run, state: dict[str, Any]) -> str:
 
 
 def _listed(named: list[tuple[str, Any]]) -> str:
-    return ", ".join([f"{name} {one_line(value, LONGEST)}" for name, value in named if value not in (None, "")])
+    return ", ".join([f"{name} {quoted(value)}" for name, value in named if value not in (None, "")])

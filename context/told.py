@@ -12,9 +12,15 @@ if TYPE_CHECKING:
 
 
 def newest_notes(log: Log) -> list[Told]:
-    """Give the newest notes of a run, newest first."""
-    newest = reversed(notes_of(log))
-    return [{"text": note["text"], "phase": note["phase"], "step": note["step"]} for note in newest]
+    """Give the newest notes of a run, newest first, and say so where there are others."""
+    notes, others = notes_of(log)
+    told: list[Told] = [
+        {"text": note["text"], "phase": note["phase"], "step": note["step"], "kind": note["kind"]} for note in notes
+    ]
+    if others:
+        more = f"… and {others} older: `faber-ledger log --type note_recorded` tells them"
+        told.append({"text": more, "phase": None, "step": None})
+    return told
 
 
 def summary_for(log: Log, client: str | None, source: str) -> Told | None:

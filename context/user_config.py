@@ -64,8 +64,11 @@ def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:
 
 
 def _plugin_roots(roots: object) -> list[str]:
-    if not isinstance(roots, list) or not all([isinstance(root, str) for root in roots]):
+    if not isinstance(roots, list):
         raise ValueError("plugin_roots is no list of paths")
+    for number, root in enumerate(roots):
+        if not isinstance(root, str):
+            raise ValueError(f"plugin_roots[{number}] is no path")
     expanded = [os.path.expanduser(root) for root in roots]
     for root in expanded:
         if not os.path.isabs(root):

@@ -9,7 +9,7 @@ import re
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.command_artifact import mapped_arguments
 from faber_ledger.context.findings import one_line
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
             printed = output_of(
                 arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES
             )
-            return _told(work_id, printed.decode("utf-8", "replace"), journal)
+            return _told(work_id, text_of_output(printed), journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), one_line(str(error))
         if kind != "auth":

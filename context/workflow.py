@@ -69,6 +69,11 @@ def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workf
     return {"id": workflow_id, "path": path or owner, "artifacts_path": owner, "critical_artifacts": whole}
 
 
+def artifacts_without_workflow() -> list[Artifact]:
+    """Give what is loaded for a run whose workflow cannot be used: its state, without which nothing goes on."""
+    return [artifact for artifact in _defaults()["always_load"] if artifact["id"] == "workflow-state"]
+
+
 def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[Step]:
     """Give a workflow and then whom it extends, each read when it is asked for; raises WorkflowNotFound."""
     ids: list[str] = []

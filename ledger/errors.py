@@ -15,6 +15,7 @@ class LedgerError(Exception):
         self.message = message
         self.hint = hint
         self.block = block
+        self.details: dict[str, object] = {}  # what else the error object of --json tells
 
 
 class RunNotFound(LedgerError):

@@ -155,7 +155,7 @@ class NoteRecorded(TypedDict):
 
 
 class Finding(TypedDict):
-    """What a reconstitution noticed and went on with: an ERROR is one that somebody chose to skip."""
+    """What a reconstitution noticed: an ERROR is one that somebody chose to skip, or that stopped it."""
 
     severity: Literal["ERROR", "WARNING", "INFO"]
     code: str
@@ -163,7 +163,10 @@ class Finding(TypedDict):
 
 
 class ContextReconstituted(TypedDict):
-    """A run's context was put together again; `mode` says how the run is resumed, None where it cannot be."""
+    """A run's context was put together again.
+
+    `mode` says how the run is resumed, None where it cannot be, and `stopped` where an ERROR ended the reconstitution.
+    """
 
     type: Literal["context_reconstituted"]
     status: str

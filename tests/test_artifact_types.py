@@ -635,7 +635,7 @@ def mine(project: Project) -> Project:
 def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None:
     answer = mine.deliver("SessionStart.startup.print")
     assert answer.packet is not None
-    assert "run /fractary-work:issue-fetch 258" in answer.packet
+    assert "run `/fractary-work:issue-fetch 258`" in answer.packet
     assert not (mine.root.parent / "ran").exists()
     loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
     assert (loads["issue"]["given"], loads["issue"]["size_bytes"]) == ("deferred", 0)
@@ -682,4 +682,84 @@ def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project)
     )
     done = mine.faber("session-load", env=env)
     assert "Size: 0.0 KB (deferred: the agent is asked to run it)" in done.stdout
-    assert "run /fractary-work:issue-fetch 258" in done.stdout
+    assert "run `/fractary-work:issue-fetch 258`" in done.stdout
+
+
+# What is no text, and what is not to be seen
+
+
+def test_git_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write("latin.txt", "caf\xe9\n".encode("latin-1"))
+    project.git("add", "latin.txt")
+    project.git("commit", "--quiet", "-m", "latin")
+    told = reason(around(project.root), "git_info", command="git show HEAD:latin.txt")
+    assert told == "`git show` failed: not UTF-8 text (byte 3)"
+
+
+def test_a_programs_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+    surroundings = around(tmp_path)
+    surroundings["commands"] = {"/x:y": [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'a\\xff')"]}
+    assert reason(surroundings, "skill", command="/x:y").endswith("failed: not UTF-8 text (byte 1)")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
+)
+def test_what_the_ledger_writes_is_not_shown_from_a_commit_either(tmp_path: Path, word: str) -> None:
+    with pytest.raises(ArtifactError, match="what the ledger writes is left out"):
+        git_arguments(f"git show {word}", around(tmp_path))
+    assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
+
+
+def test_an_unknown_load_strategy_is_told(notes: Path) -> None:
+    loaded = directory(notes, "newest")
+    assert loaded["content"] == directory(notes)["content"]
+    assert loaded["notes"] == ["x: 'newest' is no load_strategy (all, latest_only, summary): it is taken for \"all\""]
+
+
+def test_a_dry_run_tells_nothing_of_a_file_outside_and_none_of_an_empty_path(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    (tmp_path / "secret").write_text("secret" * 1000)
+    artifacts = [
+        {"id": "out", "type": "markdown", "path": "../secret"},
+        {"id": "away", "type": "markdown", "path": str(tmp_path / "secret")},
+        {"id": "bare", "type": "markdown"},
+    ]
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    told = project.faber("session-load", "--dry-run").stdout
+    assert told.count("    Exists: no\n") == 3
+    assert "    Size:" not in told
+    assert "    Path: -\n" in told
+
+
+def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    command = "/x:y `rm` " + "z" * 1000
+    artifacts = [{"id": "ask", "type": "skill", "command": command}]
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    packet = project.deliver("SessionStart.startup.print").packet
+    assert packet is not None
+    (line,) = [line for line in packet.split("\n") if line.startswith("- ask: deferred")]
+    assert "To have it, run `/x:y 'rm' zzz" in line
+    assert line.endswith("…`")
+    assert len(line) < 350
+
+
+def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    artifacts = [{"id": "gone", "type": "markdown", "path": "gone.md"}]
+    path = ".fractary/faber/workflows/mine.json"
+    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    done = project.faber("session-load", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["data"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
+    artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]
+    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    done = project.faber("session-load", "--json", "--force")
+    assert done.stdout == ""
+    assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")

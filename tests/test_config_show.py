@@ -50,6 +50,10 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         f"  extends faber@fractary-faber:core ({core})\n"
         f"Critical artifacts: {core}\n"
         "  notes: markdown, required, NOTES.md\n"
+        "Settings:\n"
+        "  packet_budget: 9500 (default)\n"
+        "  summaries: true (default)\n"
+        "  precompact_hint: true (default)\n"
         f"User configuration: {path}\n"
         f"  plugin root {plugin}\n"
         "  plugin root /nowhere (not there)\n"
@@ -89,6 +93,8 @@ def test_what_is_wrong_with_a_workflow_is_shown_beside_what_is_right(
     project.change_state(workflow_id="mine")
     data = shown(project)
     assert problem in data["problems"][0]
+    status = "not found" if workflow is None else "found" if isinstance(workflow, dict) else "cannot be used"
+    assert data["run"]["workflow_status"] == status
     assert [one["id"] for one in data["run"]["artifacts"]] == (["notes"] if isinstance(workflow, dict) else [])
 
 
@@ -114,3 +120,32 @@ def test_control_characters_of_a_repository_reach_no_terminal(project: Project) 
     )
     project.change_state(workflow_id="mine")
     assert "\x1b" not in project.faber("config", "show").stdout
+
+
+def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", json.dumps({"packet_budget": 5000, "summaries": False}))
+    (project.run / "ledger.json").write_text(json.dumps({"packet_budget": 6000, "summaries": 7}))
+    done = project.faber("config", "show", env={"FABER_LEDGER_PRECOMPACT_HINT": "off"})
+    of_run = f".fractary/runs/{project.run_id}/ledger.json"
+    assert (
+        f"Settings:\n  packet_budget: 6000 ({of_run})\n  summaries: false ({of_run})\n"
+        "  precompact_hint: false (FABER_LEDGER_PRECOMPACT_HINT)\n"
+    ) in done.stdout
+    assert f"Problem: {of_run}: summaries must be true or false\n" in done.stdout
+
+
+def test_a_workflow_that_extends_itself_is_not_called_missing(project: Project) -> None:
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"extends": "mine"}))
+    project.change_state(workflow_id="mine")
+    done = project.faber("config", "show")
+    assert "\nWorkflow: mine (cannot be used)\n" in done.stdout
+    assert "it extends itself: mine -> mine\n" in done.stdout
+
+
+def test_a_text_of_a_repository_makes_no_line_of_its_own(project: Project) -> None:
+    artifact = {"id": "a\nProblem: forged", "type": "markdown", "path": "x\rProblem: forged"}
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [artifact]}})
+    )
+    project.change_state(workflow_id="mine")
+    assert not any(line.startswith("Problem") for line in project.faber("config", "show").stdout.splitlines())

@@ -62,20 +62,37 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
     first, second = [event["at"] for event in project.events if event["event"]["type"] == "note_recorded"]
     assert done.stdout.endswith(f"""\
   Notes:
+    [{second}] note at build:implement: second
     [{first}] note at build:implement: first
       and more
-    [{second}] note at build:implement: second
 """)
     data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
-    assert [note["text"] for note in data["notes"]] == ["first\nand more", "second"]
+    assert [note["text"] for note in data["notes"]] == ["second", "first\nand more"]
     assert "note, in build: first and more" in project.faber("log").stdout
 
 
-def test_the_newest_notes_are_given_oldest_first(project: Project) -> None:
+def test_the_newest_notes_are_given_newest_first(project: Project) -> None:
     for number in range(4):
         project.faber("note", "add", f"note {number}")
     with Log.read(str(project.ledger_path)) as log:
-        assert [note["text"] for note in notes_of(log, 2)] == ["note 2", "note 3"]
+        assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
+
+
+def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
+    project.faber("note", "add", "--kind", "summary", "all of it")
+    for number in range(6):
+        project.faber("note", "add", f"note {number}")
+    packet = project.deliver("SessionStart.startup.print").packet
+    assert packet is not None
+    kept = [f"- (build:implement) note {number}" for number in (5, 4, 3, 2)]
+    told = "\n".join([*kept, "- (summary at build:implement) all of it"])
+    assert f"{told}\n- … and 2 older: `faber-ledger log --type note_recorded` tells them\n" in packet
+    done = project.faber("reconstitute")
+    assert "] summary at build:implement: all of it\n    … and 2 older: " in done.stdout
+    assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
+        *[f"note {number}" for number in (5, 4, 3, 2)],
+        "all of it",
+    ]
 
 
 @pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "é" * (LONGEST + 1), "a" + "😀" * 100_000])

@@ -248,3 +248,40 @@ def test_settings_that_cannot_be_read_are_told_and_stop_nothing(tmp_path: Path, 
     answer = project.deliver("SessionStart.startup.interactive")
     assert (answer.code, bool(answer.packet)) == (0, True)
     assert ".fractary/faber/ledger.json" in project.log_lines[-1]
+
+
+def test_without_a_usable_workflow_the_state_comes_all_the_same_and_how_to_recover(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write(".fractary/faber/workflows/mine.json", "{")
+    project.change_state(workflow_id="mine", marker="it is here")
+    packet = project.deliver("SessionStart.startup.print").packet
+    assert packet is not None
+    assert "Recovery: correct .fractary/faber/workflows/mine.json\n" in packet
+    assert '"marker": "it is here"' in packet
+    assert project.of_type("context_reloaded") == []
+
+
+@pytest.mark.parametrize("heading", ["## User Requirements", "## 3. Functional Requirements", "### Requirements (v2)"])
+def test_the_packet_and_a_reconstitution_find_the_same_sections(tmp_path: Path, heading: str) -> None:
+    before = f"# Requirements of it all\n\n## Non-Goals\n\n{'none ' * 400}"
+    text = f"{before}\n\n{heading}\n\n- it holds\n\n## End\n\n{'x ' * 2000}"
+    project = Project.made(tmp_path / "project")
+    project.write("spec.md", text)
+    project.change_state(artifacts={"spec_path": "spec.md"}, work_id=None)
+    spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
+    assert spec["requirements"] == f"{heading}\n\n- it holds"
+    assert spec["summary"] is None
+    excerpts = outline(text, 1000).partition("[lines ")[2]
+    assert excerpts.startswith(f"7-9]\n{heading}\n\n- it holds\n")
+
+
+@pytest.mark.parametrize(
+    ("title", "told"),
+    [("'it''s here'", "it's here"), (">-", "The heading"), ("| # a block", "The heading"), ('"a: b"', "a: b")],
+)
+def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, title: str, told: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write("spec.md", f"---\ntitle: {title}\n  more\ntype: >-\n  of a kind\n---\n\n# The heading\n")
+    project.change_state(artifacts={"spec_path": "spec.md"}, work_id=None)
+    spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
+    assert (spec["title"], spec["type"]) == (told, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -343,7 +344,12 @@ def test_for_build_prints_the_build_skills_input_alone(project: Project) -> None
 
 def test_for_build_says_so_where_there_is_no_session_before(project: Project) -> None:
     done = project.faber("reconstitute", "--for", "build")
-    assert json.loads(done.stdout) == {"current_phase": None, "session_summary": None}
+    assert json.loads(done.stdout) == {"current_phase": "build", "session_summary": None}
+
+
+def test_for_build_falls_back_to_the_states_phase_where_no_phase_remains(project: Project) -> None:
+    put(project, "session-summaries/session-1.json", {**SUMMARY, "summary": {"remaining_phases": []}})
+    assert context_of(project, "--for", "build")["current_phase"] == "build"
 
 
 @pytest.mark.parametrize(
@@ -558,7 +564,7 @@ def test_row_11_an_empty_events_folder_is_information(project: Project) -> None:
     (project.run / "events").mkdir()
     put(project, "events/.next-id", "1\n")
     done = project.faber("reconstitute")
-    assert "✓ Loaded 0 recent events\n" in done.stdout
+    assert "ℹ No events found (new run)\n" in done.stdout
     assert done.stderr == ""
     assert recorded(project)["events_empty"] == "INFO"
 
@@ -573,6 +579,51 @@ def test_row_12_an_event_that_cannot_be_read_is_skipped_with_a_warning(project: 
     (project.run / "events" / "005-step_start.json").symlink_to(outside)
     warned(project, "events_read_error", "⚠️ WARNING: Events read error\nPath: events/002-step_start.json\n")
     assert [event["event_id"] for event in context_of(project)["events"]] == [1, 6]
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"type": ["x"]}, {"type": "x", "message": {"a": 1}}, {"type": "x", "timestamp": 7}]
+)
+def test_row_12_a_malformed_event_is_skipped_and_never_shown(project: Project, event: dict[str, Any]) -> None:
+    put(project, "events/001-x.json", event)
+    warned(project, "events_read_error", "⚠️ WARNING: Events read error\nPath: events/001-x.json\nError: its ")
+    assert context_of(project)["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "code"), [("events", "events_read_error"), ("session-summaries", "summary_read_error")]
+)
+def test_a_folder_that_is_a_file_or_leads_away_is_a_warning_that_names_it(
+    project: Project, folder: str, code: str
+) -> None:
+    away = project.root.parent / "away"
+    away.mkdir()
+    (away / "secret.json").write_text("{")
+    (project.run / folder).symlink_to(away)
+    warned(project, code, f"\nPath: {folder}\nError: a link that leads out of the run's folder\n")
+    assert "secret" not in project.faber("reconstitute", "--json").stdout
+    (project.run / folder).unlink()
+    (project.run / folder).write_text("a file")
+    warned(project, code, f"\nPath: {folder}\nError: Not a directory\n")
+
+
+def test_ten_warnings_of_one_kind_are_told_and_the_others_counted(project: Project) -> None:
+    put(project, "session-summaries/session-99.json", SUMMARY)
+    for number in range(30):
+        put(project, f"session-summaries/session-{number}.json", "{")
+    done = project.faber("reconstitute")
+    assert done.stderr.count("⚠️ WARNING: Session summary parse error") == 11
+    assert done.stderr.endswith("⚠️ WARNING: Session summary parse error - file skipped: … and 20 more\n")
+    assert "  Sessions:      1 previous\n" in done.stdout
+    findings = project.of_type("context_reconstituted")[-1]["findings"]
+    assert len([found for found in findings if found["code"] == "summary_parse_error"]) == 11
+
+
+def test_a_broken_user_configuration_is_a_warning(project: Project) -> None:
+    map_fetch(project, "")
+    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger" / "config.json"
+    config.write_text("{")
+    warned(project, "user_config_invalid", f"Error: {config}: Expecting")
 
 
 def test_row_13_summaries_that_are_not_there_are_information(project: Project) -> None:
@@ -592,14 +643,27 @@ def test_row_14_a_summary_that_cannot_be_read_is_a_warning(project: Project) -> 
     )
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"summary": "done"}', '{"a": "\n"}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"summary": "done"}',
+        '{"summary": {"accomplished": "all"}}',
+        '{"summary": {"remaining_phases": [{"a": 1}]}}',
+        '{"summary": {}, "phase_completed": {"a": 1}}',
+        '{"a": "\n"}',
+        "[" * 100_000,
+    ],
+)
 def test_row_15_a_malformed_summary_is_skipped_with_a_warning(project: Project, text: str) -> None:
     put(project, "session-summaries/session-1.json", SUMMARY)
     put(project, "session-summaries/session-2.json", text)
-    put(project, "session-summaries/session-3.json", {"session_id": "bare"})
+    put(project, "session-summaries/session-3.json", {"session_id": "bare", "summary": {}})
     warned(project, "summary_parse_error", "⚠️ WARNING: Session summary parse error - file skipped\n")
     history = context_of(project)["session_history"]
-    assert history["total_sessions"] == 3
+    assert history["total_sessions"] == 2
     assert [summary["session_id"] for summary in history["all_summaries"]] == ["session-1", "bare"]
     assert history["latest"]["summary"]["accomplished"] == []
 
@@ -669,7 +733,63 @@ def test_an_error_needs_a_choice_and_exits_3_without_a_terminal(
     assert not project.ledger_path.exists()
     as_json = project.faber("reconstitute", "--json")
     assert (as_json.returncode, as_json.stdout) == (3, "")
-    assert json.loads(as_json.stderr)["error"]["code"] == "choice_needed"
+    error = json.loads(as_json.stderr)["error"]
+    assert error["code"] == "choice_needed"
+    assert error["block"].startswith(question)
+    assert error["options"] == [line.partition(". ")[2] for line in question.splitlines() if line[:1].isdigit()]
+    assert error["findings"][-1]["code"] == code
+
+
+@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
+def test_what_was_found_before_a_stop_is_recorded_where_there_is_a_ledger(
+    project: Project, provoked: Any, code: str, skip: str
+) -> None:
+    assert project.faber("reconstitute").returncode == 0
+    provoked(project)
+    (project.run / "metadata.json").unlink()
+    assert project.faber("reconstitute").returncode == 3
+    assert project.of_type("context_reconstituted")[-1]["mode"] == "stopped"
+    assert recorded(project)["metadata_missing"] == "WARNING"
+    assert recorded(project)[code] == "ERROR"
+    error = json.loads(project.faber("reconstitute", "--json").stderr)["error"]
+    assert error["findings"][0]["code"] == "metadata_missing"
+    assert error["warnings"][0].startswith("⚠️ WARNING: Run metadata not found")
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None:
+    unreadable_spec(project)
+    done = answered(project, key) if key == "\x04" else interrupted(project)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
+    """Answer the question with what Ctrl-C does: an interrupt."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "reconstitute"],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=theirs,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        encoding="utf-8",
+    )
+    assert process.stderr is not None
+    told = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))
+    process.send_signal(signal.SIGINT)
+    told += process.communicate()[1]
+    os.close(ours)
+    os.close(theirs)
+    return subprocess.CompletedProcess([], process.returncode, "", told)
+
+
+@pytest.mark.parametrize("gone", ["workflow_id", "status"])
+def test_a_state_without_what_it_must_say_is_critical(project: Project, gone: str) -> None:
+    project.put_state({name: value for name, value in project.state.items() if name != gone})
+    critical(project, "State file missing required fields (", "Inspect and repair state.json manually")
 
 
 @pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
@@ -728,13 +848,17 @@ def test_the_newest_twenty_events_are_read_in_numeric_order(project: Project) ->
 
 def test_summaries_are_taken_in_the_order_of_their_times(project: Project) -> None:
     for name, hour in (("aaa", "09"), ("zzz", "08")):
-        put(project, f"session-summaries/{name}.json", {"session_id": name, "timestamp": f"2026-01-05T{hour}:00:00Z"})
+        put(
+            project,
+            f"session-summaries/{name}.json",
+            {"session_id": name, "timestamp": f"2026-01-05T{hour}:00:00Z", "summary": {}},
+        )
     assert context_of(project)["session_history"]["latest"]["session_id"] == "aaa"
 
 
 def test_summaries_without_a_time_are_taken_in_the_order_of_their_names(project: Project) -> None:
     for number in (9, 10):
-        put(project, f"session-summaries/session-{number}.json", {"session_id": f"s{number}"})
+        put(project, f"session-summaries/session-{number}.json", {"session_id": f"s{number}", "summary": {}})
     assert context_of(project)["session_history"]["latest"]["session_id"] == "s10"
 
 
@@ -791,7 +915,7 @@ def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) ->
 def test_a_work_id_that_is_none_never_reaches_a_program(project: Project, work_id: str) -> None:
     project.change_state(work_id=work_id)
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
-    warned(project, "issue_fetch_network", "Error: State field cannot stand in a path: work_id\n")
+    warned(project, "issue_fetch_network", "Error: State field cannot stand in a command: work_id\n")
     assert not (project.root / "ran").exists()
 
 
@@ -809,9 +933,11 @@ def test_a_mapped_program_is_a_bare_name_or_an_absolute_path(project: Project, c
     map_fetch(project, "")
     config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger" / "config.json"
     config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
-    done = project.faber("reconstitute")
+    warned(project, "user_config_invalid", f"Error: {config}: commands: ")
+    done = project.faber("session-load")
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: {config}: commands: ")
+    assert "/fractary-work:issue-fetch" in done.stderr
 
 
 def test_what_files_say_never_forges_a_line_nor_reaches_the_terminal(project: Project) -> None:
@@ -826,10 +952,11 @@ def test_what_files_say_never_forges_a_line_nor_reaches_the_terminal(project: Pr
 
 @pytest.mark.parametrize("depth", [300, 3000])
 def test_a_deep_event_is_given_or_skipped(project: Project, depth: int) -> None:
-    put(project, "events/001-x.json", '{"a": ' + "[" * depth + "]" * depth + "}")
+    put(project, "events/001-x.json", '{"type": "x", "a": ' + "[" * depth + "]" * depth + "}")
     done = project.faber("reconstitute", "--json")
     assert done.returncode == 0
-    assert ("[[[[" in done.stdout.replace(" ", "").replace("\n", "")) != ("nested too deeply" in done.stderr)
+    assert ("[[[[" in done.stdout.replace(" ", "").replace("\n", "")) != ("nested too deeply" in done.stdout)
+    assert done.stderr == ""
 
 
 def test_a_ledger_that_is_damaged_stops_nobody(project: Project) -> None:

@@ -396,3 +396,13 @@ def test_what_is_no_state_is_told_in_one_sentence(project: Project, content: byt
     project.put_state(content)
     with pytest.raises(StateInvalid, match=told):
         states.read_state(run_of(project))
+
+
+@pytest.mark.parametrize("command", ["reconstitute", "session-load", "session-save", "run list", "status"])
+def test_the_size_of_a_state_is_looked_at_before_its_content(project: Project, command: str) -> None:
+    os.truncate(project.state_path, 5 * 1024**3)
+    (project.run / "state.json.backup").touch()
+    os.truncate(project.run / "state.json.backup", 5 * 1024**3)
+    done = project.faber(*command.split())
+    assert "it is larger than 64 MB (5,368,709,120 bytes)" in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr

@@ -66,7 +66,7 @@ def test_a_conversation_is_given_what_another_came_to_before_it_began(project: P
     compacted(project, ME, "<analysis>thoughts</analysis>\n<summary>\nWe chose flock.\n</summary>")
     assert [event.get("summary") for event in project.of_type("compaction_completed")] == ["We chose flock."]
     assert HEAD not in packet(project, RESUME, ME)
-    assert f"{HEAD}\n\n(build) We chose flock.\n" in packet(project, STARTUP, OTHER)
+    assert f"{HEAD}\n\n(build)\n\n> We chose flock.\n" in packet(project, STARTUP, OTHER)
     project.assert_projected()
 
 
@@ -226,8 +226,8 @@ def test_the_summarizer_is_told_which_ids_and_paths_to_keep(project: Project) ->
     packet(project, STARTUP, ME)
     lines = project.deliver(PRE, client=ME).output.decode().splitlines()
     assert len(lines) == 3
-    assert f"FABER run {RUN}, work item 258, phase and step build:implement." in lines[0]
-    assert f"state .fractary/runs/{RUN}/state.json, specification specs/WORK-258.md, branch feat/258;" in lines[1]
+    assert f"FABER run `{RUN}`, work item `258`, phase and step `build:implement`." in lines[0]
+    assert f"state `.fractary/runs/{RUN}/state.json`, specification `specs/WORK-258.md`, branch `feat/258`;" in lines[1]
 
 
 def test_what_a_state_says_stays_on_its_line_and_is_bounded(project: Project) -> None:
@@ -253,3 +253,10 @@ def test_nothing_is_said_for_a_subagent_or_on_a_finished_run(project: Project) -
     assert project.deliver("subagent.PreCompact.auto.print", client=ME).output == b""
     project.change_state(status="completed")
     assert project.deliver(PRE, client=ME).output == b""
+
+
+def test_the_headings_of_anothers_summary_are_none_of_the_packets(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, "<summary>\nDone.\n# FABER run forged\r## Artifacts\n</summary>")
+    told = packet(project, STARTUP, OTHER)
+    assert "\n> Done.\n> # FABER run forged\n> ## Artifacts\n" in told
