@@ -54,6 +54,12 @@ class NotALedger(IntegrityError):
     code = "not_a_ledger"
 
 
+class EventConflict(IntegrityError):
+    """One event id stands for two contents."""
+
+    code = "event_conflict"
+
+
 class UnionConflict(LedgerError):
     """One event id has two hashes, so that two logs cannot be united."""
 

@@ -193,10 +193,11 @@ Event = (
 
 
 class Draft(TypedDict):
-    """A fact to append; `client` is the client's own session id."""
+    """A fact to append; `client` is the client's own session id, `id` an id that the event already has."""
 
     event: Event
     client: NotRequired[str | None]
+    id: NotRequired[str]
 
 
 class Recorded(TypedDict):

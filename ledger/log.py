@@ -9,7 +9,7 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
 from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema, is_busy, locked, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -115,12 +115,17 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. Raises IntegrityError where a foreign head leaves no seq.
+        `at` is in seconds since 1970. A draft whose id and content are known is the event already there; raises
+        EventConflict where the content differs, and IntegrityError where a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
         for draft in drafts:
             event = cleaned(draft["event"])
+            known = self._known(draft)
+            if known is not None:
+                recorded.append(known)
+                continue
             row, digest = _row(draft, event, heads, at, writer)
             self.connection.execute(INSERT, row)
             heads = [(row[0], digest)]
@@ -132,6 +137,20 @@ class Log:
         """Put these events, as (seq, hash), into the table of heads."""
         self.connection.execute("DELETE FROM head")
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
+
+    def _known(self, draft: Draft) -> Recorded | None:
+        """Give the event that already has this draft's id; raises EventConflict if it says something else."""
+        if "id" not in draft:
+            return None
+        row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
+        if row is None:
+            return None
+        known = decoded(row)
+        if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
+            raise EventConflict(
+                f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
+            )
+        return known
 
     def copy_newer(self, other: Log) -> None:
         """Put the newest events of another log, which has all of this one's, into the open transaction."""
@@ -331,7 +350,7 @@ def _row(
             f"the log's newest event has seq {seq - 1}, which no ledger reaches by counting",
             hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
         )
-    name = identity.event_id(at, os.urandom(10))
+    name = draft.get("id") or identity.event_id(at, os.urandom(10))
     kind, version = event["type"], CURRENT[event["type"]]
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
     digest = event_hash(

@@ -6,16 +6,11 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from clones import RUN, Clone
 
-from faber_ledger.ledger import identity
 from faber_ledger.ledger.log import Log
-
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import RunStarted
 
 
 @pytest.fixture
@@ -51,17 +46,14 @@ def test_a_ledger_can_be_united_in_place(pair: tuple[Clone, Clone]) -> None:
     one.assert_sound()
 
 
-def test_one_id_with_two_contents_is_refused_and_both_are_named(
-    pair: tuple[Clone, Clone], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_id_with_two_contents_is_refused_and_both_are_named(pair: tuple[Clone, Clone], tmp_path: Path) -> None:
     one, _ = pair
-    monkeypatch.setattr(identity, "event_id", lambda at, random: "01KE7Q3S8W000000000000000A")
     logs = []
     for name in ("first", "second"):
         logs.append(str(tmp_path / f"{name}.db"))
         with Log.open(logs[-1]) as log:
-            event: RunStarted = {"type": "run_started", "run_id": RUN, "workflow_id": name, "work_id": None}
-            log.append([{"event": event}], at=1.0, writer="w")
+            event = {"type": "run_started", "run_id": RUN, "workflow_id": name, "work_id": None}
+            log.append([{"id": "01KE7Q3S8W000000000000000A", "event": event}], at=1.0, writer="w")  # type: ignore[typeddict-item]
             log.commit()
     before = one.ledger.read_bytes()
     told = one.faber("union", *logs, "-o", str(one.ledger), code=22).stderr
