@@ -7,23 +7,27 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # What the caller's shell says about another virtualenv, or about Python and pip, does not hold in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test lint format generate generated-check bench lock
+.PHONY: help demo test test-browser lint format generate generated-check bench lock
 .NOTPARALLEL: # two pips in one .venv would trip over each other
 
 help:
-	@echo 'make demo      show a run on two machines'
-	@echo 'make test      run the tests'
-	@echo 'make lint      check style, types, import contracts and generated files'
-	@echo 'make format    put the code in form'
-	@echo 'make generate  write the schemas, the rules for secrets and the command reference'
-	@echo 'make bench     measure, and write bench/RESULTS.md'
-	@echo 'make lock      renew requirements.lock'
+	@echo 'make demo          show a run on two machines'
+	@echo 'make test          run the tests'
+	@echo 'make test-browser  look at the timeline in Chromium, which has to be installed'
+	@echo 'make lint          check style, types, import contracts and generated files'
+	@echo 'make format        put the code in form'
+	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
+	@echo 'make bench         measure, and write bench/RESULTS.md'
+	@echo 'make lock          renew requirements.lock'
 
 demo: .venv/installed
 	$(BIN)/faber-ledger demo
 
 test: .venv/test
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
+
+test-browser: .venv/test
+	$(BIN)/pytest -m browser
 
 lint: .venv/lint
 	$(BIN)/ruff check

@@ -27,6 +27,8 @@ process of `python -c 'import sqlite3, json'` with the same interpreter: what an
 The wheel is installed as users install it, bytecode included. The project is a git repository with a run of one ended
 session; its hooks append their facts durably, write `state.json`, and on session-start ask git for the commit and print
 the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold.
+COPY is an `executemany` of the united rows into a new ledger. JSONL is one file with every column of the same events,
+in a repository of its own with as many commits.
 """
 TAIL = """
 Processor is the ratio of processor time, git's included, and instructions are the process's own, counted by callgrind:
@@ -37,7 +39,9 @@ RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent
 REF = "import sqlite3, json"
 EVENTS = 100_000
-GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD = 1.8, 1.4, 1.5
+SHARED = 20_000
+COMMITS = 40
+GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD, GOAL_SIZE = 1.8, 1.4, 1.5, 1.5
 
 
 def main() -> None:
@@ -58,7 +62,9 @@ def main() -> None:
         if not quick:
             count_instructions(contenders, stage.restore, stage.folder)
         print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
-        rows = [*[row for row, _, _ in contenders], rebuild(stage, 2 if quick else 9)]
+        rounds = 2 if quick else 9
+        print("measuring the union and the size in git …", file=sys.stderr)
+        rows = [*[row for row, _, _ in contenders], rebuild(stage, rounds), union(stage, rounds), size(stage)]
         text = table(rows) + "\n" + facts(stage, load)
     print(text, end="")
     if not quick:
@@ -116,6 +122,28 @@ def rebuild(stage: Stage, rounds: int) -> Row:
     row = Row(f"rebuild of {EVENTS:,} events", "RAW", GOAL_REBUILD)
     for ours, raw in zip(seconds["rebuild"], seconds["raw"], strict=True):
         row.add((ours, ours), (raw, raw))  # nothing in it waits
+    return row
+
+
+def union(stage: Stage, rounds: int) -> Row:
+    """Measure a union against a plain copy of what comes of it, both in one process."""
+    path = stage.long_log(SHARED)
+    command = [stage.python, str(SCRIPTS / "union.py"), str(path), str(stage.folder), str(rounds)]
+    seconds = json.loads(Process(command, stage.folder, stage.environment).output())
+    took = statistics.median([processor for _, processor in seconds["union"]])
+    row = Row(f"union of {SHARED:,} + 500 + 500 events, {took:.2f} s of work", "COPY", None)
+    for ours, raw in zip(seconds["union"], seconds["copy"], strict=True):
+        row.add(ours, raw)
+    return row
+
+
+def size(stage: Stage) -> Row:
+    """Weigh a ledger's history in git against the same events as one JSONL file; it does not vary."""
+    command = [stage.python, str(SCRIPTS / "size.py"), str(stage.folder), str(COMMITS)]
+    weights = json.loads(Process(command, stage.folder, stage.environment).output())
+    row = Row(f"size in git of {COMMITS} commits of 50 events, after `git gc`", "JSONL", GOAL_SIZE)
+    for _ in range(2):
+        row.add((weights["ledger"], weights["ledger"]), (weights["jsonl"], weights["jsonl"]))
     return row
 
 

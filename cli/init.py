@@ -1,4 +1,4 @@
-"""`faber-ledger init`: hooks into the client's settings, and an ignore file for what stays on this machine."""
+"""`faber-ledger init`: hooks into the client's settings, and what git needs to know of a run's files."""
 
 from __future__ import annotations
 
@@ -10,27 +10,38 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.changes import described, diff_lines, dry_run_option, in_project, report, scope_option, shown_path
+from faber_ledger.cli.git import top_of
+from faber_ledger.cli.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
 from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.pre_commit import pre_commit_change
 from faber_ledger.cli.travellers import check_travellers, is_ignored
 from faber_ledger.context.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
-from faber_ledger.context.git_ignore import ignore_change
+from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.project import find_root
+from faber_ledger.context.untrusted_file import folder_around
+from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
 KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
+PURPOSES = {
+    IGNORE_FILE: "backups, locks, journals and logs stay out of git",
+    ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
+}
 
 
 @click.command(short_help="Put the four hooks into the client's settings.")
 @scope_option
+@click.option("--git-only", is_flag=True, help="Set up git alone, as each clone needs it: no client settings.")
+@click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
 @dry_run_option
 @json_option
-def init(scope: str, dry_run: bool, as_json: bool) -> None:
-    """Put the four hooks into the client's settings and make git ignore what stays on this machine.
+def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: bool) -> None:
+    """Put the four hooks into the client's settings, and tell git how to treat a run's files, in this clone too.
 
     \b
     Example: faber-ledger init --dry-run
@@ -38,45 +49,93 @@ def init(scope: str, dry_run: bool, as_json: bool) -> None:
     what must travel; 2 wrong usage.
     """
     root = find_root(os.getcwd())
-    path = settings_path(scope, root)
-    before = read_file(path)
-    text = with_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
-    changes = [FileChange(path, before, text.encode())]
-    git_says = None
-    if in_project(root, scope):
-        changes.append(ignore_change(root))
+    changes, notes = [], []
+    if not git_only:
+        settings, warnings = _client_settings(root, scope)
+        changes.append(settings)
+        notes += warnings
+    git_says, config, top = None, [], top_of(root)
+    if git_only or in_project(root, scope):
+        changes += [git_file_change(root, name) for name in FILES]
         git_says = check_travellers(root)
+        config = settings_to_make(root) if top is not None else []
+        notes += [
+            f"{key} is switched off: git refuses to pull over a changed ledger" for key in _switched_off(root, top)
+        ]
+    if pre_commit:
+        if top is None:
+            raise LedgerError("this is no git repository: there is no commit to prepare for", hint="run `git init`")
+        changes.append(pre_commit_change(root, top))
     if not dry_run:
         make_changes(changes)
-    notes = [note for note in (git_says, *_warnings(text, root, scope)) if note]
-    commit = _to_commit(changes, root, scope) if git_says is None else []
-    data = report(changes, root, dry_run=dry_run) | {"scope": scope, "commit": commit, "notes": notes}
-    show(data, _lines(changes, root, commit, dry_run=dry_run), as_json=as_json)
+        make_settings(root, config)
+    notes += [git_says] if git_says else []
+    commit = _to_commit(changes, root, scope, git_only) if git_says is None else []
+    data = report(changes, root, dry_run=dry_run) | {
+        "scope": None if git_only else scope,
+        "git_config": [setting._asdict() for setting in config],
+        "commit": commit,
+        "notes": notes,
+    }
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
     for note in [] if as_json else notes:  # they stand in the data
         say(f"note: {note}")
 
 
-def _lines(changes: list[FileChange], root: str, commit: list[str], *, dry_run: bool) -> Iterator[str]:
+def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
+    path = settings_path(scope, root)
+    if scope != "user" and folder_around(path, [root]) is None:
+        raise LedgerError(
+            f"{shown_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
+            hint="put a file in its place, or take `--scope user` for settings of your own",
+        )
+    before = read_file(path)
+    text = with_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
+    return FileChange(path, before, text.encode()), list(_warnings(text, root, scope))
+
+
+def _switched_off(root: str, top: str | None) -> list[str]:
+    return overruled(root) if top is not None else []
+
+
+def _lines(
+    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, git_only: bool
+) -> Iterator[str]:
+    due = [setting for setting in config if setting.before != setting.after]
     if dry_run:
         yield from diff_lines(changes, root)
-        if all([change.action == "unchanged" for change in changes]):
+        yield from [setting.command for setting in due]
+        if not due and all([change.action == "unchanged" for change in changes]):
             yield "nothing to change"
         return
-    settings, *others = changes
-    yield f"{described(settings, root)}: hooks {', '.join(HOOKS)}"
-    for change in others:
-        yield f"{described(change, root)}: backups, locks, journals and logs stay out of git"
+    for change in changes:
+        yield f"{described(change, root)}: {_purpose(change, root)}"
+    if config:
+        stashes = [setting.key for setting in config if setting.key in STASHES]
+        told = f", {' and '.join(stashes)} switched on" if stashes else ""
+        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{told}"
     yield ""
     yield f"note: what a compaction came to is recorded, secrets masked; {KEEP_OUT} keeps it out of git"
     if commit:
-        yield f"next: commit {' and '.join(commit)}, so that every clone has them"
-    yield "then: start a new session of the client, which reads its settings when it starts"
+        yield f"next: commit {_listed(commit)}, so that every clone has them"
+    if not git_only:
+        yield "then: start a new session of the client, which reads its settings when it starts"
 
 
-def _to_commit(changes: list[FileChange], root: str, scope: str) -> list[str]:
+def _purpose(change: FileChange, root: str) -> str:
+    if change.executable:
+        return "`faber-ledger seal` prepares the active run for each commit"
+    return PURPOSES.get(shown_path(change.path, root), f"hooks {', '.join(HOOKS)}")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
+def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool) -> list[str]:
     """Name the files that belong into the repository: never those of one machine or user."""
-    shared = changes if scope == "project" else changes[1:]
-    paths = [shown_path(change.path, root) for change in shared]
+    shared = changes if git_only or scope == "project" else changes[1:]
+    paths = [shown_path(change.path, root) for change in shared if not change.executable]
     return [path for path in paths if not is_ignored(root, path)]
 
 

@@ -6,19 +6,48 @@ import os
 
 import click
 
-from faber_ledger.context.project import Run, chosen_run, find_root, find_run, run_ids
-from faber_ledger.ledger.errors import RunNotFound
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
+from faber_ledger.ledger.errors import InvalidRunId, RunNotFound
 
 
 def run_with_ledger(text: str | None) -> Run:
     """Give the run that is named, else the active one; raises as `chosen_run`, and RunNotFound if it has no ledger."""
     run = chosen_run(find_root(os.getcwd()), text)
     if not os.path.lexists(run.ledger_path):
+        if is_mirrored(run):
+            raise RunNotFound(
+                f"the ledger of {run.run_id} is gone; this clone's mirror under the git directory still has it",
+                hint=f"run `faber-ledger project {run.run_id}` to bring it back",
+            )
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint="its first event makes one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
         )
     return run
+
+
+def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
+    """Give the run that is named, else the active one: one with a ledger, or with a mirror that brings it back.
+
+    A backup can be restored without either. Raises as `run_with_ledger`.
+    """
+    root = find_root(os.getcwd())
+    named = text or read_active_run(root)
+    try:
+        run = find_run(root, named) if named else None
+    except InvalidRunId:
+        run = None
+    if run is None or os.path.lexists(run.ledger_path) or not is_mirrored(run):
+        return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
+    os.makedirs(run.directory, exist_ok=True)
+    return run
+
+
+def is_mirrored(run: Run) -> bool:
+    """Tell whether this clone's mirror has the run."""
+    path = mirror_path(run)
+    return path is not None and os.path.isfile(path)
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.ledgers import run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
 from faber_ledger.context.regenerate import regenerated, restored
+from faber_ledger.context.state import read_backup
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
@@ -43,7 +44,8 @@ def project(
     """
     if sum([check, rebuild, to_stdout, restore]) > 1:
         raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
-    runs = runs_with_ledgers(run, every=every)
+    reads = every or check or to_stdout
+    runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
     if to_stdout:
         blocks = {one.run_id: _folded(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]
@@ -79,10 +81,10 @@ def _checked(run: Run) -> dict[str, Any]:
 
 
 def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:
-    if restore:
-        name, changed = restored(run, warn=say)
-        return {"run_id": run.run_id, "outcome": "restored", "backup": name}
     missing = not os.path.lexists(run.state_path)
+    if restore or (missing and read_backup(run) is not None):  # the log alone makes a poor state
+        name, is_projected = restored(run, warn=say)
+        return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}
@@ -109,6 +111,7 @@ def _line(result: dict[str, Any]) -> str:
         "agrees": "state.json shows what the log says",
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",
-        "restored": f"state.json restored from {result.get('backup')}, and the log projected onto it",
+        "restored": f"state.json restored from {result.get('backup')}, "
+        + ("and the log projected onto it" if result.get("projected") else "as it is: there is no event to project"),
     }
     return f"{run_id}: {words[outcome]}"

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import run_worktree
+from faber_ledger.cli.finish import finish
+from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.context import state as states
@@ -23,12 +26,14 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
+    from faber_ledger.context.project import Run
     from faber_ledger.context.start import Plan
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
+ENTER_W = "Enter w to create that worktree and start there."
 QUESTION = (
     "Do you want to proceed anyway? This will take over context management\n"
     "for this worktree, potentially interfering with the other workflow. [y/N]: "
@@ -37,12 +42,18 @@ QUESTION = (
 
 @click.group(short_help="Start, resume and list runs.")
 def run() -> None:
-    """Start, resume and list the runs of this project."""
+    """Start, resume, list and forget the runs of this project."""
 
 
 def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a run's start."""
     for option in (
+        click.option(
+            "--worktree",
+            "in_worktree",
+            is_flag=True,
+            help="Make ../PROJECT-issue-ID on the new branch feature/ID, and start there.",
+        ),
         click.option("--yes", is_flag=True, help="Take over from another active workflow without asking."),
         click.option("--target", help="What is being worked on, in words.", metavar="TEXT"),
         click.option("--plan-id", help="The plan that this run carries out.", metavar="ID"),
@@ -59,19 +70,21 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 run.add_command(run_list)
+run.add_command(forget)
+run.add_command(finish)
 
 
 @run.command(short_help="Start a run and make it the active one.")
 @start_options
 @json_option
-def start(as_json: bool, yes: bool, **given: str | None) -> None:
-    """Start a run: its folder, its state.json, its ledger, and the active file.
+def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
+    """Start a run: its folder, its state.json, its ledger, and the active file; with --worktree in one of its own.
 
     \b
     Example: faber-ledger run start --work-id 258
     Exit codes: 0 started; 1 declined, or it could not be; 2 wrong usage.
     """
-    begin(as_json, yes, given)
+    begin(as_json, yes, in_worktree, given)
 
 
 @run.command(short_help="Make a run the active one; say where it goes on.")
@@ -93,7 +106,7 @@ def resume(run_id: str, yes: bool, as_json: bool) -> None:
 @start_options
 @click.option("--resume", "resumed", metavar="RUN", help="Resume this run instead of starting one.")
 @json_option
-def workflow_run(resumed: str | None, as_json: bool, yes: bool, **given: str | None) -> None:
+def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
     """Start a run, or resume one with --resume: the documents' name for `run start` and `run resume`.
 
     \b
@@ -101,13 +114,15 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, **given: str | N
     Exit codes: those of `run start` and `run resume`.
     """
     if resumed is None:
-        begin(as_json, yes, given)
+        begin(as_json, yes, in_worktree, given)
+    elif in_worktree:
+        raise click.UsageError("--worktree is for a new run: a run to resume is on its own branch.")
     else:
         go_on(resumed, yes, as_json)
 
 
 @documents_codes
-def begin(as_json: bool, yes: bool, given: dict[str, str | None]) -> None:
+def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | None]) -> None:
     """Start a run with the options given; raises LedgerError, and UsageError if nothing says what it is about."""
     root, at = find_root(os.getcwd()), now()
     work_id, target = given["work_id"], given["target"]
@@ -131,21 +146,49 @@ def begin(as_json: bool, yes: bool, given: dict[str, str | None]) -> None:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     subject = f"--work-id {work_id}" if work_id else f"--target {shlex.quote(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
-    told = _take_over(root, run_id, about, commands, yes, as_json)
-    started = start_run(root, run_id, plan, at=at, warn=say)
+    told: list[str] = []
+    if not in_worktree:
+        told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=True)
+    if in_worktree:
+        own = run_worktree.planned(root, about)
+        run_worktree.make(root, own)
+        try:
+            # The client that asks, if one does, goes on in its own folder, and its hooks with it: no session is opened.
+            started = _started(own.root, run_id, plan, at, {}, "fractary-faber")
+        except BaseException:
+            run_worktree.take_back(root, own)
+            raise
+        lines = [
+            f"✓ Worktree created: {run_worktree.shown(own.folder)} (branch {own.branch})",
+            *_start_lines(started, plan),
+            *run_worktree.next_lines(own),
+        ]
+        made = {"path": own.folder, "branch": own.branch}
+    else:
+        started, made = _started(root, run_id, plan, at, os.environ, None), None
+        lines = _start_lines(started, plan)
+    data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told}
+    show({**data, "worktree": made}, lines, as_json=as_json)
+
+
+def _started(root: str, run_id: str, plan: Plan, at: float, environ: Mapping[str, str], created_by: str | None) -> Run:
+    load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
+    member = run_worktree.state_member(root, created_by)
+    started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
+    run_worktree.note_kept(root, at=at, warn=say, created_by=created_by or "manual")
+    return started
+
+
+def _start_lines(started: Run, plan: Plan) -> list[str]:
     lines = [
-        f"✓ Workflow started: {run_id}",
+        f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
         f"  State: {started.shown('state.json')}",
         f"  Ledger: {started.shown('ledger.db')}",
     ]
-    if not os.path.exists(os.path.join(root, ".fractary", ".gitignore")):
+    if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         lines.append("Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git.")
-    show(
-        {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told},
-        lines,
-        as_json=as_json,
-    )
+    return lines
 
 
 def go_on(text: str, yes: bool, as_json: bool) -> None:
@@ -164,8 +207,11 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     else:
         again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
         about = name_part(str(state.get("work_id") or "resumed"))
-        warnings = _take_over(root, resumed.run_id, about, f"/fractary-faber:workflow-run {again}", yes, as_json)
-        take_up(resumed, at=now(), environ=os.environ, source="run_resume", warn=say)
+        command = f"/fractary-faber:workflow-run {again}"
+        warnings, _ = _take_over(root, resumed.run_id, about, command, yes, as_json, offers=False)
+        at = now()
+        take_up(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+        run_worktree.note_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
             *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
@@ -174,38 +220,45 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     show(data, lines, as_json=as_json)
 
 
-def _take_over(root: str, run_id: str, about: str, command: str, yes: bool, as_json: bool) -> list[str]:
+def _take_over(
+    root: str, run_id: str, about: str, command: str, yes: bool, as_json: bool, *, offers: bool
+) -> tuple[list[str], bool]:
     """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
-    Gives the warnings; with `as_json` they are not printed. Raises Declined.
+    Gives the warnings, with `as_json` not printed, and whether a worktree of its own is wanted, which is only asked if
+    `offers`. Raises Declined.
     """
     other = active_elsewhere(root, run_id)
     if other is None:
-        return []
+        return [], False
     active, status = other
     finished = status in states.FINISHED
     told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
     if not finished:
-        worktree = f"../{project_name(root)}-issue-{about}"
+        own = run_worktree.planned(root, about)
         told = [
             "⚠️  WARNING: Another workflow is active in this worktree",
             f"   Active: {active}",
             f"   New: {run_id}",
             "",
             "Recommendation: Use separate worktrees for concurrent workflows:",
-            f"  git worktree add {worktree} -b feature/{about}",
-            f"  cd {worktree}",
+            f"  git worktree add {run_worktree.shown(own.folder)} -b {own.branch}",
+            f"  cd {run_worktree.shown(own.root)}",
             f"  {command}",
+            *([ENTER_W] if offers else []),
             "",
         ]
     for line in told if not as_json else []:
         tell(line)
-    if not (finished or yes or _agreed(as_json)):
+    answer = "y" if finished or yes else _answer(as_json)
+    if answer not in ("y", "yes") and not (offers and answer == "w"):
         if as_json:
-            raise Declined(f"another workflow is active in this worktree: {active}", hint="take over with --yes")
+            hint = "start in a worktree of its own with --worktree, or take over with --yes"
+            why = f"another workflow is active in this worktree: {active}"
+            raise Declined(why, hint=hint if offers else "take over with --yes")
         tell(CANCELLED)
         click.get_current_context().exit(1)
-    return told
+    return told, answer == "w"
 
 
 class Declined(LedgerError):
@@ -214,8 +267,8 @@ class Declined(LedgerError):
     code = "declined"
 
 
-def _agreed(as_json: bool) -> bool:
+def _answer(as_json: bool) -> str:
     if as_json or not sys.stdin.isatty():
-        return False
+        return ""
     click.echo(QUESTION, nl=False)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin.readline().strip().lower()

@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli import texts
 from faber_ledger.cli.output import say, tell
 from faber_ledger.context import state as states
+from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids
 from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound
 
@@ -38,7 +39,7 @@ def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], examp
 
 
 def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
-    """List the runs that are at work, with their states; states that cannot be read are skipped."""
+    """List the runs at work, with their states: not those that cannot be read, nor those that other worktrees hold."""
     found = []
     for run_id in run_ids(root):
         try:
@@ -46,7 +47,7 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
             state = states.read_state(run).value
         except LedgerError:
             continue
-        if state.get("status") in states.ACTIVE:
+        if state.get("status") in states.ACTIVE and holder_elsewhere(root, run_id) is None:
             found.append((run, state))
     return found
 

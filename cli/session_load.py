@@ -171,7 +171,9 @@ class Loading:
                 summary=summary_for(view.log, caller["client"], "session_load"),
             )
             session_id, drafts = self._session(view, caller)
-            recording.append([*drafts, *result.drafts(session_id, caller["client"], given)])
+            lacks = not drafts and decide.lacks_environment(view, session_id)
+            environment = caller["environment"] if lacks else None
+            recording.append([*drafts, *result.drafts(session_id, caller["client"], given, environment)])
         if drafts:
             log(f"✓ New session detected: {session_id}")
         log("✓ Updated state metadata")

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.changes import described, diff_lines, dry_run_option, in_project, report, scope_option, shown_path
+from faber_ledger.cli.git import top_of
+from faber_ledger.cli.git_config import Setting, make_settings, settings_to_take_out
 from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.pre_commit import pre_commit_change
 from faber_ledger.context.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
-from faber_ledger.context.git_ignore import ignore_change
+from faber_ledger.context.git_files import FILES, git_file_change
 from faber_ledger.context.project import find_root
 from faber_ledger.ledger.errors import LedgerError
 
@@ -33,13 +36,24 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     changes = [_settings_change(scope, root)]
     kept_for = _hooks_elsewhere(scope, root)
+    config: list[Setting] = []
     if in_project(root, scope) and not kept_for:
-        changes.append(ignore_change(root, remove=True))
+        changes += [git_file_change(root, name, remove=True) for name in FILES]
+        top = top_of(root)
+        if top is not None:
+            hook = pre_commit_change(root, top, remove=True)
+            changes += [hook] if hook.action != "unchanged" else []
+            config = settings_to_take_out(root)
     if not dry_run:
         make_changes(changes)
+        make_settings(root, config)
         _remove_empty_folders(changes, root)
-    data = report(changes, root, dry_run=dry_run) | {"scope": scope, "hooks_remain_in": kept_for}
-    show(data, _lines(changes, root, kept_for, dry_run=dry_run), as_json=as_json)
+    data = report(changes, root, dry_run=dry_run) | {
+        "scope": scope,
+        "git_config": [setting._asdict() for setting in config],
+        "hooks_remain_in": kept_for,
+    }
+    show(data, _lines(changes, config, root, kept_for, dry_run=dry_run), as_json=as_json)
 
 
 def _settings_change(scope: str, root: str) -> FileChange:
@@ -78,13 +92,18 @@ def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
                 pass  # not empty: it holds what is not ours
 
 
-def _lines(changes: list[FileChange], root: str, kept_for: list[str], *, dry_run: bool) -> Iterator[str]:
-    if all([change.action == "unchanged" for change in changes]):
+def _lines(
+    changes: list[FileChange], config: list[Setting], root: str, kept_for: list[str], *, dry_run: bool
+) -> Iterator[str]:
+    if not config and all([change.action == "unchanged" for change in changes]):
         yield f"nothing to take out of {shown_path(changes[0].path, root)}"
     elif dry_run:
         yield from diff_lines(changes, root)
+        yield from [setting.command for setting in config]
     else:
         for change in changes:
             yield described(change, root)
+        if config:
+            yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
     if kept_for:
-        yield f"the ignore file stays: {', '.join(kept_for)} still holds the hooks"
+        yield f"what git was told stays: {', '.join(kept_for)} still holds the hooks"

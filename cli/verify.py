@@ -12,6 +12,8 @@ import click
 
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
+from faber_ledger.cli.words import events_shown
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -26,12 +28,16 @@ LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a seco
 @click.command(short_help="Check a whole log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]")
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
+@click.option("--git", "with_git", is_flag=True, help="Also hold the log against every version that git keeps of it.")
 @json_option
-def verify(run: str | None, every: bool, as_json: bool) -> int:
+def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     """Check RUN's whole log (default: the active run), and whether state.json shows what it says.
 
+    With --git, says which anchors outside the file it was held against: this clone's
+    mirror, the versions in git's history, the upstream branch.
+
     \b
-    Example: faber-ledger verify --all
+    Example: faber-ledger verify --git
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
     20 something is wrong with a log; 21 the logs are sound and state.json differs.
     """
@@ -39,9 +45,20 @@ def verify(run: str | None, every: bool, as_json: bool) -> int:
     if not runs:
         warn("no run of this project has a ledger")
     found = {one.run_id: list(_findings(one)) for one in runs}
+    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
     show(
-        {"runs": [{"run_id": run_id, "findings": [_data(item) for item in items]} for run_id, items in found.items()]},
-        [line for run_id, items in found.items() for line in _lines(run_id, items)],
+        {
+            "runs": [
+                {"run_id": run_id, "findings": [_data(item) for item in items]}
+                | ({"anchors": anchors[run_id]} if with_git else {})
+                for run_id, items in found.items()
+            ]
+        },
+        [
+            line
+            for run_id, items in found.items()
+            for line in [*_lines(run_id, items), *_anchor_lines(run_id, anchors.get(run_id))]
+        ],
         as_json=as_json,
     )
     wrong = [item for items in found.values() for item in items if not item.is_note]
@@ -56,8 +73,51 @@ def _findings(run: Run) -> Iterator[Finding]:
 
     with _progress(run) as advance:
         yield from findings(run.ledger_path, check_event=check_event, advance=advance)
+    with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
+        yield from _rollback_findings(run)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         yield from _projection_findings(run)
+
+
+def _anchors(run: Run, items: list[Finding]) -> list[str]:
+    """Hold a log against its anchors, put what they show behind `items`, and name those that were read."""
+    from faber_ledger.cli.history import Anchors
+
+    try:
+        anchors = Anchors(run)
+        anchors.check()
+    except IntegrityError:
+        return []  # the log cannot be read, and that has been reported
+    items += anchors.findings
+    return anchors.checked
+
+
+def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
+    if anchors:
+        yield f"{run_id}: held against {'; '.join(anchors)}: an event that none of these has seen would not be missed"
+    elif anchors is not None:
+        yield f"{run_id}: there is nothing outside the file to hold it against: whether events are missing is not known"
+
+
+def _rollback_findings(run: Run) -> Iterator[Finding]:
+    """Compare the log with this clone's mirror of it, which no checkout touches."""
+    path = mirror_path(run)
+    if path is None or not os.path.isfile(path):
+        return
+    with Log.read(path) as mirror, Log.read(run.ledger_path) as log:
+        if mirror.heads() == log.heads():
+            return
+        known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
+        rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
+        lost = [at for name, at in rows if name not in known]
+    if lost:
+        since = f"of {lost[0]}" if len(lost) == 1 else f"from {lost[0]} to {lost[-1]}"
+        yield Finding(
+            "rolled_back",
+            None,
+            f"this clone's mirror has {events_shown(len(lost))}, {since}, that the file lacks: git put it back",
+            f"run `faber-ledger project {run.run_id}` to bring back what was rolled back",
+        )
 
 
 def _projection_findings(run: Run) -> Iterator[Finding]:

@@ -28,6 +28,11 @@ def session_shown(recorded: Recorded) -> str:
     return session_id.rpartition("-")[2] if isinstance(session_id, str) and session_id else "-"
 
 
+def events_shown(events: int | None) -> str:
+    """Say a number of events; None is a mirror that cannot be read."""
+    return "events that cannot be read" if events is None else f"{events} event{'' if events == 1 else 's'}"
+
+
 def _told(kind: str, event: dict[str, Any]) -> str:
     if kind == "run_started":
         work = f", work item {event['work_id']}" if event["work_id"] else ""

@@ -82,7 +82,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
 
 def content_digest(text: str, is_state: bool) -> str:
     """Hash a file's text (SHA-256, hex); of a state, what `state_for_packet` gives."""
-    return sha256(_given(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
@@ -91,7 +91,8 @@ def state_for_packet(state: dict[str, Any]) -> str:
     return without_surrogates(json.dumps(kept, indent=2, ensure_ascii=False))
 
 
-def _given(text: str, is_state: bool) -> str:
+def given_text(text: str, is_state: bool) -> str:
+    """Give a file's text as the agent is given it: of a state, what `state_for_packet` gives."""
     if not is_state:
         return text
     try:
@@ -127,7 +128,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     if text is None:
         raise ArtifactError(f"File not found: {place}", place)
     return {
-        "text": _given(text, _is_state(place, surroundings)),
+        "text": given_text(text, _is_state(place, surroundings)),
         "source": found["source"],
         "resolved": place,
         "size_bytes": found["size_bytes"],

@@ -84,6 +84,19 @@ def has_hooks(text: str) -> bool:
     return any([_ours(text, event) for event in HOOKS])
 
 
+def unanswered(root: str) -> list[str]:
+    """Name the events that no settings file answers for a client started in `root`; an unreadable one answers none."""
+    left = list(HOOKS)
+    for scope in SCOPES:
+        try:
+            with open(settings_path(scope, root), "rb") as file:
+                text = decode_settings(file.read(), scope)
+        except (OSError, SettingsInvalid):
+            continue
+        left = [event for event in left if not _is_answered(text, event)]
+    return left
+
+
 def hook_command(event: str) -> str:
     """Give the shell command of an event's hook.
 

@@ -48,6 +48,9 @@ if TYPE_CHECKING:
 
 NOWHERE: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
 REPEAT_SECONDS = 30
+# A compaction that failed can be asked for again at once, byte for byte the same: then the later one is the end that
+# counts. Hooks that are installed twice are started together.
+REPEAT_SECONDS_OF_COMPACTION = 2
 DELIVERIES_LOOKED_AT = 256
 
 
@@ -108,8 +111,9 @@ def delivery_of(event: Event) -> Delivery | None:
 def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     """Tell whether a delivery is the client's last one once more, as when its hooks are installed twice.
 
-    Same event, same bytes, same process where both name one, under 30 seconds ago.
+    Same event, same bytes, same process where both name one, under 30 seconds ago; a PreCompact under 2.
     """
+    seconds = REPEAT_SECONDS_OF_COMPACTION if delivery["hook"] == "PreCompact" else REPEAT_SECONDS
     last = view.last_delivery(caller["client"])
     if last is None:
         return False
@@ -120,7 +124,7 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
         and before["digest"] == delivery["digest"]
         and _may_be_same(before["pid"], delivery["pid"])
         and at is not None
-        and abs(caller["at"] - at) < REPEAT_SECONDS
+        and abs(caller["at"] - at) < seconds
     )
 
 
@@ -181,7 +185,7 @@ def session_ended(
 
 
 def lacks_environment(view: View, session_id: str) -> bool:
-    """Tell whether a session's environment is missing or incomplete, so that its end fills it (END, Step 4).
+    """Tell whether a session's environment is missing or incomplete, so that its end, or a load, fills it (END, Step 4).
 
     A `git_commit` that is null is complete: the session ran outside git.
     """
@@ -234,7 +238,8 @@ def is_this_clients_own(view: View, caller: Caller) -> bool:
 def continues(view: View, caller: Caller) -> bool:
     """Tell whether a session-load continues the open session: it is of this machine and clone, and no other client's.
 
-    Of a session that an older tool opened the machine alone is known, if that.
+    Of a session that an older tool opened the machine alone is known, if that: where it is not, the session goes on,
+    since a load must not cut an open session short on a guess, and gets the environment of here.
     """
     current = shape.current_session(view.blocks)
     if current is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from faber_ledger.context.git import Question, common_directory
@@ -73,8 +74,10 @@ def writer_of(root: str) -> str:
 
 def _read_writer(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(64).strip()
-    except (OSError, ValueError):
+        # In a project without git the file may have come along: a pipe is not waited for.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, encoding="utf-8") as file:
+            text = file.read(64).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
+    except (OSError, ValueError, TypeError):  # a pipe read at once gives None
         return None
     return text if len(text) == 32 and all([letter in "0123456789abcdef" for letter in text]) else None

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 class FileChange:
     """What a file holds now and what it shall hold; None is no file."""
 
-    def __init__(self, path: str, before: bytes | None, after: bytes | None) -> None:
+    def __init__(self, path: str, before: bytes | None, after: bytes | None, *, executable: bool = False) -> None:
         self.path = path
         self.target = os.path.realpath(path)  # a settings file is often a link into somebody's dotfiles: it stays one
         self.before = before
         self.after = after
+        self.executable = executable
 
     @property
     def action(self) -> str:
@@ -85,6 +86,9 @@ def _staged(change: FileChange, made: list[str]) -> str | None:
         with open(descriptor, "wb") as file:
             if change.before is not None:
                 os.chmod(temporary, stat.S_IMODE(os.stat(change.target).st_mode))
+            elif change.executable:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                os.chmod(temporary, mode | (mode & 0o444) >> 2)  # whoever may read it may run it
             file.write(change.after)
             file.flush()
             os.fsync(file.fileno())

@@ -20,12 +20,14 @@ FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_
 class Question:
     """A git command that was started; it never writes and never asks anybody."""
 
-    def __init__(self, arguments: list[str], directory: str) -> None:
-        """Start `git -C directory arguments`; where there is no git the answer is None."""
+    def __init__(self, arguments: list[str], directory: str, *, limit: int = LIMIT) -> None:
+        """Start `git -C directory arguments`; without git, or above `limit` bytes, the answer is None."""
         self._pid = 0
+        self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= QUIET
-        command = ["git", "-C", directory, *arguments]
+        # A bare repository that came along as files has a configuration of its own, which may name programs.
+        command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
         self._deadline = time.monotonic() + SECONDS
         self._read, write = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
@@ -44,11 +46,16 @@ class Question:
 
     def answer(self) -> str | None:
         """Give what git printed, without the last newline; None if it failed, was too slow or is not there."""
+        printed = self.answer_bytes()
+        return None if printed is None else printed.decode("utf-8", "replace").rstrip("\n")
+
+    def answer_bytes(self) -> bytes | None:
+        """Give what git printed; None if it failed, was too slow, printed too much or is not there."""
         import select  # here, while git is at work
 
         pieces, size = [], 0
         try:
-            while self._pid and size < LIMIT:
+            while self._pid and size < self._limit:
                 left = self._deadline - time.monotonic()
                 if left <= 0 or not select.select([self._read], [], [], left)[0]:
                     os.kill(self._pid, SIGKILL)
@@ -62,7 +69,40 @@ class Question:
             os.close(self._read)
         if not self._pid or os.waitpid(self._pid, 0)[1] != 0:
             return None
-        return b"".join(pieces).decode("utf-8", "replace").rstrip("\n")
+        return b"".join(pieces)
+
+
+class Place:
+    """Where a work tree is: its top, its own git directory, and the one that all worktrees of the clone share."""
+
+    def __init__(self, top: str, own: str, common: str) -> None:
+        self.top = top
+        self.own = own
+        self.common = common
+
+    @property
+    def is_linked(self) -> bool:
+        """Tell whether it is a linked worktree; a submodule is none."""
+        return self.own != self.common
+
+    @property
+    def main(self) -> str | None:
+        """The main work tree's top; None where there is none to be seen: a bare repository, a submodule."""
+        return os.path.dirname(self.common) if os.path.basename(self.common) == ".git" else None
+
+    def other_tops(self) -> list[str]:
+        """List the tops of the clone's other work trees, the main one first; what is not there is left out."""
+        tops = [self.main] if self.main else []
+        admin = os.path.join(self.common, "worktrees")
+        try:
+            names = sorted(os.listdir(admin))
+        except OSError:
+            names = []
+        for name in names:
+            told = _line_of(os.path.join(admin, name, "gitdir"))
+            tops += [os.path.dirname(os.path.normpath(os.path.join(admin, name, told)))] if told else []
+        here = os.path.realpath(self.top)
+        return [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
 
 
 def worktree(root: str) -> str | None:
@@ -76,20 +116,28 @@ def worktree(root: str) -> str | None:
     return at
 
 
-def common_directory(root: str) -> str | None:
-    """Give the git directory that all worktrees of a clone share, read from the files themselves; None without git."""
+def place_of(root: str) -> Place | None:
+    """Find the work tree that a directory lies in, from the files themselves; None without git."""
     at = worktree(root)
     if at is None:
         return None
-    directory = os.path.join(at, ".git")
+    own = os.path.join(at, ".git")
+    if os.path.isfile(own):
+        own = os.path.normpath(os.path.join(at, (_line_of(own) or "").removeprefix("gitdir:").strip()))
+    shared = _line_of(os.path.join(own, "commondir"))
+    common = os.path.normpath(os.path.join(own, shared)) if shared else own
+    return Place(at, own, common) if os.path.isdir(common) else None
+
+
+def common_directory(root: str) -> str | None:
+    """Give the git directory that all worktrees of a clone share; None without git."""
+    place = place_of(root)
+    return place.common if place else None
+
+
+def _line_of(path: str) -> str | None:
     try:
-        if os.path.isfile(directory):
-            with open(directory, encoding="utf-8") as file:
-                directory = os.path.join(at, file.read(4096).strip().removeprefix("gitdir:").strip())
-        common = os.path.join(directory, "commondir")
-        if os.path.isfile(common):
-            with open(common, encoding="utf-8") as file:
-                directory = os.path.join(directory, file.read(4096).strip())
-    except (OSError, ValueError):
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(4096).strip() or None
+    except OSError:
         return None
-    return os.path.normpath(directory) if os.path.isdir(directory) else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.git import common_directory
+from faber_ledger.context.git import common_directory, place_of
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
 
 TYPE_CHECKING = False
@@ -93,6 +93,20 @@ def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
 def read_active_run(root: str) -> str | None:
     """Read the id of the active run, as it stands in the file; None if no file has one.
 
+    None too in a linked worktree whose file came with the commit, while the run is active in another worktree.
+    """
+    run_id = named_run(root)
+    place = place_of(root) if run_id else None
+    if run_id and place and place.is_linked:
+        from faber_ledger.context.holding import holder_elsewhere  # the main worktree, the usual one, never asks
+
+        return None if holder_elsewhere(root, run_id) else run_id
+    return run_id
+
+
+def named_run(root: str) -> str | None:
+    """Read which run the active file names; None if no file names one.
+
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
     is none (END, Step 1).
     """
@@ -108,6 +122,15 @@ def read_active_run(root: str) -> str | None:
         if lines:
             return lines[0].strip()
     return None
+
+
+def inherited_from(root: str) -> str:
+    """Say that the active file's run goes on in another worktree, as the end of a sentence; empty if it does not."""
+    from faber_ledger.context.holding import holder_elsewhere
+
+    named = named_run(root)
+    holder = holder_elsewhere(root, named) if named else None
+    return f": the active file came with the commit, and {named} is active in {holder}" if holder else ""
 
 
 def write_active_run(root: str, run_id: str) -> None:
@@ -146,7 +169,8 @@ def chosen_run(root: str, text: str | None) -> Run:
         return known_run(root, text)
     active = read_active_run(root)
     if active is None:
-        raise NoActiveRun("no run is active here", hint="name one; `faber-ledger run list` shows them")
+        told = f"no run is active here{inherited_from(root)}"
+        raise NoActiveRun(told, hint="name one; `faber-ledger run list` shows them")
     run = find_run(root, active)
     if not os.path.isdir(run.directory):
         raise RunNotFound(

@@ -7,9 +7,10 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
 from faber_ledger.context.json_text import TOO_DEEP
-from faber_ledger.ledger.errors import StateInvalid, StateMissing
+from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -61,7 +62,8 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
-            self._log = Log.open(self.run.ledger_path)
+            self._open = MirroredLog(self.run, self.warn)
+            self._log = self._open.log
             try:
                 self.blocks = self._known_blocks()
             except BaseException:
@@ -82,16 +84,19 @@ class Recording:
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
 
-        Raises as `write_blocks`: the facts are in the log then, and the next projection shows them.
+        Raises StateNotWritten where state.json cannot be: the facts are in the log, and the next projection shows them.
         """
         with self._log.writing():
             recorded = self._log.append(drafts, at=self.at, writer=self.writer)
             self.blocks = fold(recorded, self.blocks)
             self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
-            self._log.commit()
+            self._open.commit()
         if self.problem is not None:
             return recorded  # there is no state to write into: the next projection shows the facts
-        states.write_blocks(self.run, self.blocks, warn=self.warn)
+        try:
+            states.write_blocks(self.run, self.blocks, warn=self.warn)
+        except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
+            raise StateNotWritten(error.message, hint=error.hint) from error
         if self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
         return recorded
@@ -125,7 +130,7 @@ class Recording:
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
 
     def _close(self) -> None:
-        self._log.close()
+        self._open.close()
         try:
             if os.path.getsize(self.run.ledger_path) == 0:
                 os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log

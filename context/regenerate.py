@@ -6,10 +6,12 @@ import json
 import os
 
 from faber_ledger.context import state as states
+from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
 
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
@@ -31,46 +34,59 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
     Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
     missing state.json is made of the log.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS), Log.open(run.ledger_path) as log:
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+        log = opened.log
         _check_has_events(log, run)
         try:
             state = states.read_state(run).value
         except StateMissing:
-            blocks, known = _folded(log), _known(log, run)
+            blocks, known = _folded(opened), _known(log, run)
             states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
         found = shape.blocks_of(state)
         if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
             return False, []
-        changed = states.write_blocks(run, _folded(log), warn=warn)
+        changed = states.write_blocks(run, _folded(opened), warn=warn)
         if state.get("status") in states.FINISHED:
             states.remove_backup(run)
         return changed, []
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
-    """Put the newest readable backup in the place of state.json and project the log onto it; give the backup's name.
+    """Put the newest readable backup in the place of state.json, and the log's blocks into it if it has an event.
 
-    Raises LedgerError if state.json can be read or no backup can, and RunNotFound for a log without an event.
+    Gives the backup's name and whether there was a log to project. Raises LedgerError if state.json can be read or no
+    backup can, and as `Log.open`.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS), Log.open(run.ledger_path) as log:
-        _check_has_events(log, run)
-        if _is_readable(run):
-            raise LedgerError(
-                f"{run.shown('state.json')} can be read, and a backup of it is older",
-                hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
-            )
-        found = states.read_backup(run)
-        if found is None:
-            raise LedgerError(
-                f"the run {run.run_id} has no backup that can be read",
-                hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
-            )
-        name, backup = found
-        if os.path.lexists(run.state_path):
-            os.replace(run.state_path, run.state_path + ".broken.backup")
-        states.write_new(run, backup.text, like=os.path.join(run.directory, name))
-        return name, states.write_blocks(run, _folded(log), warn=warn)
+    with RunLock(run.lock_path, LOCK_SECONDS):
+        mirror = mirror_path(run)
+        if not (os.path.lexists(run.ledger_path) or (mirror is not None and os.path.isfile(mirror))):
+            return _put_back(run), False
+        with MirroredLog(run, warn) as opened:
+            name = _put_back(run)
+            if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
+                return name, False
+            states.write_blocks(run, _folded(opened), warn=warn)
+            return name, True
+
+
+def _put_back(run: Run) -> str:
+    if _is_readable(run):
+        raise LedgerError(
+            f"{run.shown('state.json')} can be read, and a backup of it is older",
+            hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
+        )
+    found = states.read_backup(run)
+    if found is None:
+        raise LedgerError(
+            f"the run {run.run_id} has no backup that can be read",
+            hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
+        )
+    name, backup = found
+    if os.path.lexists(run.state_path):
+        os.replace(run.state_path, run.state_path + ".broken.backup")
+    states.write_new(run, backup.text, like=os.path.join(run.directory, name))
+    return name
 
 
 def _check_has_events(log: Log, run: Run) -> None:
@@ -90,11 +106,12 @@ def _is_readable(run: Run) -> bool:
     return True
 
 
-def _folded(log: Log) -> Blocks:
+def _folded(opened: MirroredLog) -> Blocks:
+    log = opened.log
     blocks = fold(log.stream())
     with log.writing():
         log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
-        log.commit()
+        opened.commit()
     return blocks
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.packet import Given, Part
     from faber_ledger.context.project import Run
     from faber_ledger.context.workflow import Workflow
-    from faber_ledger.ledger.events import Draft
+    from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
 
     class Failed(TypedDict):
         """An artifact that could not be loaded."""
@@ -90,8 +90,13 @@ class Reload:
             for loaded in ordered
         ]
 
-    def drafts(self, session_id: str, client: str | None, given: dict[str, Given]) -> list[Draft]:
-        """Give the facts of this operation; without a workflow, or what is required, it counts as none."""
+    def drafts(
+        self, session_id: str, client: str | None, given: dict[str, Given], environment: Environment | None = None
+    ) -> list[Draft]:
+        """Give the facts of this operation; without a workflow, or what is required, it counts as none.
+
+        `environment` is given where the session lacks one, as an older tool's may (RELOAD, Validation 4).
+        """
         facts: list[Draft] = []
         for loaded in self.loaded:
             name = loaded["artifact"]["id"]
@@ -138,18 +143,17 @@ class Reload:
                 }
             )
         if self.has_workflow and not self.required_failed:
-            facts.append(
-                {
-                    "event": {
-                        "type": "context_reloaded",
-                        "session_id": session_id,
-                        "trigger": selection.recorded_trigger(self.triggers[0]),
-                        "loaded": len(self.loaded),
-                        "failed": len(self.failed),
-                        "skipped": len(self.skipped),
-                    }
-                }
-            )
+            reloaded: ContextReloaded = {
+                "type": "context_reloaded",
+                "session_id": session_id,
+                "trigger": selection.recorded_trigger(self.triggers[0]),
+                "loaded": len(self.loaded),
+                "failed": len(self.failed),
+                "skipped": len(self.skipped),
+            }
+            if environment is not None:
+                reloaded["environment"] = environment
+            facts.append({"event": reloaded})
         for fact in facts:
             fact["client"] = client
         return facts

@@ -9,7 +9,8 @@ import shutil
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
-from faber_ledger.context.project import Run, find_run, read_active_run, write_active_run
+from faber_ledger.context.holding import hold, is_inherited
+from faber_ledger.context.project import Run, find_run, named_run, write_active_run
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
@@ -37,8 +38,8 @@ WORKFLOW_VERSION = "2.0"
 
 def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
     """Give the other run that is active in this worktree and its status (None: it cannot be read), or None."""
-    active = read_active_run(root)
-    if active is None or active == run_id:
+    active = named_run(root)
+    if active is None or active == run_id or is_inherited(root, active):
         return None
     try:
         status = states.read_state(find_run(root, active)).value.get("status")
@@ -47,26 +48,39 @@ def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
     return active, status if isinstance(status, str) else None
 
 
-def start_run(root: str, run_id: str, plan: Plan, *, at: float, warn: Callable[[str], None]) -> Run:
-    """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError."""
+def start_run(
+    root: str,
+    run_id: str,
+    plan: Plan,
+    *,
+    at: float,
+    environ: Mapping[str, str],
+    warn: Callable[[str], None],
+    worktree: dict[str, Any] | None = None,
+) -> Run:
+    """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError.
+
+    `worktree` is the linked worktree that it runs in, as the state says it.
+    """
     run = find_run(root, run_id)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
     os.makedirs(run.directory)
     try:
-        _fill_folder(run, plan, at, warn)
+        _fill_folder(run, plan, at, warn, worktree)
     except BaseException:
         shutil.rmtree(run.directory, ignore_errors=True)  # it was not there before, and half a run is none
         raise
-    take_up(run, at=at, environ=os.environ, source="run_start", warn=warn)
+    take_up(run, at=at, environ=environ, source="run_start", warn=warn)
     return run
 
 
-def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None]) -> None:
+def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None) -> None:
     metadata = os.path.join(run.directory, "metadata.json")
     with open(metadata, "w", encoding="utf-8", newline="\n") as file:
         file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
-    states.write_new(run, json.dumps(_first_state(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
+    states.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
     first: Draft = {
         "event": {
             "type": "run_started",
@@ -81,7 +95,9 @@ def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None]) -
 
 def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
     """Make a run the active one. A client that is at work gets its session on it at once, and leaves its former run."""
-    left = read_active_run(run.root)
+    named = named_run(run.root)
+    left = None if named is None or is_inherited(run.root, named) else named
+    hold(run.root, run.run_id)
     write_active_run(run.root, run.run_id)
     if not environ.get("CLAUDE_CODE_SESSION_ID"):
         return

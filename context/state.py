@@ -70,16 +70,24 @@ def backup_name(run: Run) -> str:
 def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
     """Put the blocks into state.json and tell whether it changed; the caller holds the run's lock.
 
+    Raises as `write_members`.
+    """
+    return write_members(run, dict(blocks), warn=warn)
+
+
+def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], None]) -> bool:
+    """Put members into state.json and tell whether it changed; the caller holds the run's lock.
+
     Every other key keeps its bytes. Another tool's change meanwhile is looked for just before the rename, and taken in.
     Raises as `read_state`, and StateNotWritten: the old file stands then.
     """
     for _ in range(TRIES):
         before = _bytes_of(run)
         document = _parsed(run, before)
-        changed = {name: block for name, block in blocks.items() if not _is_shown(block, name, document.value)}
+        changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
         if not changed:
             return False
-        if _replaced(run, before, document.with_members(changed).encode(), blocks, warn):
+        if _replaced(run, before, document.with_members(changed).encode(), members, warn):
             return True
     raise StateNotWritten(
         f"another program rewrites {run.shown('state.json')} all the time",
@@ -173,10 +181,7 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise StateMissing(
-            f"the run {run.run_id} has no state.json",
-            hint=f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`",
-        ) from None
+        raise StateMissing(f"the run {run.run_id} has no state.json", hint=_way_back(run)) from None
     except OSError as error:
         if os.path.islink(path):
             raise _invalid(run, "it is a link") from error
@@ -192,6 +197,14 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
     if max(status.st_size, len(content)) > MAX_BYTES:
         raise _invalid(run, f"it is larger than 64 MB ({max(status.st_size, len(content)):,} bytes)")
     return content
+
+
+def _way_back(run: Run) -> str:
+    """Say where a missing state comes from: its backup knows what no ledger does."""
+    name = backup_name(run)
+    if os.path.exists(os.path.join(run.directory, name)):
+        return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(name)}"
+    return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
 
 
 def _parsed(run: Run, content: bytes) -> JsonText:
@@ -228,13 +241,13 @@ def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     return name in state and state[name] == block and shape.text({name: state[name]}) == shape.text({name: block})
 
 
-def _replaced(run: Run, before: bytes, after: bytes, blocks: Blocks, warn: Callable[[str], None]) -> bool:
+def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None]) -> bool:
     """Write the new bytes in the place of the old; False if the old ones are there no more."""
     temporary = run.state_path + ".tmp"
     try:
         like = os.stat(run.state_path, follow_symlinks=False)
         _write(temporary, after, like)
-        _check_written(run, temporary, blocks)
+        _check_written(run, temporary, members)
         try:
             _back_up(run, before, like)
         except OSError:
@@ -283,12 +296,12 @@ def _keep_owner(descriptor: int, like: os.stat_result) -> None:
         os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
 
 
-def _check_written(run: Run, path: str, blocks: Blocks) -> None:
+def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
     """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stands."""
     try:
         with open(path, "rb") as file:
             written = JsonText(file.read().decode()).value
-        verified = all([_is_shown(block, name, written) for name, block in blocks.items()])
+        verified = all([_is_shown(block, name, written) for name, block in members.items()])
     except (OSError, ValueError):
         verified = False
     if not verified:

@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 HASH_DOMAIN = b"faber-ledger event 1\n"
 
 
 def canonical(value: Any) -> str:
     """Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN."""
-    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return ENCODER.encode(value)
 
 
 def cleaned(value: Any) -> Any:

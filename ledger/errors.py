@@ -24,6 +24,12 @@ class RunNotFound(LedgerError):
     code, exit_code = "run_not_found", 10
 
 
+class NotFound(LedgerError):
+    """What was asked for is not in the log, or it may be several things there."""
+
+    code, exit_code = "not_found", 10
+
+
 class Locked(LedgerError):
     """Another process held the run's lock for too long."""
 
@@ -48,10 +54,10 @@ class NotALedger(IntegrityError):
     code = "not_a_ledger"
 
 
-class EventConflict(IntegrityError):
-    """One event id stands for two contents."""
+class UnionConflict(LedgerError):
+    """One event id has two hashes, so that two logs cannot be united."""
 
-    code = "event_conflict"
+    code, exit_code = "union_conflict", 22
 
 
 class ProjectionDiffers(LedgerError):

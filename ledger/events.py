@@ -108,7 +108,7 @@ class ArtifactSkipped(TypedDict):
 
 
 class ContextReloaded(TypedDict):
-    """One reload operation was done, whatever it loaded."""
+    """One reload operation was done, whatever it loaded; `environment` where the session had none yet."""
 
     type: Literal["context_reloaded"]
     session_id: str
@@ -116,6 +116,7 @@ class ContextReloaded(TypedDict):
     loaded: int
     failed: int
     skipped: int
+    environment: NotRequired[Environment]
 
 
 class CompactionCompleted(TypedDict):
@@ -192,11 +193,10 @@ Event = (
 
 
 class Draft(TypedDict):
-    """A fact to append; `client` is the client's own session id, `id` an id that the event already has."""
+    """A fact to append; `client` is the client's own session id."""
 
     event: Event
     client: NotRequired[str | None]
-    id: NotRequired[str]
 
 
 class Recorded(TypedDict):

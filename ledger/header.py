@@ -10,13 +10,15 @@ from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
+# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def check_file(path: str) -> bool:
     """Tell whether a ledger of this format is at `path`; False if there is none, or an empty file.
 
     Reads the header's bytes alone. Raises NotALedger for a link, another kind of file, another program's database,
-    NewerFormat, and LedgerError if it cannot be read.
+    IntegrityError for a format that never was, NewerFormat, and LedgerError if it cannot be read.
     """
     header = _header(path)
     if not header:
@@ -28,6 +30,8 @@ def check_file(path: str) -> bool:
         raise NotALedger(f"{path} is another program's database", hint=restore_hint(path))
     if header[18:20] != b"\1\1":
         raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=restore_hint(path))
+    if version < 1:
+        raise IntegrityError(f"{path} has format {version}, which never was", hint=restore_hint(path))
     if version > formats.FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {formats.FORMAT}",
@@ -46,8 +50,8 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked."""
     try:
         found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    except sqlite3.DatabaseError as error:
-        if is_busy(error):
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked(path) from error
         raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     if sorted(found) != SCHEMA:

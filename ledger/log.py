@@ -9,8 +9,8 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
-from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked, restore_hint
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema, is_busy, locked, restore_hint
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -23,8 +23,16 @@ if TYPE_CHECKING:
     Head = tuple[int, bytes]
 
 BUSY_SECONDS = 5.0
-LAST_SEQ = (1 << 63) - 1  # what SQLite can hold: a foreign log may have it
+# EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
+# back an event that was acknowledged.
+DURABLE = "EXTRA"
+HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
+ROW = (
+    "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
+    " FROM event"
+)
+INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
 SEAL = (
     "SELECT seq, id, type, version, at, writer, session_id, client, payload, parents, salt, payload_hash, hash"
     " FROM event ORDER BY seq, id"
@@ -39,10 +47,13 @@ class Log:
         self.path = path
 
     @classmethod
-    def open(cls, path: str) -> Log:
-        """Open a log for appending, its transaction begun, and make it where there is none; raises as `check_file`."""
+    def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
+        """Open a log for appending, its transaction begun, and make it where there is none.
+
+        Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
+        """
         new = not check_file(path)
-        log = cls(connected(path, "rwc"), path)
+        log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
                 log.connection.execute("BEGIN IMMEDIATE")
@@ -59,10 +70,11 @@ class Log:
         """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-        if os.path.exists(path + "-journal"):
-            recovered(path)
         log = cls(connected(path, "ro"), path)
         try:
+            if log._has_hot_journal():
+                log.close()
+                log.connection = _played_in_memory(path)
             check_schema(log.connection, path)
         except BaseException:
             log.close()
@@ -83,6 +95,16 @@ class Log:
         """Give a context in which SQLite's refusal to write becomes Locked or NotWritable."""
         return Writing(self.path)
 
+    def _has_hot_journal(self) -> bool:
+        """Tell whether a killed writer left a journal; one of a writer at work is not hot, as its lock shows SQLite."""
+        try:
+            self.connection.execute("SELECT 1 FROM sqlite_master")
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
+        except UNREADABLE:
+            pass  # told by whoever reads on
+        return False
+
     def _create(self) -> None:
         for statement in formats.statements(formats.FORMAT_1):
             self.connection.execute(statement)
@@ -93,38 +115,33 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id and content are known is the event already there; raises
-        EventConflict where the content differs, and IntegrityError where a foreign head leaves no seq.
+        `at` is in seconds since 1970. Raises IntegrityError where a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
         for draft in drafts:
             event = cleaned(draft["event"])
-            known = self._known(draft)
-            if known is not None:
-                recorded.append(known)
-                continue
             row, digest = _row(draft, event, heads, at, writer)
-            self.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
+            self.connection.execute(INSERT, row)
             heads = [(row[0], digest)]
             recorded.append(decoded((*row[:8], row[10])))
-        self.connection.execute("DELETE FROM head")
-        self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)
+        self.set_heads(heads)
         return recorded
 
-    def _known(self, draft: Draft) -> Recorded | None:
-        """Give the event that already has this draft's id; raises EventConflict if it says something else."""
-        if "id" not in draft:
-            return None
-        row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
-        if row is None:
-            return None
-        known = decoded(row)
-        if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
-            raise EventConflict(
-                f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
-            )
-        return known
+    def set_heads(self, heads: Iterable[Head]) -> None:
+        """Put these events, as (seq, hash), into the table of heads."""
+        self.connection.execute("DELETE FROM head")
+        self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
+
+    def copy_newer(self, other: Log) -> None:
+        """Put the newest events of another log, which has all of this one's, into the open transaction."""
+        rows = []
+        for row in other.connection.execute(f"{ROW} ORDER BY seq DESC, id DESC"):
+            if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[1],)).fetchone():
+                break
+            rows.append(row)
+        self.connection.executemany(INSERT, reversed(rows))
+        self.set_heads(other.heads())
 
     def commit(self) -> None:
         """Make what was appended durable: after this the events are there, whatever happens."""
@@ -233,19 +250,20 @@ def heads_text(heads: Iterable[Head]) -> bytes:
     return b"".join([digest for _, digest in heads])
 
 
-def connected(path: str, mode: str) -> sqlite3.Connection:
+def connected(
+    path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS
+) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
     Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
     quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     try:
-        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=BUSY_SECONDS)
+        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
             connection.execute("PRAGMA trusted_schema = OFF")
-            # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and
-            # with it roll back an event that was acknowledged.
-            connection.execute("PRAGMA synchronous = EXTRA")
+            if mode.startswith("rw"):
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
         except BaseException:
             connection.close()
             raise
@@ -254,24 +272,51 @@ def connected(path: str, mode: str) -> sqlite3.Connection:
             raise locked(path) from error
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
-    except sqlite3.DatabaseError as error:
+    except UNREADABLE as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
     return connection
 
 
+def played_copy(path: str, copy: str) -> None:
+    """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
+
+    Raises LedgerError and sqlite3.Error if the two do not belong together.
+    """
+    for suffix in ("", "-journal"):
+        with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
+            while piece := source.read(1 << 20):
+                target.write(piece)
+    recovered(copy)
+
+
 def recovered(path: str) -> None:
-    """Let SQLite roll back what a killed writer left in its journal, so that a reader need not write."""
+    """Let SQLite roll back what a killed writer left in its journal; raises sqlite3.Error."""
     connection = connected(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
-    except sqlite3.OperationalError as error:
-        raise LedgerError(
-            f"a journal stands beside {path} and cannot be rolled back: {error}",
-            hint="make the folder writable and run the command again",
-        ) from error
     finally:
         connection.close()
+
+
+def _played_in_memory(path: str) -> sqlite3.Connection:
+    """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes."""
+    import tempfile  # costs more than a hook; only a killed writer's readers pay
+
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        copy = os.path.join(folder, "ledger.db")
+        try:
+            played_copy(path, copy)
+        except sqlite3.DatabaseError as error:
+            raise IntegrityError(
+                f"{path} and the journal beside it do not belong together: {error}",
+                hint="run `faber-ledger project` to recover what can be read",
+            ) from error
+        with open(copy, "rb") as file:
+            content = file.read()
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.deserialize(content)
+    return connection
 
 
 def _row(
@@ -281,9 +326,12 @@ def _row(
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
-    if seq > LAST_SEQ:
-        raise IntegrityError("after the newest event's seq comes none", hint="run `faber-ledger verify`")
-    name = draft.get("id") or identity.event_id(at, os.urandom(10))
+    if seq > HIGHEST_SEQ:
+        raise IntegrityError(
+            f"the log's newest event has seq {seq - 1}, which no ledger reaches by counting",
+            hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
+        )
+    name = identity.event_id(at, os.urandom(10))
     kind, version = event["type"], CURRENT[event["type"]]
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
     digest = event_hash(

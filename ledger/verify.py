@@ -25,6 +25,7 @@ RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
+NOTES = ("unknown_shape", "torn_version", "redacted_version", "not_pulled")
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 COLUMNS = {
     "seq": (int,),
@@ -54,7 +55,7 @@ class Finding(NamedTuple):
     @property
     def is_note(self) -> bool:
         """Tell whether the log is sound all the same."""
-        return self.kind == "unknown_shape"
+        return self.kind in NOTES
 
 
 def findings(
@@ -117,18 +118,10 @@ class _Walk:
             )
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
-        if mistyped:
-            yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", RESTORE
-            return
-        if not ULID.fullmatch(event["id"]):
-            yield "id", "its id is no ULID", RESTORE
-        if seconds_of(event["at"]) is None:
-            yield "at", f"its time {event['at']!r} is no time", RESTORE
-        parents = _parents(event)
-        yield from self._parent_problems(event["seq"], parents)
-        yield from self._payload_problems(event)
-        yield from _hash_problems(event, parents)
+        alone = list(problems_alone(event, self.check_event))
+        yield from alone
+        if all([kind != "mistyped" for kind, _, _ in alone]):
+            yield from self._parent_problems(event["seq"], _parents(event))
 
     def _follow(self, event: dict[str, Any]) -> None:
         """Take an event in, a faulty one too, so that its own fault is not told of those after it as well."""
@@ -142,8 +135,6 @@ class _Walk:
                 self.heads[event["hash"]] = event["seq"]
 
     def _parent_problems(self, seq: int, parents: list[bytes]) -> Iterator[tuple[str, str, str]]:
-        if parents != sorted(set(parents)):
-            yield "parents", "its parents are not in order, or one is there twice", RESTORE
         missing = [parent for parent in parents if parent not in self.seqs]
         if missing:
             yield (
@@ -156,27 +147,45 @@ class _Walk:
         if seq != due:
             yield "seq", f"its seq is {seq}, and after its parents it must be {due}", RESTORE
 
-    def _payload_problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        payload = event["payload"]
-        if payload is None:
-            return
-        try:
-            value = json.loads(payload)
-            exact = isinstance(value, dict) and canonical(value) == payload and payload.encode() is not None
-        except (ValueError, RecursionError):
-            exact = False
-        if not exact:
-            yield "payload", "its payload is not canonical JSON", RESTORE
-            return
-        if CURRENT.get(event["type"]) != event["version"]:
-            told = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
-            yield "unknown_shape", told, UPGRADE
-            return
-        value["type"] = event["type"]
-        if event["session_id"] is not None:
-            value["session_id"] = event["session_id"]
-        for problem in self.check_event(value):
-            yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", RESTORE
+
+def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
+    """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
+    mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
+    if mistyped:
+        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", RESTORE
+        return
+    if not ULID.fullmatch(event["id"]):
+        yield "id", "its id is no ULID", RESTORE
+    if seconds_of(event["at"]) is None:
+        yield "at", f"its time {event['at']!r} is no time", RESTORE
+    parents = _parents(event)
+    if parents != sorted(set(parents)):
+        yield "parents", "its parents are not in order, or one is there twice", RESTORE
+    yield from _payload_problems(event, check_event)
+    yield from _hash_problems(event, parents)
+
+
+def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
+    payload = event["payload"]
+    if payload is None:
+        return
+    try:
+        value = json.loads(payload)
+        exact = isinstance(value, dict) and canonical(value) == payload and payload.encode() is not None
+    except (ValueError, RecursionError):
+        exact = False
+    if not exact:
+        yield "payload", "its payload is not canonical JSON", RESTORE
+        return
+    if CURRENT.get(event["type"]) != event["version"]:
+        told = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
+        yield "unknown_shape", told, UPGRADE
+        return
+    value["type"] = event["type"]
+    if event["session_id"] is not None:
+        value["session_id"] = event["session_id"]
+    for problem in check_event(value):
+        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", RESTORE
 
 
 def _parents(event: dict[str, Any]) -> list[bytes]:

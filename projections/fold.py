@@ -136,7 +136,9 @@ class Projector:
         metadata["artifacts_in_context"] = kept
 
     def _reload(self, event: ContextReloaded, at: str) -> None:
-        self._touched(event["session_id"], at)
+        entry = self._touched(event["session_id"], at)
+        if entry is not None:
+            _fill(entry, event.get("environment"))
         self._sessions()
         metadata = self._metadata()
         count = metadata.get("reload_count")

@@ -115,6 +115,52 @@ class ContextBlock(Document):
     compaction_events: list[CompactionRecord] = []
 
 
+class Worktree(Document):
+    """The linked worktree that a run has for its own, in its state (FABER's state schema)."""
+
+    path: str
+    created_by: Literal["fractary-faber", "manual", "unknown"] | None = None
+    created_at: Moment | None = None
+    auto_cleanup: bool | None = None
+    branch: str | None = None
+
+
+class WorktreeMetadata(Document):
+    """What was last seen of a worktree."""
+
+    disk_usage_bytes: Annotated[int, Field(ge=0)] | None = None
+    git_commit: str | None = None
+    orphaned: bool | None = None
+    orphaned_reason: Literal["branch_deleted", "no_activity", "workflow_abandoned", "git_error"] | None = None
+
+
+class WorktreeRecord(Document):
+    """One run in one worktree of the clone."""
+
+    path: str
+    workflow_run_id: str
+    work_id: str | None = None
+    status: Literal["active", "completed", "failed", "abandoned", "removed"]
+    created_at: Moment
+    updated_at: Moment | None = None
+    completed_at: Moment | None = None
+    removed_at: Moment | None = None
+    branch: str | None = None
+    created_by: Literal["fractary-faber", "manual", "unknown"] | None = None
+    auto_cleanup: bool | None = None
+    last_activity: Moment | None = None
+    pr_number: str | None = None
+    pr_url: str | None = None
+    metadata: WorktreeMetadata | None = None
+
+
+class Worktrees(Document):
+    """`.fractary/faber/worktrees.json`: the worktrees of a clone and the runs they are for, former ones too."""
+
+    worktrees: list[WorktreeRecord]
+    last_updated: Moment | None = None
+
+
 class State(Document):
     """A run's `state.json`: three keys are needed, the two blocks have their shape, all else is FABER's own."""
 
@@ -125,6 +171,7 @@ class State(Document):
     artifacts: dict[str, Any] | None = None
     sessions: SessionsBlock | None = None
     context_metadata: ContextBlock | None = None
+    worktree: Worktree | None = None
 
 
 class Artifact(Closed):

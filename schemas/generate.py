@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from faber_ledger.schemas.documents import HookDelivery, State, Workflow
+from faber_ledger.schemas.documents import HookDelivery, State, Workflow, Worktrees
 from faber_ledger.schemas.events import EVENT
 
 FOLDER = Path(__file__).resolve().parent / "json"
@@ -20,6 +20,7 @@ def schemas() -> dict[str, dict[str, Any]]:
         "event.schema.json": {"title": "Event", **EVENT.json_schema()},
         "state.schema.json": State.model_json_schema(),
         "workflow.schema.json": Workflow.model_json_schema(),
+        "worktrees.schema.json": Worktrees.model_json_schema(),
         "hook-delivery.schema.json": HookDelivery.model_json_schema(),
     }
 

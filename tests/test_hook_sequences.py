@@ -275,9 +275,19 @@ def test_the_same_bytes_from_another_process_are_another_delivery(project: Proje
     assert ignored(project) == []
 
 
-@pytest.mark.parametrize(("age", "is_repeat"), [(29.9, True), (30, False), (-29.9, True), (-30, False)])
-def test_a_repeat_comes_within_half_a_minute(project: Project, age: float, is_repeat: bool) -> None:
+@pytest.mark.parametrize(
+    ("recorded", "age", "is_repeat"),
+    [
+        *[(STARTUP, age, is_repeat) for age, is_repeat in ((29.9, True), (30, False), (-29.9, True), (-30, False))],
+        (PRE, 1.9, True),
+        (PRE, 2, False),  # a compaction that failed, asked for again
+    ],
+)
+def test_a_repeat_comes_within_half_a_minute_and_of_a_compaction_within_two_seconds(
+    project: Project, recorded: str, age: float, is_repeat: bool
+) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    project.deliver(recorded, client=ME, pid="26210")
     with Log.read(str(project.ledger_path)) as log:
         view = decide.View(log, {})
         last = view.last_delivery(ME)
@@ -292,6 +302,7 @@ def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, ag
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     events = project.events
     project.ledger_path.unlink()
+    shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")  # the clone's memory of it
     drafts: list[Draft] = [{"event": recorded["event"], "client": recorded["client"]} for recorded in events]
     with Log.open(str(project.ledger_path)) as log:
         log.append(drafts, at=now() - age, writer=events[0]["writer"])

@@ -16,11 +16,13 @@ from hypothesis import strategies as st
 
 from faber_ledger.context.client_settings import HOOKS, decode_settings, hook_command, with_hooks, without_hooks
 from faber_ledger.context.file_change import FileChange, make_changes
-from faber_ledger.context.git_ignore import with_block, without_block
+from faber_ledger.context.git_files import IGNORED
+from faber_ledger.context.marked_block import with_block, without_block
 from faber_ledger.ledger.errors import LedgerError
 
 PROGRAM = Path(sys.executable).with_name("faber-ledger")
 SETTINGS = ".claude/settings.json"
+GIT_FILES = (".fractary/.gitattributes", ".fractary/.gitignore")
 THEIRS: dict[str, Any] = {
     "permissions": {"allow": ["Bash(ls:*)"]},
     "hooks": {
@@ -113,7 +115,7 @@ def test_a_new_project_gets_four_guarded_hooks_without_matchers(project: Project
     assert json.loads(project.settings.read_text()) == {"hooks": ours()}
     assert project.settings.read_text().startswith('{\n  "hooks": {\n    "SessionStart": [\n      {\n')
     assert project.settings.read_text().endswith("}\n")
-    assert "commit .claude/settings.json and .fractary/.gitignore" in told.stdout
+    assert "commit .claude/settings.json, .fractary/.gitignore and .fractary/.gitattributes" in told.stdout
     assert told.stderr == ""
 
 
@@ -177,7 +179,7 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
     os.utime(project.settings, ns=(1, 1))
     os.utime(project.root / ".fractary/.gitignore", ns=(2, 2))
     data = json.loads(project.run("init", "--json").stdout)["data"]
-    assert [file["action"] for file in data["files"]] == ["unchanged", "unchanged"]
+    assert [file["action"] for file in data["files"]] == ["unchanged"] * 3
     assert project.files() == before
     assert project.settings.stat().st_mtime_ns == 1
     assert (project.root / ".fractary/.gitignore").stat().st_mtime_ns == 2
@@ -292,10 +294,10 @@ def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[st
 
 def test_each_scope_has_its_file(project: Project, tmp_path: Path) -> None:
     project.run("init", "--scope", "local")
-    assert set(project.files()) == {".claude/settings.local.json", ".fractary/.gitignore"}
+    assert set(project.files()) == {".claude/settings.local.json", *GIT_FILES}
     told = project.run("init", "--scope", "user").stdout
     assert json.loads((project.home / ".claude/settings.json").read_text()) == {"hooks": ours()}
-    assert "commit .fractary/.gitignore," in told
+    assert "commit .fractary/.gitignore and .fractary/.gitattributes," in told
     config = tmp_path / "configured"
     project.run("init", "--scope", "user", CLAUDE_CONFIG_DIR=str(config))
     assert json.loads((config / "settings.json").read_text()) == {"hooks": ours()}
@@ -314,11 +316,11 @@ def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:
     inside = project.root / "a" / "b"
     inside.mkdir(parents=True)
     project.run("init", cwd=inside)
-    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+    assert set(project.files()) == {SETTINGS, *GIT_FILES}
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
-    target = project.home / "dotfiles.json"
+    target = project.root / "dotfiles.json"
     target.write_text(dumped("  "))
     target.chmod(0o640)
     project.settings.parent.mkdir()
@@ -331,6 +333,18 @@ def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
     project.run("uninstall")
     assert project.settings.is_symlink()
     assert target.read_text() == dumped("  ")
+
+
+@pytest.mark.parametrize("scope", ["project", "local"])
+def test_a_link_that_leads_out_of_the_project_is_refused(project: Project, scope: str) -> None:
+    target = project.home / "theirs.json"
+    target.write_text(dumped("  "))
+    path = project.root / ".claude" / ("settings.json" if scope == "project" else "settings.local.json")
+    path.parent.mkdir()
+    path.symlink_to(target)
+    assert "leads out of the project" in project.run("init", "--scope", scope, code=1).stderr
+    assert target.read_text() == dumped("  ")
+    assert not (project.root / ".fractary").exists()
 
 
 # --- the guard
@@ -511,7 +525,7 @@ def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project)
     project.git("add", "-A")
     assert set(project.git("ls-files").split()) == {
         SETTINGS,
-        ".fractary/.gitignore",
+        *GIT_FILES,
         *(f".fractary/{name}" for name in travels),
     }
 
@@ -591,7 +605,7 @@ def test_settings_that_git_ignores_are_written_and_told(project: Project) -> Non
     project.write(".claude/\n", ".gitignore")
     told = project.run("init")
     assert "note: git ignores .claude/settings.json" in told.stderr
-    assert "commit .fractary/.gitignore," in told.stdout
+    assert "commit .fractary/.gitignore and .fractary/.gitattributes," in told.stdout
 
 
 def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -> None:
@@ -599,7 +613,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
     told = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
     assert "no git repository: nothing is tracked" in told.stderr
     assert "commit" not in told.stdout
-    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+    assert set(project.files()) == {SETTINGS, *GIT_FILES}
 
 
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
@@ -628,7 +642,7 @@ def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
     project.run("init")
     told = project.run("uninstall").stdout
     assert [path.name for path in project.root.iterdir()] == [".git"]
-    assert told.count("removed") == 2
+    assert told.count("removed") == 4
     assert project.run("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
 
 
@@ -643,8 +657,8 @@ def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> No
 def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:
     project.run("init")
     project.run("init", "--scope", "local")
-    assert "the ignore file stays: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
-    assert set(project.files()) == {SETTINGS, ".fractary/.gitignore"}
+    assert "what git was told stays: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
+    assert set(project.files()) == {SETTINGS, *GIT_FILES}
     project.run("uninstall")
     assert project.files() == {}
 
@@ -662,6 +676,6 @@ def test_the_ignore_files_own_lines_come_back(project: Project, theirs: str) -> 
 
 
 def test_an_older_block_is_replaced_where_it_stands() -> None:
-    old = with_block(b"a\n").replace(b"*.tmp\n", b"") + b"b\n"
-    assert with_block(old) == with_block(b"a\n") + b"b\n"
+    old = with_block(b"a\n", IGNORED).replace(b"*.tmp\n", b"") + b"b\n"
+    assert with_block(old, IGNORED) == with_block(b"a\n", IGNORED) + b"b\n"
     assert without_block(old) == b"a\nb\n"

@@ -80,6 +80,7 @@ def test_standard_output_gets_the_blocks_and_the_file_stays(project: Project) ->
 def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(project: Project) -> None:
     blocks = {name: json.loads(project.state_path.read_text())[name] for name in ("sessions", "context_metadata")}
     project.state_path.unlink()
+    project.run.joinpath("state.json.backup").unlink(missing_ok=True)
     done = project.faber("project")
     assert done.returncode == 0
     assert "status" in done.stdout

@@ -263,3 +263,11 @@ def test_migrate_refuses_a_newer_format(project: Path) -> None:
     done = subprocess.run([COMMAND, "migrate"], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 12
     assert "upgrade faber-ledger" in done.stderr
+
+
+def test_a_format_that_never_was_is_not_sound(project: Project) -> None:
+    ledger = folder(project) / "ledger.db"
+    sqlite3.connect(ledger).execute("PRAGMA user_version = 0")
+    done = verify(project)
+    assert done.returncode == 20
+    assert "has format 0, which never was" in done.stdout

@@ -1,0 +1,59 @@
+"""What a run's events weigh in git: commits of 50 events each, the same told in a ledger and in one JSONL file.
+
+Arguments: a folder, how many commits. Prints the bytes of both repositories' packs after `git gc`, as JSON:
+{"ledger": ..., "jsonl": ...}. The JSONL holds every column of an event, as a log without SQLite would have to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from long_log import BEGIN, drafts
+from stage import WRITER
+
+from faber_ledger.ledger.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Sealed
+
+EACH = 50
+GIT = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", "-c", "gc.auto=0"]
+
+
+def main() -> None:
+    """Make both repositories and print what they weigh."""
+    folder, commits = Path(sys.argv[1]), int(sys.argv[2])
+    repositories = {name: folder / f"size-{name}" for name in ("ledger", "jsonl")}
+    for repository in repositories.values():
+        subprocess.run([*GIT, "init", "--quiet", str(repository)], check=True)
+    ledger, told = repositories["ledger"] / "ledger.db", repositories["jsonl"] / "ledger.jsonl"
+    events = drafts()
+    for number in range(commits):
+        with Log.open(str(ledger)) as log:
+            for place, draft in enumerate(itertools.islice(events, EACH)):
+                log.append([draft], at=BEGIN + 3600 * number + place, writer=WRITER)
+            log.commit()
+        with Log.read(str(ledger)) as log:
+            told.write_text("".join(f"{json.dumps(event, default=bytes.hex)}\n" for event in map(_line, log.sealed())))
+        for repository in repositories.values():
+            subprocess.run([*GIT, "add", "."], cwd=repository, check=True)
+            subprocess.run([*GIT, "commit", "--quiet", "--message", f"{number}"], cwd=repository, check=True)
+    print(json.dumps({name: _packed(repository) for name, repository in repositories.items()}))
+
+
+def _line(event: Sealed) -> dict[str, object]:
+    return {name: value for name, value in event.items() if name not in ("payload", "payload_hash")}
+
+
+def _packed(repository: Path) -> int:
+    subprocess.run([*GIT, "gc", "--quiet", "--prune=now"], cwd=repository, check=True)
+    return sum(path.stat().st_size for path in (repository / ".git" / "objects" / "pack").glob("*.pack"))
+
+
+if __name__ == "__main__":
+    main()

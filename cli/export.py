@@ -1,0 +1,54 @@
+"""`faber-ledger export`: a run's events in a form that other tools read."""
+
+from __future__ import annotations
+
+import click
+
+from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.output import say
+from faber_ledger.cli.output_file import output_file
+from faber_ledger.cli.words import events_shown
+from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of
+
+
+@click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
+@click.argument("run", required=False, metavar="[RUN]")
+@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all; else to standard output.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "cloudevents"]),
+    help="JSON lines with everything, which `import` reads (the default), or CloudEvents 1.0.",
+)
+@click.option("--sqlite", metavar="FILE", help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.")
+@click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
+def export(run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool) -> None:
+    """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
+
+    \b
+    Example: faber-ledger export -o events.jsonl
+    Exit codes: 0 done; 1 a file cannot be written; 2 wrong usage;
+    10 no such run or ledger; 12 newer format; 20 the ledger is damaged.
+    """
+    if sqlite is not None:
+        if output is not None or form is not None:
+            raise click.UsageError("give --sqlite FILE, or -o and --format")
+        from faber_ledger.cli.sqlite_export import write_database  # at its use: `--help` loads every command
+
+        write_database(runs_with_ledgers(run, every=every), sqlite)
+        return
+    if every:
+        raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
+    from faber_ledger.ledger.cloud_event import cloud_event_line
+    from faber_ledger.ledger.exchange import line_of
+
+    chosen, count = run_with_ledger(run), 0
+    with output_file(output) as file, Log.read(chosen.ledger_path) as log:
+        check_types(log)
+        for row in rows_of(log):
+            file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
+            count += 1
+    if output is not None and output != "-":
+        say(f"{output}: {events_shown(count)} of {chosen.run_id}")

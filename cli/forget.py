@@ -1,0 +1,106 @@
+"""`faber-ledger run forget`: this clone's memory of a run that is gone, named and removed."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from faber_ledger.cli.git import asked, top_of
+from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.words import events_shown
+from faber_ledger.context.git import common_directory
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.project import Run, find_root, find_run
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
+from faber_ledger.ledger.log import Log
+
+
+@click.command()
+@click.argument("run_id", required=False, metavar="[RUN]")
+@click.option("--list", "listing", is_flag=True, help="List the runs that only this clone's mirror still has.")
+@json_option
+def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
+    """Remove the mirror, under the git directory, of a RUN that is gone from every worktree.
+
+    \b
+    Example: faber-ledger run forget --list
+    Exit codes: 0 done; 1 the run is still there; 2 wrong usage; 10 no mirror of such a run.
+    """
+    root = find_root(os.getcwd())
+    if listing == bool(run_id):
+        raise click.UsageError("give RUN, or --list")
+    if run_id is None:
+        gone = [(run.run_id, _events(path)) for run, path in _mirrors(root) if not _places(run)]
+        data = [{"run_id": name, "events": events} for name, events in gone]
+        lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
+        show(data, lines or ["no mirror is without its run"], as_json=as_json)
+        return
+    run = find_run(root, run_id)
+    path = mirror_path(run)
+    if path is None or not os.path.isfile(path):
+        raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
+    places = _places(run)
+    if places:
+        raise LedgerError(
+            f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
+        )
+    events = _events(path)
+    _remove(path)
+    show(
+        {"run_id": run_id, "events": events},
+        [f"{run_id}: its mirror, with {events_shown(events)}, is removed"],
+        as_json=as_json,
+    )
+
+
+def _mirrors(root: str) -> list[tuple[Run, str]]:
+    common = common_directory(root)
+    if common is None:
+        return []
+    runs, found = os.path.join(common, "faber-ledger", "runs"), []
+    for folder, _, files in sorted(os.walk(runs)):
+        if "ledger.db" in files:
+            try:
+                run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
+            except InvalidRunId:
+                continue  # nothing of ours
+            found.append((run, os.path.join(folder, "ledger.db")))
+    return found
+
+
+def _places(run: Run) -> list[str]:
+    """Name the folders in which a run is, in any worktree: they share its mirror."""
+    roots, top = [run.root], top_of(run.root)
+    if top is not None:
+        inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top))
+        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=run.root).stdout).splitlines()
+        trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
+        roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
+    places = [find_run(root, run.run_id).directory for root in roots]
+    files = ("ledger.db", "state.json")
+    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in files])]
+    return list(dict.fromkeys([os.path.realpath(place) for place in there]))
+
+
+def _events(path: str) -> int | None:
+    try:
+        with Log.read(path) as log:
+            (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+            return int(count)
+    except LedgerError:
+        return None
+
+
+def _remove(path: str) -> None:
+    """Remove a mirror and the folders that held it alone."""
+    for name in (path + "-journal", path):
+        if os.path.lexists(name):
+            os.unlink(name)
+    folder = os.path.dirname(path)
+    while os.path.basename(folder) != "faber-ledger":
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return  # another run's mirror is in it
+        folder = os.path.dirname(folder)

@@ -1,0 +1,65 @@
+"""Git from a command: as the user would call it, in the user's place and with the user's index."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+class GitFailed(LedgerError):
+    """Git is not there, or refused what was asked of it."""
+
+    code = "git_failed"
+
+
+def git(*arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()) -> bytes:
+    """Run a git command and give what it printed; raises GitFailed with git's own complaint.
+
+    The environment stays, but for the names in `without`: in a commit hook it names the index that is being committed.
+    """
+    done = asked(*arguments, at=at, content=content, without=without)
+    if done.returncode:
+        raise GitFailed(
+            f"`git {arguments[0]}` failed: {_complaint(done)}", hint="see what `git status` says, and run it again"
+        )
+    return done.stdout
+
+
+def asked(
+    *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a git command whose exit code is its answer; raises GitFailed if git is not installed."""
+    kept = {name: value for name, value in os.environ.items() if name not in without}
+    try:
+        return subprocess.run(
+            ["git", *arguments],
+            cwd=at,
+            env={**kept, "LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+            input=b"" if content is None else content,
+            capture_output=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        if at is not None and not os.path.isdir(at):
+            raise
+        raise GitFailed("git is not installed", hint="install git, then run the command again") from error
+
+
+def top_of(root: str) -> str | None:
+    """Give the top of the work tree that a project lies in; None where git has none."""
+    try:
+        done = asked("rev-parse", "--show-toplevel", at=root)
+    except GitFailed:
+        return None
+    return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 and done.stdout.strip() else None
+
+
+def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"exit code {done.returncode}"

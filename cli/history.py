@@ -1,0 +1,130 @@
+"""What a run's log can be held against: this clone's mirror, every version in git's history, the upstream branch.
+
+Hashes show that what is there was not changed; only something outside the file can show that nothing is missing. It
+shows no more than that: an event that no anchor has seen would not be missed.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.git import asked, git, top_of
+from faber_ledger.context.environment import writer_of
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.project import RUNS, Run
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import HASH, ID, PAYLOAD, hash_of, rows_of
+from faber_ledger.ledger.verify import Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+WRITER = 5
+NEW_BLOB, ABSENT = 3, "0" * 40
+
+
+class Version(NamedTuple):
+    """One version of a ledger that git keeps: its content's name, and the newest commit that has it."""
+
+    blob: str
+    commit: str
+
+
+class Anchors:
+    """The anchors of one run: `checked` says in words which were read, `findings` what they show."""
+
+    def __init__(self, run: Run) -> None:
+        """Read the log's hashes; raises as `Log.read`."""
+        self.run = run
+        self.checked: list[str] = []
+        self.findings: list[Finding] = []
+        with Log.read(run.ledger_path) as log:
+            self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
+        self._told: set[str] = set()
+
+    def check(self) -> None:
+        """Hold the log against every anchor there is."""
+        mirror = mirror_path(self.run)
+        if mirror is not None and os.path.isfile(mirror) and self._holds("the mirror", mirror, "missing_event"):
+            self.checked.append("this clone's mirror")
+        if top_of(self.run.root) is None:
+            return
+        self._check_versions("HEAD", "missing_event", "the history of HEAD")
+        upstream = asked("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}", at=self.run.root)
+        if upstream.returncode == 0:
+            name = upstream.stdout.decode("utf-8", "replace").strip()
+            self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
+
+    def _check_versions(self, revisions: str, kind: str, where: str) -> None:
+        versions = list(_versions(self.run, revisions))
+        counted = 0
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            path = os.path.join(folder, "ledger.db")
+            for version in versions:
+                with open(path, "wb") as file:
+                    file.write(git("cat-file", "blob", version.blob, at=self.run.root))
+                counted += self._holds(f"commit {version.commit[:12]}", path, kind)
+        versions_text = f"{counted} version{'s' * (counted != 1)} in {where}"
+        if asked("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
+            versions_text += ", which this shallow clone has in part"
+        self.checked.append(versions_text)
+
+    def _holds(self, where: str, path: str, kind: str) -> bool:
+        """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
+        redacted, missing = 0, []
+        try:
+            with opened(path) as copy:
+                for row in rows_of(copy):
+                    redacted += row[PAYLOAD] is None
+                    if self._hashes.get(row[ID]) != row[HASH]:
+                        if hash_of(row) != row[HASH]:
+                            raise LedgerError(f"event {row[ID]} is not what its hash says")
+                        missing.append(row)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            told = error.message if isinstance(error, LedgerError) else str(error)
+            self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
+            return False
+        if redacted:
+            self._note("redacted_version", f"{where} holds {redacted} events without their payload")
+        for row in missing:
+            self._miss(where, row, kind)
+        return True
+
+    def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
+        name = row[ID]
+        if name in self._told:
+            return
+        self._told.add(name)
+        if name in self._hashes:
+            self.findings.append(
+                Finding("changed_event", name, f"{where} has it with another content", "keep both files, and compare")
+            )
+        elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
+            self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
+        else:
+            hint = (
+                f"run `faber-ledger project {self.run.run_id}`; if it stays away, `faber-ledger union` with that copy"
+            )
+            self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
+
+    def _note(self, kind: str, what: str, hint: str = "nothing is lost; what it lacks is held by the others") -> None:
+        self.findings.append(Finding(kind, None, what, hint))
+
+
+def _versions(run: Run, revisions: str) -> Iterator[Version]:
+    """Give each version once, newest first, under either layout's path, those that only a merge made included."""
+    paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
+    options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
+    listed = asked("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
+    commit, seen = "", {ABSENT}
+    for line in listed.stdout.decode("utf-8", "replace").splitlines():
+        if not line.startswith(":"):
+            commit = line or commit
+        elif (blob := line.split()[NEW_BLOB]) not in seen and line.split()[1].startswith("100"):
+            seen.add(blob)
+            yield Version(blob, commit)

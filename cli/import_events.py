@@ -1,0 +1,114 @@
+"""`faber-ledger import`: events from a file of JSON lines, checked whole and then taken into a run's log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.words import events_shown
+from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.project import chosen_run, find_root, find_run
+from faber_ledger.context.recording import LOCK_SECONDS
+from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.exchange import Staged
+
+
+@click.command("import", short_help="Take in events that `export` wrote.")
+@click.argument("file", metavar="FILE")
+@click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
+@click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
+@json_option
+def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
+    """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into the run they are of.
+
+    All of FILE is checked before any of it is written; what the run has already stays as it is.
+
+    \b
+    Example: faber-ledger import events.jsonl --dry-run
+    Exit codes: 0 done, or there was nothing new; 1 a file cannot be read or written; 2 wrong usage;
+    10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
+    22 an event has another content in the run's log, or FILE is of another run.
+    """
+    from faber_ledger.ledger.exchange import Staged, check  # at its use: `--help` loads every command
+    from faber_ledger.schemas.events import check_event
+
+    with ExitStack() as stack:
+        opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        staged = stack.enter_context(closing(Staged(opened, check_event)))
+        check(staged.problems, file)
+        run = _target(staged, run_id)
+        new = not os.path.lexists(run.ledger_path)
+        log = None if new else stack.enter_context(Log.read(run.ledger_path))
+        _check_against(staged, log, run, file)
+        count = sum(1 for _ in staged.missing_in(log))
+        if log is not None:
+            log.close()
+        code = 0
+        if not dry_run and (count or new):
+            count = _taken_in(staged, run, file)
+            code = _projected(run)
+    told = "would be imported" if dry_run else "imported"
+    known = staged.lines - count
+    line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
+    show({"run_id": run.run_id, "new": count, "read": staged.lines, "dry_run": dry_run}, [line], as_json=as_json)
+    return code
+
+
+def _target(staged: Staged, run_id: str | None) -> Run:
+    """Give the run to import into: the one named, else the one that the events are of, else the active one."""
+    root = find_root(os.getcwd())
+    if run_id is None and len(staged.runs) == 1:
+        run_id = next(iter(staged.runs))
+    return chosen_run(root, None) if run_id is None else find_run(root, run_id)
+
+
+def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
+    from faber_ledger.ledger.exchange import check
+
+    check(staged.problems_with(log), file)
+    if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):
+        return
+    raise UnionConflict(
+        f"{file} holds the events of {', '.join(sorted(staged.runs)[:3])}, and {run.run_id} has others",
+        hint="leave out --run-id to import into the run that the events are of",
+    )
+
+
+def _taken_in(staged: Staged, run: Run, file: str) -> int:
+    """Put what the run's log lacks into it, all of it or nothing, and give how many events that were."""
+    try:
+        os.makedirs(run.directory, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
+        ) from error
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, say) as opened, opened.log.writing():
+        _check_against(staged, opened.log, run, file)  # somebody may have written since
+        count = sum(1 for _ in staged.missing_in(opened.log))
+        opened.take_in(staged.missing_in)
+        opened.commit()
+    return count
+
+
+def _projected(run: Run) -> int:
+    """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
+    try:
+        regenerated(run, rebuild=False, warn=say)
+    except IntegrityError:
+        raise
+    except LedgerError as error:
+        say(f"the events are in the log, and state.json does not show them yet: {error.message}")
+        say(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
+        return error.exit_code
+    return 0

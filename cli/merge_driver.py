@@ -1,0 +1,78 @@
+"""`faber-ledger merge-driver`: what git calls to merge a run's files; it never needs a person for the ledger."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+
+import click
+
+from faber_ledger.cli.git import asked
+from faber_ledger.cli.output import say
+from faber_ledger.context.file_change import read_file
+from faber_ledger.context.project import ACTIVE_FILES
+from faber_ledger.context.state_merge import is_state, merged_by_key, with_one_shape
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.union import write_union
+
+ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
+
+
+@click.command("merge-driver", short_help="Merge a run's file; git calls it.")
+@click.argument("base", metavar="%O")
+@click.argument("ours", metavar="%A")
+@click.argument("theirs", metavar="%B")
+@click.argument("path", metavar="%P")
+def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
+    """Merge two versions of the file at path %P into %A: git calls it, as `faber-ledger init` tells it to.
+
+    \b
+    A ledger becomes the union of both; of a state.json our blocks never conflict,
+    and git merges the rest; the active file stays ours.
+    Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B %P'
+    Exit codes: 0 merged; 1 a conflict is left, and %A holds our version; 2 wrong usage.
+    """
+    name = os.path.basename(path)
+    try:
+        if name == "ledger.db":
+            write_union([ours, theirs], ours)
+        elif name == "state.json":
+            merged = merged_state(*[read_file(side) or b"" for side in (base, ours, theirs)])
+            _put(ours, merged)
+        elif name not in ACTIVE_NAMES:
+            raise LedgerError("no file that faber-ledger merges")
+    except (LedgerError, OSError, sqlite3.Error) as error:
+        say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")
+        return 1
+    return 0
+
+
+def merged_state(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """Merge three versions of a state: our blocks and the later time, and git merges the lines of the rest.
+
+    Raises LedgerError if a side is no state, or both changed the same of somebody's keys.
+    """
+    try:
+        sides = with_one_shape(base, ours, theirs)
+    except ValueError as error:
+        raise LedgerError(f"a side cannot be read: {error}") from error
+    merged = _merged_lines(*sides)
+    if merged is None or not is_state(merged):
+        merged = merged_by_key(*sides)
+    if merged is None:
+        raise LedgerError("both sides changed the same key", hint="run `faber-ledger resolve` to see both")
+    return merged
+
+
+def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        for name, content in (("ours", ours), ("base", base), ("theirs", theirs)):
+            _put(os.path.join(folder, name), content)
+        done = asked("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
+    return done.stdout if done.returncode == 0 else None
+
+
+def _put(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)

@@ -1,0 +1,61 @@
+"""The pre-commit hook: our block in it, beside whatever else the hook does."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from faber_ledger.cli.git import git
+from faber_ledger.context.file_change import FileChange, read_file
+from faber_ledger.context.marked_block import has_block, marked, with_block, without_block
+from faber_ledger.ledger.errors import LedgerError
+
+ALONE = b"#!/bin/sh\n"
+SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
+LINE = "faber-ledger seal </dev/null || exit $?"
+BLOCK = marked(
+    "prepares the active run for the commit",
+    "if command -v faber-ledger >/dev/null 2>&1; then",
+    f"  {LINE}",
+    "fi",
+)
+
+
+def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:
+    """Plan the hook with our block at its beginning, or without; a hook that we made for it alone goes with it.
+
+    Raises LedgerError for a hook that is no shell script or is switched off, and for a folder of several repositories.
+    """
+    path = _hook_path(root)
+    before = read_file(path)
+    if remove:
+        after = without_block(before) if before is not None else None
+        return FileChange(path, before, None if after == ALONE and before != ALONE else after)
+    _check_own_folder(path, root, top)
+    if before is not None and not has_block(before):
+        if not SHELL.match(before):
+            raise LedgerError(
+                f"the hook {path} is no shell script",
+                hint=f"call it from one that also runs `{LINE}`, or add that call",
+            )
+        if not os.access(path, os.X_OK):
+            raise LedgerError(
+                f"the hook {path} is switched off: it is not executable", hint="move it aside, or make it executable"
+            )
+    return FileChange(path, before, with_block(before or ALONE, BLOCK, after_first_line=True), executable=True)
+
+
+def _hook_path(root: str) -> str:
+    """Ask git, which follows `core.hooksPath` and knows the folder that linked worktrees share."""
+    named = os.fsdecode(git("rev-parse", "--git-path", "hooks/pre-commit", at=root)).removesuffix("\n")
+    return os.path.normpath(os.path.join(root, named))
+
+
+def _check_own_folder(path: str, root: str, top: str) -> None:
+    common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
+    own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]
+    if not os.path.realpath(path).startswith(tuple(own)):
+        raise LedgerError(
+            f"`core.hooksPath` keeps the hooks in {os.path.dirname(path)}, outside this repository",
+            hint=f"add `{LINE}` to the pre-commit hook there yourself, if all its repositories shall have it",
+        )

@@ -1,0 +1,121 @@
+"""`faber-ledger seal`: a run made ready for a commit: whole, checked, projected and staged."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from faber_ledger.cli.conflicts import conflicts
+from faber_ledger.cli.git import GitFailed, git, top_of
+from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.words import events_shown
+from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
+from faber_ledger.context.recording import LOCK_SECONDS
+from faber_ledger.context.recover import recover
+from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import findings
+
+TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
+
+
+@click.command(short_help="Make a run ready for a commit, and stage it.")
+@click.argument("run", required=False, metavar="[RUN]")
+@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@json_option
+def seal(run: str | None, every: bool, as_json: bool) -> None:
+    """Make RUN (default: the active run) ready for a commit: recover, unite with what git took back, check, stage.
+
+    \b
+    Staged are its ledger.db, state.json and metadata.json, and the active file if it
+    names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
+    Example: faber-ledger seal && git commit -m 'Save the session'
+    Exit codes: 0 done, or there is no active run, or no git; 1 git or a file refuses; 2 wrong usage;
+    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
+    """
+    root = find_root(os.getcwd())
+    why = None if run or every else _nothing_to_seal(root)
+    top = top_of(root)
+    if why is None and top is None:
+        why = "no git repository is here, so there is nothing to stage"
+    if why is not None or top is None:
+        show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
+        return
+    _check_settled(root, top)
+    results = [_sealed(one) for one in runs_with_ledgers(run, every=every)]
+    show({"runs": results, "why": None}, [_line(result) for result in results], as_json=as_json)
+
+
+def _nothing_to_seal(root: str) -> str | None:
+    """Say why a commit can go on without a seal; None if the active run has a ledger."""
+    active = read_active_run(root)
+    if active is None:
+        return "no run is active here"
+    try:
+        run = find_run(root, active)
+    except InvalidRunId as error:
+        return error.message
+    return None if os.path.lexists(run.ledger_path) else f"the active run {active} has no ledger here"
+
+
+def _check_settled(root: str, top: str) -> None:
+    """Refuse while a run's file is in conflict: staging it would take our side of somebody's keys unseen."""
+    found = conflicts(root, top)
+    if found:
+        raise GitFailed(
+            f"in conflict: {', '.join([conflict.path for conflict in found])}",
+            hint="run `faber-ledger resolve`, which mends what is ours and shows what is not",
+        )
+
+
+def _sealed(run: Run) -> dict[str, Any]:
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, say) as opened:
+        opened.commit()
+        returned = opened.returned
+    _check(run)
+    regenerated(run, rebuild=False, warn=say)
+    with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
+        if os.path.exists(run.ledger_path + "-journal"):
+            recover(run)
+        with Log.read(run.ledger_path) as log:
+            (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+        staged = _staged(run)
+    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
+
+
+def _check(run: Run) -> None:
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    wrong = [item for item in findings(run.ledger_path, check_event=check_event) if not item.is_note]
+    if wrong:
+        about = f"event {wrong[0].event}: " if wrong[0].event else ""
+        raise IntegrityError(
+            f"{run.shown('ledger.db')} is damaged and is not staged: {about}{wrong[0].what}",
+            hint=f"run `faber-ledger verify {run.run_id}` to see all that is wrong",
+        )
+
+
+def _staged(run: Run) -> list[str]:
+    """Stage a run's files and name them; nothing in a commit of named paths, which is not to hold anything else."""
+    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
+        say(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
+        return []
+    paths = [path for name in TRAVELLERS if os.path.isfile(path := os.path.join(run.directory, name))]
+    if read_active_run(run.root) == run.run_id:
+        named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
+        paths += [path for path in named if os.path.isfile(path)][:1]
+    git("add", "--", *paths)
+    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+
+
+def _line(result: dict[str, Any]) -> str:
+    returned = result["returned"]
+    back = f", {returned} of them back from this clone's mirror" if returned else ""
+    staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
+    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

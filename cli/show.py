@@ -1,0 +1,91 @@
+"""`faber-ledger show`: everything known of one event, session or artifact."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ledgers import run_with_ledger
+from faber_ledger.cli.output import json_option, printable, show
+from faber_ledger.ledger.errors import NotFound
+
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.lookup import Match
+
+
+@click.command("show", short_help="Show all that is known of an event, session or artifact.")
+@click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
+@click.option("--run", metavar="RUN", help="The run that it is of, instead of the active one.")
+@click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
+@json_option
+def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
+    """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
+
+    \b
+    An id may be cut to its beginning. A load's content is found by its digest, in the file as it
+    is now and in all of git's history of it.
+    Example: faber-ledger show specification --content
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things of that
+    name, or a content that is nowhere any more; 12 newer format; 20 the ledger is damaged.
+    """
+    from faber_ledger.cli import told  # at its use: `--help` loads every command
+
+    chosen = run_with_ledger(run)
+    match = _meant(chosen, what)
+    data, lines = told.TELLERS[match.kind](chosen, match.id)
+    if not content:
+        show(data, lines, as_json=as_json)
+        return
+    text = _content(chosen, data)
+    if as_json:
+        show({**data, "content": text}, [], as_json=True)
+    elif sys.stdout.isatty():
+        click.echo(printable(text), nl=False)
+    else:
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _meant(run: Run, text: str) -> Match:
+    """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
+    from faber_ledger.ledger.lookup import MOST, matches, near
+
+    found = matches(run.ledger_path, text)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        more = "\n  and others" if len(found) > MOST else ""
+        raise NotFound(
+            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MOST])}{more}",
+            hint="give more of the id, or the whole of it",
+        )
+    close = near(run.ledger_path, text)
+    told = f"; near it are:\n{_listed(close)}" if close else ""
+    raise NotFound(
+        f"there is no event, session or artifact {text} in {run.run_id}{told}",
+        hint=f"run `faber-ledger log {run.run_id}` to see its events",
+    )
+
+
+def _listed(found: list[Match]) -> str:
+    return "\n".join([f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found])
+
+
+def _content(run: Run, data: dict[str, Any]) -> str:
+    """Give what a load gave the agent; raises NotFound if nothing has it any more."""
+    from faber_ledger.cli.loaded_content import kept_contents
+
+    load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
+    if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
+        raise click.UsageError("--content is for an artifact that was loaded, or for the event of a load")
+    kept = kept_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    if kept is None:
+        raise NotFound(
+            f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
+            " any version that git has of it",
+            hint="run `git fetch --all`: another machine may have committed it",
+        )
+    return kept.text

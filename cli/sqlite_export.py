@@ -1,0 +1,186 @@
+"""Runs as tables that a person asks questions of, with `sqlite3` or Datasette: everything again, nothing to go back."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.cli.output import say
+from faber_ledger.cli.output_file import output_file, replaced
+from faber_ledger.cli.sqlite_tables import METADATA, TABLES, ddl
+from faber_ledger.cli.words import events_shown
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError, NotWritable
+from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.history import told_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.events import Recorded
+
+OURS = 0x46424C58  # "FBLX": what `export --sqlite` wrote, and may write over
+OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_skipped": "skipped"}
+BATCH = 1000
+
+
+def write_database(runs: list[Run], path: str) -> None:
+    """Write the runs' tables into a new database at `path`, and its metadata beside it.
+
+    Raises NotWritable, LedgerError if another database stands there, and as `Log.read`; both files stay as they were.
+    """
+    _check_ours(path)
+    beside = metadata_path(path)
+    count = 0
+    with replaced(path) as temporary, output_file(beside) as metadata:
+        metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
+        try:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not written whole
+                connection.execute(f"PRAGMA application_id = {OURS}")
+                connection.execute("BEGIN")
+                for statement in ddl():
+                    connection.execute(statement)
+                for run in runs:
+                    count += _put(connection, run)
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise NotWritable(
+                f"cannot write {path}: {error}", hint="check the space and permissions of its folder"
+            ) from error
+    say(
+        f"{path}: {events_shown(count)} of {len(runs)} run{'' if len(runs) == 1 else 's'}; {beside} tells of its tables"
+    )
+
+
+def metadata_path(path: str) -> str:
+    """Give where Datasette's metadata of a database go: `audit.db` has `audit.metadata.json` beside it."""
+    return f"{os.path.splitext(path)[0]}.metadata.json"
+
+
+def _check_ours(path: str) -> None:
+    """Raise LedgerError if something stands at `path` that is no earlier export: it may be a ledger."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(100)
+    except OSError:
+        return  # told when it is written
+    if header and header[68:72] != OURS.to_bytes(4, "big"):
+        raise LedgerError(f"{path} is something else, and is not written over", hint="name another file")
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    """Give what Datasette shows of the database; it knows it by its file's name."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    return {"databases": {name: METADATA}}
+
+
+def _put(connection: sqlite3.Connection, run: Run) -> int:
+    """Put one run into all tables, in one pass over its log, and give the number of its events."""
+    run_id, projector = run.run_id, Projector(shape.empty())
+    work: tuple[str | None, str | None] = (None, None)
+    starts: dict[str, tuple[int, str | None]] = {}
+    counted = {"session_started": 0, "compaction_completed": 0, "artifact_loaded": 0}
+    first = last = None
+    pending: list[Recorded] = []
+    count = 0
+    with Log.read(run.ledger_path) as log:
+        check_types(log)
+        for recorded in log.stream():
+            event, kind = recorded["event"], recorded["event"]["type"]
+            projector.apply(recorded)
+            count += 1
+            first, last = first or recorded["at"], recorded["at"]
+            if kind in counted:
+                counted[kind] += 1
+            if event["type"] == "run_started":
+                work = (event.get("workflow_id"), event.get("work_id"))
+            if event["type"] == "session_started":
+                starts.setdefault(event["session_id"], (recorded["seq"], recorded["client"]))
+            pending.append(recorded)
+            if len(pending) == BATCH:
+                _flush(connection, run_id, pending)
+    _flush(connection, run_id, pending)
+    _insert(connection, "runs", [(run_id, *work, first, last, count, *counted.values())])
+    _insert(connection, "sessions", _sessions(run_id, projector.blocks, starts))
+    return count
+
+
+def _flush(connection: sqlite3.Connection, run_id: str, pending: list[Recorded]) -> None:
+    _insert(connection, "events", [_event(run_id, recorded) for recorded in pending])
+    _insert(connection, "loads", [_load(run_id, one) for one in pending if one["event"]["type"] in OUTCOMES])
+    _insert(
+        connection,
+        "compactions",
+        [_compaction(run_id, one) for one in pending if one["event"]["type"] == "compaction_completed"],
+    )
+    pending.clear()
+
+
+def _event(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    kind, session_id = event.pop("type"), event.pop("session_id", None)
+    envelope = [recorded[name] for name in ("version", "at", "writer")]
+    payload = json.dumps(event, ensure_ascii=False)
+    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, session_id, recorded["client"], payload)
+
+
+def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    names = ("session_id", "artifact_id", "trigger", "source", "size_bytes", "sha256", "given", "error")
+    return (
+        run_id,
+        recorded["seq"],
+        recorded["id"],
+        recorded["at"],
+        OUTCOMES[event["type"]],
+        *[_cell(event.get(name)) for name in names],
+    )
+
+
+def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    names = ("session_id", "trigger", "agent_id", "phase", "step")
+    return (run_id, recorded["seq"], recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
+
+
+def _sessions(
+    run_id: str, blocks: shape.Blocks, starts: dict[str, tuple[int, str | None]]
+) -> Iterator[tuple[Any, ...]]:
+    for told in told_sessions(blocks):
+        started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
+        row = (
+            run_id,
+            told["session_id"],
+            *starts.get(told["session_id"], (None, None)),
+            told["hostname"],
+            told["platform"],
+            told["started_at"],
+            told["ended_at"],
+            round(ended - started) if started is not None and ended is not None else None,
+            told["end_reason"],
+            told["newly_completed"],
+            told["artifacts_loaded"],
+        )
+        yield tuple([_cell(value) for value in row])
+
+
+def _cell(value: Any) -> Any:
+    """Make a value fit for a column: what is no number and no text is told as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if type(value) is int and abs(value) < 2**63:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
+    places = ", ".join("?" * len(TABLES[table].columns))
+    connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", rows)

@@ -1,0 +1,44 @@
+"""`faber-ledger union`: several logs of one run made one."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.words import events_shown
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.header import check_file
+from faber_ledger.ledger.union import write_union
+
+
+@click.command(short_help="Unite ledgers: the set of their events, in one file.")
+@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...")
+@click.option("-o", "--out", required=True, metavar="OUT", help="The file to write; it may be one of those united.")
+@json_option
+def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Unite the ledgers A, B and so on: the set of their events, in the order that every clone gives them.
+
+    \b
+    Example: faber-ledger union mine/ledger.db theirs/ledger.db -o ledger.db
+    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
+    12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents.
+    """
+    check_file(out)  # a file that is something else is not written over
+    for path in (*ledgers, out):
+        _check_at_rest(path)
+    events = write_union(ledgers, out)
+    show(
+        {"out": out, "united": list(ledgers), "events": events},
+        [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],
+        as_json=as_json,
+    )
+
+
+def _check_at_rest(path: str) -> None:
+    if os.path.exists(path + "-journal"):
+        raise LedgerError(
+            f"a journal stands beside {path}: a writer is at work on it, or was killed",
+            hint="run `faber-ledger project RUN` in its project, which recovers it, then run this again",
+        )

@@ -1,0 +1,204 @@
+"""What the worktree commands ask git, and have it do."""
+
+from __future__ import annotations
+
+import functools
+import os
+from typing import NamedTuple
+
+from faber_ledger.cli import git as of_the_caller
+from faber_ledger.context.git import FOREIGN, place_of
+from faber_ledger.ledger.errors import LedgerError
+
+# These ask about other work trees: what a git hook that calls us says about its own would answer for them.
+asked = functools.partial(of_the_caller.asked, without=FOREIGN)
+git = functools.partial(of_the_caller.git, without=FOREIGN)
+ALL = ("--untracked-files=all", "--ignore-submodules=none")
+
+
+class Tree(NamedTuple):
+    """A work tree as `git worktree list` has it; `head` is None where there is no commit."""
+
+    path: str
+    head: str | None
+    branch: str | None
+    is_main: bool
+    locked: str | None
+    why_gone: str | None
+
+
+class NoWorkTree(LedgerError):
+    """No git repository is here, or one without a work tree."""
+
+    code = "no_work_tree"
+
+
+def require_work_tree(root: str) -> None:
+    """Check that git has a work tree here; raises NoWorkTree."""
+    done = asked("rev-parse", "--is-inside-work-tree", at=root)
+    if done.returncode:
+        raise NoWorkTree("no git repository is here, and worktrees are git's", hint="run `git init` and make a commit")
+    if done.stdout.strip() != b"true":
+        hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
+        raise NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
+
+
+def trees(root: str) -> list[Tree]:
+    """List the work trees of the clone, the main one first; a bare repository is none. Raises GitFailed.
+
+    Of a submodule git names its git directory in the main work tree's place: the work tree itself is given.
+    """
+    done = asked("worktree", "list", "--porcelain", "-z", at=root)
+    if done.returncode == 0:
+        entries = os.fsdecode(done.stdout).split("\0\0")
+        parts = [entry.split("\0") for entry in entries]
+    else:  # a git older than 2.36
+        listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
+        parts = [entry.split("\n") for entry in listed.split("\n\n")]
+    place, found = place_of(root), []
+    for number, lines in enumerate(parts):
+        values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
+        if not values or "bare" in values:
+            continue
+        branch, head = values.get("branch"), values.get("HEAD", "0")
+        found.append(
+            Tree(
+                path=place.top if number == 0 and place and not place.is_linked else values["worktree"],
+                head=None if set(head) == {"0"} else head,
+                branch=branch.removeprefix("refs/heads/") if branch else None,
+                is_main=number == 0,
+                locked=(values["locked"] or "no reason given") if "locked" in values else None,
+                why_gone=values.get("prunable"),
+            )
+        )
+    return found
+
+
+def add(root: str, folder: str, branch: str) -> None:
+    """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten."""
+    shown = os.path.relpath(folder, os.getcwd())
+    if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode:
+        raise LedgerError(
+            "the repository has no commit yet, so no worktree can be made of it", hint="make the first commit"
+        )
+    if asked("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
+        raise LedgerError(
+            f"{branch} is no name for a branch", hint="make the worktree with `git worktree add` yourself"
+        )
+    if os.path.lexists(folder):
+        raise LedgerError(
+            f"the folder {shown} exists already, and nothing in it was touched",
+            hint=f"go there if it is the worktree (`cd {shown}`), or make one elsewhere with `git worktree add`",
+        )
+    refs = git("for-each-ref", "--format=%(refname)", f"refs/heads/{branch}", "refs/remotes", at=root)
+    known = [ref for ref in os.fsdecode(refs).splitlines() if _is_branch(ref, branch)]
+    if known:
+        raise LedgerError(
+            f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not touched",
+            hint=f"`git worktree add {shown} {branch}` takes it as it is; start the run there",
+        )
+    git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+
+
+def take_back(root: str, folder: str, branch: str) -> None:
+    """Remove a worktree that was made a moment ago, and its branch: nobody has worked in it."""
+    asked("worktree", "remove", "--force", "--", folder, at=root)
+    asked("branch", "-D", "--", branch, at=root)
+
+
+def remove(tree: Tree, at: str) -> None:
+    """Remove a worktree as git does, which looks for uncommitted work once more; raises GitFailed.
+
+    To git every file of a worktree whose branch is gone is uncommitted: there the look that `changes` took has to do.
+    """
+    force = ["--force"] if tree.head is None and tree.why_gone is None else []
+    git("worktree", "remove", *force, "--", tree.path, at=at)
+
+
+def branch_exists(tree: Tree) -> bool:
+    """Tell whether the branch that a worktree is on is there; a worktree with a detached head has none to lose."""
+    return tree.branch is None or tree.head is not None
+
+
+def last_commit(tree: Tree) -> str | None:
+    """Give the commit that a worktree is at: of one whose branch is gone, the one its own log of HEAD tells."""
+    if tree.head is not None:
+        return tree.head
+    done = asked("reflog", "show", "--format=%H", "-1", "HEAD", at=tree.path)
+    if done.returncode == 0 and done.stdout.strip():
+        return done.stdout.decode().strip()
+    place = asked("rev-parse", "--git-path", "logs/HEAD", at=tree.path).stdout.decode().strip()
+    try:
+        with open(os.path.join(tree.path, place), encoding="utf-8", errors="replace") as file:
+            return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
+    except (OSError, IndexError):
+        return None
+
+
+def changes(tree: Tree, commit: str | None) -> list[str]:
+    """Name the files that differ from a worktree's commit, untracked and in submodules too; raises GitFailed."""
+    if tree.head is not None:
+        printed = git("status", "--porcelain", "-z", "--no-renames", *ALL, at=tree.path)
+        return [entry[3:] for entry in os.fsdecode(printed).split("\0") if len(entry) > 3]
+    against = [commit] if commit else ["--cached"]
+    differing = git("diff", "--name-only", "-z", *against, at=tree.path)
+    untracked = git("ls-files", "--others", "--exclude-standard", "-z", at=tree.path)
+    return [name for name in os.fsdecode(differing + untracked).split("\0") if name]
+
+
+def has_submodules(tree: Tree) -> bool:
+    """Tell whether submodules are checked out in a worktree: git removes none that has them."""
+    listed = asked("submodule", "status", at=tree.path).stdout.decode("utf-8", "replace").splitlines()
+    return any([not line.startswith("-") for line in listed])
+
+
+def merged_into(commit: str, at: str) -> str | None:
+    """Name a base that has a commit's work, itself or squashed into one commit; None if there is none.
+
+    Bases are each remote's main branch; without a remote, the branch of the main work tree.
+    """
+    return next((base for base in _bases(at) if _has(base, commit, at)), None)
+
+
+def unkept(commit: str, at: str) -> int:
+    """Count the commits that are on no remote; in a clone without a remote, those in no branch and no tag."""
+    refs = ["--remotes"] if _remotes(at) else ["--branches", "--tags"]
+    return int(git("rev-list", "--count", commit, "--not", *refs, at=at))
+
+
+def commit_time(commit: str, at: str) -> float:
+    """Give when a commit was made, in seconds since 1970."""
+    return float(git("show", "--no-patch", "--format=%ct", commit, at=at).split()[-1])
+
+
+def _is_branch(ref: str, branch: str) -> bool:
+    if ref.startswith("refs/heads/"):
+        return ref == f"refs/heads/{branch}"
+    return ref.removeprefix("refs/remotes/").partition("/")[2] == branch
+
+
+def _remotes(at: str) -> list[str]:
+    return os.fsdecode(git("remote", at=at)).split("\n")[:-1]
+
+
+def _bases(at: str) -> list[str]:
+    remotes = _remotes(at)
+    names = [f"{remote}/{name}" for remote in remotes for name in ("HEAD", "main", "master")]
+    if not remotes:
+        names = [tree.branch for tree in trees(at) if tree.is_main and tree.branch] + ["main", "master"]
+    prefix = "refs/remotes/" if remotes else "refs/heads/"
+    known = [asked("rev-parse", "--verify", "--quiet", f"{prefix}{name}^{{commit}}", at=at) for name in names]
+    return [name for name, done in zip(names, known, strict=True) if done.returncode == 0]
+
+
+def _has(base: str, commit: str, at: str) -> bool:
+    if asked("merge-base", "--is-ancestor", commit, base, at=at).returncode == 0:
+        return True
+    fork = asked("merge-base", base, commit, at=at)
+    if fork.returncode:
+        return False
+    identity = ["-c", "user.name=faber-ledger", "-c", "user.email=faber-ledger@localhost"]
+    tree, parent = f"{commit}^{{tree}}", fork.stdout.decode().strip()
+    squashed = asked(*identity, "commit-tree", tree, "-p", parent, "-m", "squashed", at=at).stdout.decode().strip()
+    answer = asked("cherry", base, squashed, at=at)
+    return answer.returncode == 0 and answer.stdout.startswith(b"-")

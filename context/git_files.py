@@ -1,0 +1,42 @@
+"""What git is told in files below `.fractary`: what it leaves out, and what merges and shows a run's files."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context.file_change import FileChange, read_file
+from faber_ledger.context.marked_block import marked, with_block, without_block
+from faber_ledger.context.project import ACTIVE_FILES, RUNS
+from faber_ledger.ledger.errors import LedgerError
+
+IGNORE_FILE = ".fractary/.gitignore"
+IGNORED = marked(
+    "what stays on this machine",
+    "state.backup.json",
+    "*.backup",
+    "*.lock",
+    "*-journal",
+    "*.tmp",
+    "/faber/logs/",
+    "/faber/writer",
+    "/faber/worktrees.json*",
+)
+ATTRIBUTES_FILE = ".fractary/.gitattributes"
+ATTRIBUTES = marked(
+    "how git merges and shows a run's files",
+    *[f"{runs.removeprefix('.fractary')}/**/ledger.db binary merge=faber-ledger diff=faber-ledger" for runs in RUNS],
+    *[f"{runs.removeprefix('.fractary')}/**/state.json merge=faber-ledger" for runs in RUNS],
+    *[f"{name.removeprefix('.fractary')} merge=faber-ledger" for name in ACTIVE_FILES],
+)
+FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
+
+
+def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
+    """Plan one of `FILES` with our block in it, or without; raises LedgerError if it is a link."""
+    path = os.path.join(root, *name.split("/"))
+    if os.path.islink(path):
+        raise LedgerError(f"{name} is a link, and git reads no rules through a link", hint="put a file in its place")
+    before = read_file(path)
+    if remove:
+        return FileChange(path, before, without_block(before or b"") or None if before else before)
+    return FileChange(path, before, with_block(before or b"", FILES[name]))

@@ -1,0 +1,135 @@
+"""A run's log together with this clone's memory of it, under the git directory, which no checkout touches.
+
+`stash`, `reset --hard`, `checkout` and `clean` roll a tracked file back: the events they took away come back here, the
+next time anything is written. Linked worktrees share the mirror; without git there is none.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.header import is_busy
+from faber_ledger.ledger.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.log import Head
+
+    Row = tuple[Any, ...]
+
+BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
+
+
+class MirroredLog:
+    """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
+
+    A damaged mirror is moved aside and made anew; one that cannot be used is told to `warn` and left alone: the log is what counts.
+    """
+
+    def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
+        """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
+        path = mirror_path(run)
+        if path is not None and os.path.exists(run.ledger_path + "-journal"):
+            from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
+
+            sources = ", ".join(recover(run)) or "nothing: it had no event yet"
+            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {sources}")
+        self.log = Log.open(run.ledger_path)
+        self.returned = 0
+        self._warn = warn
+        self._mirror: Log | None = None
+        try:
+            heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
+            if path is not None:
+                self._try_to_unite(path, heads)
+        except BaseException:
+            self.close()
+            raise
+
+    def _try_to_unite(self, path: str, heads: list[Head]) -> None:
+        try:
+            try:
+                self._unite(path, heads)
+            except (IntegrityError, sqlite3.DatabaseError) as error:
+                if not self._is_moved_aside(path, error):
+                    raise
+                self._unite(path, heads)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            self._forsake(error)
+
+    def _is_moved_aside(self, path: str, error: Exception) -> bool:
+        """Move a mirror that is damaged out of the way, so that a new one is made; tell whether it was."""
+        from faber_ledger.context.recover import is_sound
+
+        if (isinstance(error, sqlite3.Error) and is_busy(error)) or is_sound(path):
+            return False
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None
+        os.replace(path, path + ".backup")
+        if os.path.lexists(path + "-journal"):
+            os.replace(path + "-journal", path + "-journal.backup")
+        self._warn(f"the mirror of this run under the git directory was damaged and is made anew: {error}")
+        return True
+
+    def _unite(self, path: str, heads: list[Head]) -> None:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        # It need not outlive a power cut: it is there for what git does, and the log itself is durable.
+        self._mirror = mirror = Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS)
+        if mirror.heads() != heads:
+            from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
+
+            lost = missing_rows(self.log, mirror)
+            take_in(mirror, missing_rows(mirror, self.log))
+            take_in(self.log, lost)
+            self.returned = len(lost)
+
+    def commit(self) -> None:
+        """Make what was appended durable in the log, and keep it in the mirror; raises as `Log.commit`."""
+        with self.log.writing():
+            self.log.commit()
+        if self._mirror is not None:
+            try:
+                self._mirror.copy_newer(self.log)
+                self._mirror.commit()
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                self._forsake(error)
+
+    def take_in(self, missing_in: Callable[[Log], Iterable[Row]]) -> None:
+        """Put rows that both lack, as `missing_in` gives them for each, where they belong; raises sqlite3.Error.
+
+        They may stand below the newest event, where `commit` does not look for what is new.
+        """
+        from faber_ledger.ledger.union import take_in
+
+        take_in(self.log, missing_in(self.log))
+        if self._mirror is not None:
+            try:
+                take_in(self._mirror, missing_in(self._mirror))
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                self._forsake(error)
+
+    def close(self) -> None:
+        """Close both; what was not committed is gone."""
+        self.log.close()
+        if self._mirror is not None:
+            self._mirror.close()
+
+    def __enter__(self) -> MirroredLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _forsake(self, error: Exception) -> None:
+        self._warn(f"the mirror of this run under the git directory is not used: {error}")
+        if self._mirror is not None:
+            self._mirror.close()
+            self._mirror = None

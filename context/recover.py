@@ -1,0 +1,102 @@
+"""A journal beside a log: what a killed writer left, or what git put a file of another time beside.
+
+SQLite would play it into the file unseen. Into a file that git has replaced that destroys the log, so it is never
+played there: whatever reads is united into a fresh file, and the journal goes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import tempfile
+
+from faber_ledger.context.git import Question
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import played_copy
+from faber_ledger.ledger.union import rows_of, united, write_union
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+
+
+LARGEST = 1 << 30
+
+
+def recover(run: Run) -> list[str]:
+    """Unite what can be read of a run's log that has a journal, put it in place, and give where it was read from.
+
+    None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
+    as backups. Raises IntegrityError if nothing reads.
+    """
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        candidates = _candidates(run, folder)
+        copies = {name: path for name, path in candidates.items() if _reads(path)}
+        # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
+        found = {name: path for name, path in copies.items() if is_sound(path)} or copies
+        begun = not os.path.lexists(run.ledger_path) or any(
+            [os.path.getsize(path) == 0 for path in candidates.values()]
+        )
+        if not found and not begun:
+            raise IntegrityError(
+                f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
+                hint="move both aside and restore ledger.db from git, or from another machine",
+            )
+        for path in (run.ledger_path, run.ledger_path + "-journal"):
+            if os.path.lexists(path):
+                shutil.copy2(path, path + ".backup", follow_symlinks=False)
+        united_path = run.ledger_path + ".recovered"
+        if found:
+            write_union(list(found.values()), united_path)
+        elif os.path.lexists(run.ledger_path):
+            os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
+        # Before the union is put in place: whatever reads the two in between would play the journal into it.
+        os.unlink(run.ledger_path + "-journal")
+        if found:
+            os.replace(united_path, run.ledger_path)
+        return list(found)
+
+
+def _candidates(run: Run, folder: str) -> dict[str, str]:
+    """Give copies of the log by where they come from: some may not be one."""
+    copies: dict[str, str] = {}
+    if os.path.isfile(run.ledger_path) and not os.path.islink(run.ledger_path):
+        copies["the file alone"] = os.path.join(folder, "alone.db")
+        shutil.copyfile(run.ledger_path, copies["the file alone"])
+        played = os.path.join(folder, "played.db")
+        try:
+            played_copy(run.ledger_path, played)
+            copies["the file with its journal"] = played
+        except (LedgerError, sqlite3.Error):
+            pass  # the journal belongs to another file
+    mirror = mirror_path(run)
+    if mirror is not None and os.path.isfile(mirror):
+        copies["the mirror"] = os.path.join(folder, "mirror.db")
+        shutil.copyfile(mirror, copies["the mirror"])  # another worktree may be writing it
+    for name, revision in (("the last commit", "HEAD:"), ("the index", ":")):
+        blob = Question(["cat-file", "blob", f"{revision}./ledger.db"], run.directory, limit=LARGEST).answer_bytes()
+        if blob is not None:
+            copies[name] = os.path.join(folder, f"{len(copies)}.db")
+            with open(copies[name], "wb") as file:
+                file.write(blob)
+    return copies
+
+
+def is_sound(path: str) -> bool:
+    """Tell whether a file is a log that can be read to its end, each event what its hash says."""
+    try:
+        with opened(path) as log:
+            return all(True for _ in united([rows_of(log)]))
+    except (LedgerError, OSError, sqlite3.Error):
+        return False
+
+
+def _reads(path: str) -> bool:
+    try:
+        opened(path).close()
+    except (LedgerError, OSError, sqlite3.Error):
+        return False
+    return True

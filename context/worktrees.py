@@ -1,0 +1,186 @@
+"""`worktrees.json`: which worktrees this clone has and had, and the run that each is for.
+
+One file a clone, in the main work tree, whichever worktree asks; of a bare repository, which has none, below the git
+directory. It names folders of this machine, so git never takes it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+from faber_ledger.context.git import Place, place_of
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.ledger.lock import RunLock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Record = dict[str, Any]
+
+FILE = ".fractary/faber/worktrees.json"
+STATUSES = ("active", "completed", "failed", "abandoned", "removed")
+LOCK_SECONDS = 10.0
+LIMIT = 4 * 1024 * 1024
+
+
+class MalformedRegistry(Exception):
+    """The file is there and is no registry; the text says why."""
+
+
+def registry_path(root: str) -> str | None:
+    """Give where the clone's registry stands; None without git."""
+    place = place_of(root)
+    if place is None:
+        return None
+    if place.main is None or not os.path.isdir(place.main):
+        return os.path.join(place.common, "faber-ledger", "worktrees.json")
+    return os.path.normpath(os.path.join(place.main, os.path.relpath(root, place.top), *FILE.split("/")))
+
+
+def read_records(path: str) -> list[Record]:
+    """Read the records; none if there is no file. Raises MalformedRegistry."""
+    return _document(path)[1]
+
+
+def update(
+    root: str, change: Callable[[list[Record]], list[Record]], *, at: float, warn: Callable[[str], None]
+) -> list[Record]:
+    """Change the records under the clone's lock, and give them; a malformed file is kept aside, and begun anew.
+
+    `change` is given copies and gives all records. Raises Locked and NotWritable; the old file stands then.
+    """
+    place, path = place_of(root), registry_path(root)
+    if place is None or path is None:
+        return []
+    lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
+    try:
+        os.makedirs(os.path.dirname(lock), exist_ok=True)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with RunLock(lock, LOCK_SECONDS):
+            try:
+                rest, known = _document(path)
+            except MalformedRegistry as error:
+                aside = _free_name(path)
+                os.replace(path, aside)
+                warn(f"{path} is malformed ({error}); it is kept as {os.path.basename(aside)} and made anew")
+                rest, known = {}, []
+            records = change([dict(record) for record in known])
+            if records != known or not os.path.exists(path):
+                _write(path, {**rest, "worktrees": records, "last_updated": utc_text(at)})
+            return records
+    except OSError as error:
+        raise NotWritable(f"cannot write {path}: {error.strerror}", hint="check the folder's permissions") from error
+
+
+def merged(records: list[Record], seen: list[Record], *, at: float, present: Callable[[str], bool]) -> list[Record]:
+    """Give the records with what is seen now; of a worktree that is gone, `removed` is what remains.
+
+    A record is one run in one worktree. What another program put into it stays.
+    """
+    moment = utc_text(at)
+    fresh = {_key(record): record for record in seen}
+    result = []
+    for record in records:
+        now = fresh.pop(_key(record), None)
+        if now is not None:
+            kept = {name: value for name, value in record.items() if name not in ("removed_at", "completed_at")}
+            result.append(_updated(record, {**now, **kept, **_changing(now, record)}, moment))
+        elif record["status"] != "removed" and not present(record["path"]):
+            result.append({**record, "status": "removed", "removed_at": moment, "updated_at": moment})
+        else:
+            result.append(record)
+    return [*result, *({**record, "updated_at": moment} for record in fresh.values())]
+
+
+CHANGING = ("work_id", "status", "updated_at", "completed_at", "removed_at", "branch", "last_activity", "metadata")
+
+
+def _changing(now: Record, record: Record) -> Record:
+    changing = {name: now[name] for name in CHANGING if name in now}
+    metadata = record.get("metadata")
+    if isinstance(metadata, dict) and "metadata" in changing:
+        gone = {"orphaned", "orphaned_reason"}
+        changing["metadata"] = {name: metadata[name] for name in metadata if name not in gone} | changing["metadata"]
+    if "completed_at" in record and now["status"] == "completed":
+        changing["completed_at"] = record["completed_at"]
+    return changing
+
+
+def _updated(record: Record, now: Record, moment: str) -> Record:
+    """Give the new record, with a new `updated_at` if anything else in it is new."""
+    before = {name: value for name, value in record.items() if name != "updated_at"}
+    after = {name: value for name, value in now.items() if name != "updated_at"}
+    return record if before == after else {**after, "updated_at": moment}
+
+
+def _key(record: Record) -> tuple[str, str]:
+    return record["path"], record["workflow_run_id"]
+
+
+def created_at(place: Place) -> str:
+    """Give when a linked worktree was made, as far as its files tell: git writes `gitdir` once, and at a move."""
+    for path in (os.path.join(place.own, "commondir"), place.top):
+        try:
+            return utc_text(os.stat(path).st_mtime)
+        except OSError:
+            continue
+    return utc_text(0)
+
+
+def _document(path: str) -> tuple[dict[str, Any], list[Record]]:
+    try:
+        # No link is followed and no pipe waited for: the file may have come with the repository.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return {}, []
+    except OSError as error:
+        raise MalformedRegistry(f"it cannot be opened: {error.strerror}") from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise MalformedRegistry("it is not a regular file")
+    try:
+        with open(descriptor, "rb") as file:
+            document = json.loads(file.read(LIMIT).decode())
+    except (ValueError, RecursionError, OSError) as error:
+        raise MalformedRegistry(f"{error}") from error
+    records = document.get("worktrees") if isinstance(document, dict) else None
+    if not isinstance(records, list):
+        raise MalformedRegistry("it has no list `worktrees`")
+    for number, record in enumerate(records):
+        if not isinstance(record, dict):
+            raise MalformedRegistry(f"its record {number + 1} is no object")
+        for name in ("path", "workflow_run_id", "status", "created_at"):
+            if not isinstance(record.get(name), str):
+                raise MalformedRegistry(f"its record {number + 1} has no `{name}`")
+        if record["status"] not in STATUSES or seconds_of(record["created_at"]) is None:
+            raise MalformedRegistry(f"its record {number + 1} has a value that none may have")
+    return {name: value for name, value in document.items() if name != "worktrees"}, records
+
+
+def _write(path: str, document: dict[str, Any]) -> None:
+    temporary = path + ".tmp"
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if os.path.lexists(temporary):
+        os.unlink(temporary)  # left by a killed writer, or a link that came with the repository
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        with open(os.open(temporary, flags, 0o666), "wb") as file:
+            file.write(text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _free_name(path: str) -> str:
+    number = 1
+    while os.path.lexists(f"{path}.broken-{number}"):
+        number += 1
+    return f"{path}.broken-{number}"

@@ -1,0 +1,245 @@
+"""A log as JSON lines, with everything that its hashes cover: written, read, and checked before it is taken in.
+
+A line is one event. Its payload is written as JSON and hashed as canonical JSON, so that a line may be read and sorted
+by any tool, and still gives back the very bytes that were stored.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.log import HIGHEST_SEQ, Log
+from faber_ledger.ledger.union import HASH, ID, PAYLOAD, parents_of, rows_of
+from faber_ledger.ledger.verify import COLUMNS, NOTES, problems_alone
+
+Row = tuple[Any, ...]
+
+BINARY = ("parents", "salt", "payload_hash", "hash")
+LONGEST_LINE = 64 * 1024 * 1024
+SHOWN = 10
+NAMING = ("run_started", "run_adopted")
+STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
+ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+class Problem(NamedTuple):
+    """What is wrong with a line of a file, which is counted from 1; a conflict is no damage."""
+
+    line: int
+    what: str
+    is_conflict: bool = False
+
+
+def lines_of(log: Log) -> Iterator[bytes]:
+    """Write a log's events as JSON lines, in `(seq, id)` order; raises IntegrityError for what no ledger writes."""
+    check_types(log)
+    for row in rows_of(log):
+        yield line_of(row)
+
+
+def line_of(row: Row) -> bytes:
+    """Write one stored row as a JSON line; raises IntegrityError if its payload is not canonical JSON."""
+    event = dict(zip(COLUMNS, row, strict=True))
+    for name in BINARY:
+        event[name] = event[name].hex() if event[name] is not None else None
+    event["parents"] = [parent.hex() for parent in parents_of(row)]
+    event["payload"] = payload_of(row)
+    return ENCODER.encode(event).encode() + b"\n"
+
+
+def payload_of(row: Row) -> dict[str, Any] | None:
+    """Give a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
+    if row[PAYLOAD] is None:
+        return None
+    try:
+        value = json.loads(row[PAYLOAD])
+        if isinstance(value, dict) and canonical(value) == row[PAYLOAD]:
+            return value
+    except (ValueError, RecursionError):
+        pass
+    raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint="run `faber-ledger verify`")
+
+
+def event_in(line: bytes) -> dict[str, Any]:
+    """Read a JSON line as the columns of one event, none of them checked further; raises ValueError."""
+    try:
+        event = json.loads(line.decode(), object_pairs_hook=_members)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is not UTF-8 text (byte {error.start:,})") from error
+    except json.JSONDecodeError as error:
+        raise ValueError(f"it is not JSON: {error.msg} (column {error.colno:,})") from error
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(event, dict) or event.keys() != COLUMNS.keys():
+        raise ValueError(f"it is not an object with exactly these members: {', '.join(COLUMNS)}")
+    parents = event["parents"]
+    if not isinstance(parents, list) or not all([isinstance(one, str) and len(one) == 64 for one in parents]):
+        raise ValueError("its parents are not a list of hashes")
+    event["parents"] = "".join(parents)
+    for name in BINARY:
+        event[name] = _bytes(name, event[name])
+    if len(event["hash"] or b"") != 32:
+        raise ValueError("its hash is not 64 hexadecimal digits")
+    for name in ("seq", "version"):
+        if type(event[name]) is not int or not 1 <= event[name] <= HIGHEST_SEQ:
+            raise ValueError(f"its {name} is not a number from 1 to {HIGHEST_SEQ}")
+    if event["payload"] is not None:
+        if not isinstance(event["payload"], dict):
+            raise ValueError("its payload is neither an object nor null")
+        try:
+            event["payload"] = canonical(event["payload"])
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"its payload has no canonical form: {error}") from error
+    return event
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        raise ValueError("it names a member twice")
+    return members
+
+
+def _bytes(name: str, value: object) -> bytes | None:
+    if value is None and name != "hash":
+        return None
+    try:
+        content = bytes.fromhex(value) if isinstance(value, str) else b""
+        if content.hex() == value:  # `fromhex` takes spaces and capitals too, which would not come back
+            return content
+    except ValueError:
+        pass
+    raise ValueError(f"its {name} is not hexadecimal")
+
+
+class Staged:
+    """The events of a file, checked one by one and kept on disk, in a database of SQLite's own that nobody else sees.
+
+    `problems` is what is wrong with the lines, `runs` which runs they name, `lines` how many events were read.
+    """
+
+    def __init__(self, file: BinaryIO, check_event: Callable[[Any], list[str]]) -> None:
+        """Read the file to its end; `check_event` tells what is wrong with an event's shape."""
+        self.problems: list[Problem] = []
+        self.runs: set[str] = set()
+        self.lines = 0
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.execute(f"CREATE TABLE staged ({', '.join(COLUMNS)}, line, PRIMARY KEY (id)) WITHOUT ROWID")
+        self._connection.execute("BEGIN")
+        for number, line in _numbered(file):
+            self.problems += [Problem(number, what) for what in self._read(number, line, check_event)]
+
+    def _read(self, number: int, line: bytes | None, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
+        """Stage one line, and give what is wrong with it; None stands for one that is too long."""
+        if line is None:
+            yield f"it is longer than {LONGEST_LINE // 1024 // 1024} MB"
+            return
+        try:
+            event = event_in(line)
+        except ValueError as error:
+            yield str(error)
+            return
+        wrong = {kind: what for kind, what, _ in problems_alone(event, check_event) if kind not in NOTES}
+        if "hash" in wrong:
+            wrong.pop("shape", None)  # of what somebody changed, the shape says nothing more
+        yield from wrong.values()
+        if not wrong:
+            self._stage(number, event)
+
+    def _stage(self, number: int, event: dict[str, Any]) -> None:
+        self.lines += 1
+        if event["type"] in NAMING and event["payload"] is not None:
+            named = json.loads(event["payload"]).get("run_id")
+            self.runs |= {named} if isinstance(named, str) else set()
+        row = (*event.values(), number)
+        try:
+            self._connection.execute(STAGE, row)
+        except sqlite3.IntegrityError:
+            known = self._connection.execute("SELECT hash, line FROM staged WHERE id = ?", (event["id"],)).fetchone()
+            if known[0] != event["hash"]:
+                told = f"event {event['id']} has another content than in line {known[1]}"
+                self.problems.append(Problem(number, told, is_conflict=True))
+            elif event["payload"] is None:  # a redacted copy wins, as in a union
+                self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
+
+    def rows(self) -> Iterator[tuple[Row, int]]:
+        """Give the events as a log stores them, each with its line, in `(seq, id)` order."""
+        for row in self._connection.execute(f"SELECT {', '.join(COLUMNS)}, line FROM staged ORDER BY seq, id"):
+            yield row[:-1], row[-1]
+
+    def problems_with(self, log: Log | None) -> Iterator[Problem]:
+        """Give what keeps the events from standing together with a log's (None: there is none yet)."""
+        known, seqs = _known(log)
+        for row, line in self.rows():
+            if row[ID] in known:
+                if known[row[ID]] != row[HASH]:
+                    yield Problem(line, f"event {row[ID]} has another content in the log", is_conflict=True)
+                continue
+            parents = parents_of(row)
+            missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
+            due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
+            if missing:
+                yield Problem(line, f"its parent {', '.join(missing)} is neither before it in the file nor in the log")
+            elif row[0] != due:
+                yield Problem(line, f"its seq is {row[0]}, and after its parents it must be {due}")
+            seqs[row[HASH]] = row[0]
+
+    def missing_in(self, log: Log | None) -> Iterator[Row]:
+        """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
+        known, _ = _known(log)
+        return (row for row, _ in self.rows() if row[ID] not in known)
+
+    def shares_with(self, log: Log) -> bool:
+        """Tell whether the log has any of the events."""
+        known, _ = _known(log)
+        return any(row[ID] in known for row, _ in self.rows())
+
+    def close(self) -> None:
+        """Let go of what is kept on disk."""
+        self._connection.close()
+
+
+def check(problems: Iterable[Problem], name: str) -> None:
+    """Raise IntegrityError if lines of the file `name` are damaged, UnionConflict if they contradict other events."""
+    found, count, damaged = [], 0, False
+    for problem in problems:
+        count, damaged = count + 1, damaged or not problem.is_conflict
+        found += [problem] if count <= SHOWN else []
+    if not count:
+        return
+    told = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
+    more = [f"  and {count - SHOWN} more"] if count > SHOWN else []
+    message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
+    if damaged:
+        raise IntegrityError(message, hint="export the log anew where it is whole")
+    raise UnionConflict(
+        message, hint="one of the two was changed by hand: run `faber-ledger verify` where each is from"
+    )
+
+
+def _known(log: Log | None) -> tuple[dict[str, bytes], dict[bytes, int]]:
+    """Give a log's hashes by id, and its positions by hash."""
+    known, seqs = {}, {}
+    for name, seq, digest in log.connection.execute("SELECT id, seq, hash FROM event") if log is not None else ():
+        known[name], seqs[digest] = digest, seq
+    return known, seqs
+
+
+def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
+    """Give the file's lines with their numbers, empty ones left out; None stands for one that is too long."""
+    number = 0
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) <= LONGEST_LINE:
+            if line.strip():
+                yield number, line
+            continue
+        yield number, None
+        while line and not line.endswith(b"\n"):
+            line = file.readline(1 << 20)

@@ -1,0 +1,57 @@
+"""Opening a ledger from elsewhere: a file that came with a clone, out of git, or from somebody's hand.
+
+It is read and never written: no journal beside it is played, no file appears beside it, nothing in it runs.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema
+from faber_ledger.ledger.log import Log, connected
+
+ANEW = "get the file anew from where it is whole"
+LONGEST_VALUE = 64 * 1024 * 1024
+TYPES = (
+    "typeof(seq) != 'integer' OR seq < 1 OR typeof(id) != 'text' OR typeof(type) != 'text'"
+    " OR typeof(version) != 'integer' OR typeof(at) != 'text' OR typeof(writer) != 'text'"
+    " OR typeof(session_id) NOT IN ('text', 'null') OR typeof(client) NOT IN ('text', 'null')"
+    " OR typeof(parents) != 'blob' OR length(parents) % 32 OR typeof(salt) NOT IN ('blob', 'null')"
+    " OR typeof(payload) NOT IN ('text', 'null') OR typeof(payload_hash) NOT IN ('blob', 'null')"
+    " OR typeof(hash) != 'blob' OR length(hash) != 32"
+)
+
+
+def opened(path: str) -> Log:
+    """Open a ledger from elsewhere for reading.
+
+    Raises what `check_file` raises, and IntegrityError for another schema, damage, or a value of a wrong type.
+    """
+    if not check_file(path):
+        raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
+    log = Log(connected(path, "ro&immutable=1"), path)
+    try:
+        log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+        log.connection.execute("PRAGMA cell_size_check = ON")
+        check_schema(log.connection, path)
+        (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise IntegrityError(f"{path} is damaged: {found}", hint=ANEW)
+        check_types(log)
+    except UNREADABLE as error:
+        log.close()
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=ANEW) from error
+    except BaseException:
+        log.close()
+        raise
+    return log
+
+
+def check_types(log: Log) -> None:
+    """Check each value's type, which SQLite leaves to its writer; raises IntegrityError."""
+    mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {TYPES} LIMIT 1").fetchone()
+    if mistyped is not None:
+        raise IntegrityError(
+            f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}", hint=ANEW
+        )

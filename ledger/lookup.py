@@ -1,0 +1,92 @@
+"""Finding what a person means by a word: an event, a session or an artifact of one run's log."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Select, func, or_, select
+
+from faber_ledger.ledger.queries import connection_to
+from faber_ledger.ledger.tables import EVENT
+
+ARTIFACT_TYPES = ("artifact_loaded", "artifact_failed", "artifact_skipped")
+ARTIFACT_ID = func.json_extract(EVENT.c.payload, "$.artifact_id")
+MOST = 6
+
+
+class Match(NamedTuple):
+    """Something that a word may mean: its kind (event, session or artifact), its whole id, and words on it."""
+
+    kind: str
+    id: str
+    words: str = ""
+
+
+def matches(path: str, text: str) -> list[Match]:
+    """Give what `text` may mean in the log at `path`: exact ids and positions alone where there are any.
+
+    An event is meant by its seq or its id, a session by its id, its last part or its client's id, an artifact by its
+    id; each id but a seq may be cut to its beginning. At most 7 of a kind are given. Raises as `Log.read`.
+    """
+    with connection_to(path) as connection:
+        exact = _found(connection, text, whole=True)
+        return exact or (_found(connection, text, whole=False) if text else [])
+
+
+def near(path: str, text: str) -> list[Match]:
+    """Give what is written nearly as `text` is: sessions, artifacts, and the events around it; raises as `Log.read`."""
+    with connection_to(path) as connection:
+        sessions = {name.casefold(): name for name in connection.scalars(_sessions())}
+        artifacts = {name.casefold(): name for name in connection.scalars(_artifacts()) if isinstance(name, str)}
+        found = []
+        for kind, names in (("artifact", artifacts), ("session", sessions)):
+            close = difflib.get_close_matches(text.casefold(), names, n=3, cutoff=0.5)
+            found += [Match(kind, names[name]) for name in close]
+        if found:
+            return found
+        if text.isdecimal():
+            newest = select(EVENT).order_by(EVENT.c.seq.desc()).limit(1)
+            return _events(connection, newest)
+        below = select(EVENT).where(EVENT.c.id <= text.upper()).order_by(EVENT.c.id.desc()).limit(1)
+        above = select(EVENT).where(EVENT.c.id > text.upper()).order_by(EVENT.c.id).limit(1)
+        return [*_events(connection, below), *_events(connection, above)]
+
+
+def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
+    if text.isdecimal() and len(text) <= 16 and whole:
+        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MOST + 1))
+    elif whole:
+        events = _events(connection, select(EVENT).where(EVENT.c.id == text.upper()))
+    else:
+        events = _events(
+            connection,
+            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MOST + 1),
+        )
+    named = EVENT.c.session_id
+    if whole:
+        wanted = or_(named == text, named.endswith("-" + text, autoescape=True), EVENT.c.client == text)
+        artifact = ARTIFACT_ID.is_not_distinct_from(text)
+    else:
+        wanted = or_(named.startswith(text, autoescape=True), EVENT.c.client.startswith(text, autoescape=True))
+        artifact = ARTIFACT_ID.startswith(text, autoescape=True)
+    sessions = connection.scalars(_sessions().where(wanted).limit(MOST + 1))
+    artifacts = connection.scalars(_artifacts().where(artifact).limit(MOST + 1))
+    return [
+        *events,
+        *[Match("session", name) for name in sessions],
+        *[Match("artifact", name) for name in artifacts if isinstance(name, str)],
+    ]
+
+
+def _events(connection: Connection, question: Select[Any]) -> list[Match]:
+    rows = connection.execute(question)
+    return [Match("event", row.id, f"{row.seq}, {row.type} at {row.at}") for row in rows]
+
+
+def _sessions() -> Select[Any]:
+    return select(EVENT.c.session_id).where(EVENT.c.session_id.is_not(None)).distinct()
+
+
+def _artifacts() -> Select[Any]:
+    return select(ARTIFACT_ID).where(EVENT.c.type.in_(ARTIFACT_TYPES)).distinct()

@@ -1,0 +1,221 @@
+"""The union of logs: the set of their immutable events in `(seq, id)` order.
+
+Commutative, associative and idempotent, so that however clones exchange their logs, everybody ends with the same one.
+It ignores whatever the logs have in common, because cherry-pick, revert and `stash pop` all present honest logs that
+lack an event, and refuses only what cannot be true: one id with two hashes, or an event that is not what its hash says.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import os
+import sqlite3
+from operator import itemgetter
+
+from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.foreign import ANEW, check_types, opened
+from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any
+
+    Row = tuple[Any, ...]
+
+ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
+_position = itemgetter(0, ID)
+SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
+VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
+
+
+def write_union(paths: Sequence[str], out: str) -> int:
+    """Unite the logs at `paths` into a fresh file at `out`, put in place at once, and give the number of its events.
+
+    The file's bytes depend on the events and on the version of SQLite alone. Raises UnionConflict, IntegrityError for
+    an event that was changed, and as `opened`; `out` stays as it was then.
+    """
+    temporary = out + ".tmp"
+    _remove(temporary)
+    logs: list[Log] = []
+    try:
+        for path in paths:
+            logs.append(opened(path))
+        count = _write(united([rows_of(log) for log in logs]), temporary)
+        os.replace(temporary, out)
+    except sqlite3.DatabaseError as error:
+        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=ANEW) from error
+    finally:
+        for log in logs:
+            log.close()
+        _remove(temporary)
+    return count
+
+
+def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
+    """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError."""
+    seqs: dict[bytes, int] = {}
+    for _, same in itertools.groupby(_in_order(streams), key=_position):
+        yield _placed(_chosen(list(same)), seqs)
+
+
+def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
+    """Merge the streams, and see that each is in order: in a forged file even an index may lie."""
+    before = (0, "")
+    for row in heapq.merge(*streams, key=_position):
+        position = _position(row)
+        if position < before:
+            raise IntegrityError(f"event {row[ID]} is out of order in the file that holds it", hint=ANEW)
+        before = position
+        yield row
+
+
+def rows_of(log: Log) -> Iterator[Row]:
+    """Give a log's rows as they are stored, in `(seq, id)` order."""
+    # Not the cursor itself: a merge that is given up closes what it merges, which no cursor of a closed file survives.
+    return map(tuple, log.connection.execute(f"{ROW} ORDER BY seq, id"))
+
+
+def missing_rows(log: Log, other: Log) -> list[Row]:
+    """Give the rows of `other` that `log` lacks, each checked as a union does; raises UnionConflict, IntegrityError.
+
+    What both have is compared by its hash alone: a hook waits for this after every `git pull`.
+    """
+    check_types(log)
+    check_types(other)
+    known, seqs = {}, {}
+    for name, seq, digest in log.connection.execute("SELECT id, seq, hash FROM event"):
+        known[name], seqs[digest] = digest, seq
+    missing = []
+    for row in rows_of(other):
+        if row[ID] not in known:
+            missing.append(_placed(_chosen([row]), seqs))
+        elif known[row[ID]] != row[HASH]:
+            ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
+            _chosen([ours, row])
+    return missing
+
+
+def take_in(log: Log, rows: Iterable[Row]) -> None:
+    """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
+
+    All of them or none: raises sqlite3.Error, and the transaction is as it was.
+    """
+    log.connection.execute("SAVEPOINT take_in")
+    try:
+        log.connection.executemany(INSERT, rows)
+        parents = log.connection.execute("SELECT parents FROM event")
+        named = {piece[at : at + 32] for (piece,) in parents for at in range(0, len(piece), 32)}
+        heads = log.connection.execute("SELECT seq, hash FROM event")
+        log.set_heads([head for head in heads if head[1] not in named])
+    except BaseException:
+        log.connection.execute("ROLLBACK TO take_in")
+        raise
+    finally:
+        log.connection.execute("RELEASE take_in")
+
+
+def _chosen(same: list[Row]) -> Row:
+    """Choose among the copies of one event: one without payload was redacted, and wins."""
+    whole = [row for row in dict.fromkeys(same) if hash_of(row) == row[HASH]]
+    if not whole:
+        raise IntegrityError(
+            f"event {same[0][ID]} is not what its hash says: it was changed after it was written",
+            hint=VERIFY_EACH,
+        )
+    if len({row[HASH] for row in whole}) > 1:
+        raise _conflict(whole)
+    return min(whole, key=lambda row: row[PAYLOAD] is not None)
+
+
+def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
+    """Check that an event stands where its parents say; a forged position would stop every later append."""
+    parents = parents_of(row)
+    known = [seqs[parent] for parent in parents if parent in seqs]
+    due = 1 + max(known, default=0)
+    if row[0] != due and (len(known) == len(parents) or not due < row[0] <= HIGHEST_SEQ):
+        raise IntegrityError(
+            f"event {row[ID]} has seq {row[0]}, and after its parents it must be {due}", hint=VERIFY_EACH
+        )
+    seqs[row[HASH]] = row[0]
+    return row
+
+
+def parents_of(row: Row) -> list[bytes]:
+    """Give the hashes of a row's parents."""
+    parents: bytes = row[PARENTS]
+    if len(parents) == 32:
+        return [parents]  # nearly every event's case
+    return [parents[at : at + 32] for at in range(0, len(parents), 32)]
+
+
+def hash_of(row: Row) -> bytes | None:
+    """Compute what a row's hash must be; None if it holds neither a payload nor, in its place, a payload's hash."""
+    salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
+    if payload is None and salt is None and stored is not None:
+        hashed = stored
+    elif payload is not None and salt is not None and len(salt) == SALT_BYTES and stored is None:
+        hashed = payload_hash(salt, payload)
+    else:
+        return None
+    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
+    return event_hash(
+        seq=seq,
+        id=name,
+        type=kind,
+        version=version,
+        at=at,
+        writer=writer,
+        session_id=session_id,
+        client=client,
+        parents=parents_of(row),
+        payload_hash=hashed,
+    )
+
+
+def _conflict(rows: list[Row]) -> UnionConflict:
+    contents = "\n".join(
+        [f"  {row[HASH].hex()[:12]}: {row[2]} at {row[4]} by {row[5]}: {row[PAYLOAD]!s:.500}" for row in rows]
+    )
+    return UnionConflict(
+        f"event {rows[0][ID]} is in these logs with {len(rows)} contents:\n{contents}",
+        hint="one of the logs was changed by hand: run `faber-ledger verify` on each, and keep the one that holds",
+    )
+
+
+def _write(rows: Iterator[Row], path: str) -> int:
+    heads: dict[bytes, int] = {}
+    count = 0
+
+    def passed() -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            _pass(heads, row)
+            count += 1
+            yield row
+
+    with Log.open(path) as log:
+        try:
+            log.connection.executemany(INSERT, passed())
+        except sqlite3.IntegrityError as error:
+            raise UnionConflict(f"one event id stands at two positions: {error}", hint=VERIFY_EACH) from error
+        log.set_heads([(seq, digest) for digest, seq in heads.items()])
+        log.commit()
+    return count
+
+
+def _pass(heads: dict[bytes, int], row: Row) -> None:
+    """Go past one row: it is a head until a later one names it as a parent."""
+    for parent in parents_of(row):
+        heads.pop(parent, None)
+    heads[row[HASH]] = row[0]
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-journal"):
+        try:
+            os.unlink(name)
+        except FileNotFoundError:
+            pass

@@ -1,0 +1,243 @@
+"""What a run looked like over time: sessions, phases, artifacts in context, compactions and pauses, from its log."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.history import told_sessions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.history import Told
+    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Row, Span, Stretch, Timeline
+
+PAUSE = 600.0  # seconds without an open session from which on a pause is folded
+CROWD = 4096  # spans of an artifact; more than a chart can show, and few enough to keep
+LISTED = 2000  # up to so many events are all listed; of a longer log those that tell, the newest so many times two
+TELLING = frozenset(
+    [
+        "run_started",
+        "run_adopted",
+        "session_started",
+        "session_ended",
+        "artifact_failed",
+        "compaction_completed",
+        "note_recorded",
+        "context_reconstituted",
+    ]
+)
+
+
+def timeline(run_id: str, events: Iterable[Recorded], seconds_of: Callable[[object], float | None]) -> Timeline:
+    """Fold a run's events, in `(seq, id)` order; `seconds_of` reads a time, None for what is none."""
+    return _Course(run_id, seconds_of).folded(events)
+
+
+class _Course:
+    """What is known of the run up to the event that was folded last."""
+
+    def __init__(self, run_id: str, seconds_of: Callable[[object], float | None]) -> None:
+        self.seconds_of = seconds_of
+        self.projector = Projector(shape.empty())
+        self.number = 0
+        self.moment: Moment = (0.0, 0)
+        self.started: dict[str, tuple[Moment, int]] = {}
+        self.heard: dict[str, Moment] = {}
+        self.ended: dict[str, tuple[Moment, int]] = {}
+        self.present: dict[str, tuple[object, Span]] = {}
+        self.lanes: dict[str, Lane] = {}
+        self.is_compacting = False
+        self.stretches: list[Stretch] = []
+        self.snapshot: tuple[Moment, str, int] | None = None
+        self.completed: set[str] = set()
+        self.edges: list[tuple[float, float]] = []
+        self.every: list[Row] = []
+        self.telling: deque[Row] = deque(maxlen=LISTED * 2)
+        self.told: Timeline = {
+            "run_id": run_id,
+            "workflow_id": "",
+            "work_id": None,
+            "first": None,
+            "last": None,
+            "bars": [],
+            "phases": [],
+            "lanes": [],
+            "compactions": [],
+            "pauses": [],
+            "events": 0,
+            "rows": [],
+        }
+
+    def folded(self, events: Iterable[Recorded]) -> Timeline:
+        for recorded in events:
+            self._apply(recorded)
+        told = self.told
+        if self.number:
+            told["last"] = last = (self.moment[0], self.moment[1] + 1)
+            for _, span in self.present.values():
+                span["end"] = last
+            told["bars"] = [bar for one in told_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
+            if self.projector.open:
+                self._stretch(last, None, [], self.number)
+        told["phases"] = self.stretches
+        told["lanes"] = list(self.lanes.values())
+        told["pauses"] = _pauses([*self.edges, *[(bar["start"][0], bar["end"][0]) for bar in told["bars"]]])
+        told["events"] = self.number
+        told["rows"] = self.every if self.number <= LISTED else list(self.telling)
+        return told
+
+    def _apply(self, recorded: Recorded) -> None:
+        event: dict[str, Any] = dict(recorded["event"])
+        kind = event["type"]
+        self.number += 1
+        seconds = self.seconds_of(recorded["at"])
+        turn = self.moment[1] + (kind in TELLING)
+        self.moment = (self.moment[0] if seconds is None else seconds, turn)
+        if self.told["first"] is None:
+            self.told["first"] = self.moment
+        self._list(recorded, kind in TELLING)
+        self.projector.apply(recorded)
+        session_id = event.get("session_id")
+        if isinstance(session_id, str):
+            self._hear(kind, session_id, event)
+        if kind == "run_started":
+            self.told["workflow_id"] = _text(event.get("workflow_id"))
+            self.told["work_id"] = _text(event.get("work_id")) or None
+        elif kind == "session_started" and event.get("source") == "compact":
+            where = ", ".join(filter(None, [_text(event.get("phase")), _text(event.get("step"))]))
+            self.told["compactions"].append({"at": self.moment, "where": where, "row": self.number})
+        elif kind == "artifact_failed":
+            lane = self._lane(_text(event.get("artifact_id")))
+            lane["failures"].append({"at": self.moment, "error": _text(event.get("error")), "row": self.number})
+        if "phase" in event:
+            completed = event.get("phases_completed")
+            names = [name for name in completed if isinstance(name, str)] if isinstance(completed, list) else []
+            self._stretch(self.moment, _text(event["phase"]), names, self.number)
+        if kind in ("session_started", "session_ended", "artifact_loaded", "run_adopted"):
+            self._see_context()
+
+    def _list(self, recorded: Recorded, tells: bool) -> None:
+        row: Row = {"number": self.number, "recorded": recorded}
+        if self.number <= LISTED:
+            self.every.append(row)
+        elif self.every:
+            self.every = []
+        if tells:
+            self.telling.append(row)
+            if not self.projector.open:
+                self.edges.append((self.moment[0], self.moment[0]))
+
+    def _hear(self, kind: str, session_id: str, event: dict[str, Any]) -> None:
+        if kind == "session_started":
+            self.started.setdefault(session_id, (self.moment, self.number))
+        if kind == "session_ended":
+            if session_id not in self.ended or not event.get("inferred"):
+                self.ended[session_id] = (self.moment, self.number)
+            self.is_compacting = event.get("reason") == "compaction"
+        if not event.get("inferred"):
+            self.heard[session_id] = self.moment
+
+    # The context
+
+    def _see_context(self) -> None:
+        """Compare what is in the context of an open session with what was, and open and close spans."""
+        blocks = self.projector.blocks
+        is_watched = self.is_compacting or bool(self.projector.open) or shape.current_session(blocks) is not None
+        loads = shape.artifacts_in_context(blocks) if is_watched else []
+        found = {_text(load.get("artifact_id")): load for load in loads}
+        for name, (load, span) in list(self.present.items()):
+            if found.get(name) is not load:
+                span["end"] = self.moment
+                del self.present[name]
+        for name, load in found.items():
+            if name not in self.present:
+                size = load.get("size_bytes")
+                span = {
+                    "start": self.moment,
+                    "end": self.moment,
+                    "source": _text(load.get("source")),
+                    "size_bytes": size if isinstance(size, int) else None,
+                    "loads": 1,
+                    "row": self.number,
+                }
+                lane = self._lane(name)
+                if len(lane["spans"]) >= CROWD:
+                    lane["spans"] = _joined(lane["spans"])
+                lane["spans"].append(span)
+                self.present[name] = (load, span)
+
+    def _lane(self, artifact_id: str) -> Lane:
+        return self.lanes.setdefault(artifact_id, {"artifact_id": artifact_id, "spans": [], "failures": []})
+
+    # The phases
+
+    def _stretch(self, at: Moment, phase: str | None, completed: list[str], row: int) -> None:
+        """Tell the phases since the run last said where it stood: that one, and those that were completed since."""
+        if self.snapshot is not None:
+            start, before, since = self.snapshot
+            done = [name for name in completed if name not in self.completed]
+            names = list(dict.fromkeys(filter(None, [before, *done])))
+            last = self.stretches[-1] if self.stretches else None
+            if last is not None and last["phases"] == names and last["end"] == start:
+                last["end"] = at
+            elif names:
+                self.stretches.append({"phases": names, "start": start, "end": at, "row": since})
+        self.completed.update(completed)
+        if phase is not None:
+            self.snapshot = (at, phase, row)
+
+    # The sessions
+
+    def _bar(self, told: Told, last: Moment) -> Bar | None:
+        """Place a session; None if neither the log nor its entry says when it was."""
+        name = told["session_id"]
+        start, row = self.started.get(name, (self._moment_of(told["started_at"]), None))
+        if start is None:
+            return None
+        is_open = not told["ended_at"]
+        end, end_row = self.ended.get(name, (self._moment_of(told["ended_at"]), None))
+        end = max(start, last if is_open else end or start)
+        return {
+            "told": told,
+            "machine": _text(told["hostname"]) or "unknown machine",
+            "start": start,
+            "heard": min(max(start, self.heard.get(name, end)), end),
+            "end": end,
+            "is_open": is_open,
+            "row": row,
+            "end_row": end_row,
+        }
+
+    def _moment_of(self, text: str | None) -> Moment | None:
+        seconds = self.seconds_of(text)
+        return None if seconds is None else (seconds, 0)
+
+
+def _joined(spans: list[Span]) -> list[Span]:
+    """Join each span with its neighbour, so that half as many are kept."""
+    joined = spans[::2]
+    for kept, other in zip(joined, spans[1::2], strict=False):
+        kept["end"] = max(kept["end"], other["end"])
+        kept["loads"] += other["loads"]
+    return joined
+
+
+def _pauses(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Give the long gaps that no span covers, in time order."""
+    found: list[tuple[float, float]] = []
+    reached: float | None = None
+    for start, end in sorted(spans):
+        if reached is not None and start - reached >= PAUSE:
+            found.append((reached, start))
+        reached = end if reached is None else max(reached, end)
+    return found
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)

@@ -1,0 +1,203 @@
+"""`faber-ledger seal`, `run forget`, and what `verify` says of a log that git has rolled back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
+from support import COMMAND
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one")
+
+
+def staged(clone: Clone) -> list[str]:
+    return clone.git("diff", "--cached", "--name-only").split()
+
+
+# --- seal
+
+
+def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
+    one.record("next")
+    (one.root / "code.py").write_text("x\n")
+    (one.root / FOLDER / "metadata.json").write_text("{}\n")
+    (one.root / FOLDER / "notes.txt").write_text("x\n")
+    told = one.faber("seal").stdout
+    files = [LEDGER, STATE, f"{FOLDER}/metadata.json", ACTIVE]
+    assert told == f"{RUN}: {len(one.ids())} events; staged {', '.join(files)}\n"
+    assert staged(one) == sorted([LEDGER, STATE, f"{FOLDER}/metadata.json"])
+
+
+def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
+    one.record("taken")
+    known = one.ids()
+    one.git("reset", "-q", "--hard")
+    assert "taken" not in one.clients()
+    told = one.faber("seal").stdout
+    assert "of them back from this clone's mirror" in told
+    assert one.ids() == known
+    one.assert_sound()
+    assert staged(one) == [LEDGER, STATE]
+
+
+def test_a_stale_projection_is_written_before_it_is_staged(one: Clone) -> None:
+    one.change(sessions={"current_session_id": None, "total_sessions": 0, "session_history": []})
+    one.faber("seal")
+    one.assert_sound()
+    assert one.git("diff", "--name-only") == ""
+
+
+def test_a_killed_writers_journal_is_recovered_before_anything_is_staged(one: Clone) -> None:
+    known = one.ids()
+    script = (
+        "import os, signal, sys; from faber_ledger.ledger.log import Log\n"
+        "log = Log.open(sys.argv[1]); log.connection.execute('PRAGMA cache_spill = 1')\n"
+        "log.connection.execute('PRAGMA cache_size = 1')\n"
+        "event = {'type': 'run_started', 'run_id': 'r', 'workflow_id': 'w' * 9000, 'work_id': None}\n"
+        "log.append([{'event': event}] * 40, at=1.0, writer='w'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(one.ledger)], check=False)
+    journal = Path(f"{one.ledger}-journal")
+    assert journal.stat().st_size > 0
+    one.faber("seal")
+    assert not journal.exists()
+    assert one.ids() == known
+    one.assert_sound()
+
+
+def test_a_damaged_ledger_is_refused_and_not_staged(one: Clone) -> None:
+    shutil.rmtree(one.root / ".git/faber-ledger")
+    content = bytearray(one.ledger.read_bytes())
+    at = content.find(b'"source":"startup"')
+    content[at + 10 : at + 17] = b"STARTUP"
+    one.ledger.write_bytes(content)
+    told = one.faber("seal", code=20).stderr
+    assert "is damaged and is not staged" in told
+    assert f"hint: run `faber-ledger verify {RUN}`" in told
+    assert staged(one) == []
+
+
+def test_a_conflict_is_not_settled_unseen(one: Clone) -> None:
+    other = one.clone("other")
+    for clone, status in ((one, "paused"), (other, "failed")):
+        clone.change(status=status)
+        clone.commit(status)
+    one.git("pull", "-q", "--no-rebase", "../other", "main", code=1)
+    told = one.faber("seal", code=1).stderr
+    assert f"in conflict: {STATE}" in told
+    assert "hint: run `faber-ledger resolve`" in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+
+
+def test_a_run_can_be_named_and_the_active_file_is_staged_with_its_own_run_alone(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
+    assert ACTIVE not in one.faber("seal", RUN).stdout
+    assert ACTIVE in one.faber("seal", "second").stdout
+    one.git("reset", "-q")
+    data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
+    assert [result["run_id"] for result in data["runs"]] == [RUN, "second"]
+    assert "no such" not in one.faber("seal", "nowhere", code=10).stderr
+
+
+def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
+    (one.root / ACTIVE).write_text("gone-run\n")
+    assert one.faber("seal").stdout == "nothing to seal: the active run gone-run has no ledger here\n"
+    (one.root / ACTIVE).write_text("../../etc\n")
+    assert one.faber("seal").stdout.startswith("nothing to seal: '../../etc' is not a run id")
+    (one.root / ACTIVE).unlink()
+    assert one.faber("seal").stdout == "nothing to seal: no run is active here\n"
+    shutil.copytree(one.root / ".fractary", tmp_path / "plain" / ".fractary")
+    plain = Clone(tmp_path / "plain")
+    assert plain.faber("seal", RUN).stdout == (
+        "nothing to seal: no git repository is here, so there is nothing to stage\n"
+    )
+
+
+def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None:
+    one.record("next")
+    shutil.copy(one.root / ".git/index", one.root / ".git/other-index")
+    done = one.call(str(COMMAND), "seal", GIT_INDEX_FILE=".git/other-index")
+    assert done.returncode == 0, done.stderr
+    assert staged(one) == []
+    done = one.call("git", "diff", "--cached", "--name-only", GIT_INDEX_FILE=".git/other-index")
+    assert done.stdout.split() == [LEDGER, STATE]
+
+
+def test_what_git_ignores_is_an_error_with_gits_own_words(one: Clone) -> None:
+    one.git("rm", "-rq", "--cached", ".fractary/runs")
+    (one.root / ".git/info/exclude").write_text("*.db\n")
+    assert "`git add` failed: The following paths are ignored" in one.faber("seal", code=1).stderr
+
+
+# --- verify
+
+
+def test_verify_says_what_was_rolled_back(one: Clone) -> None:
+    before = one.ids()
+    one.record("taken")
+    lost = len(one.ids() - before)
+    one.git("reset", "-q", "--hard")
+    told = one.faber("verify", code=20).stdout
+    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in told
+    assert f"  hint: run `faber-ledger project {RUN}`" in told
+    one.faber("project")
+    assert "taken" in one.clients()
+    one.assert_sound()
+
+
+def test_an_older_branch_or_a_newer_pull_is_not_called_rolled_back_when_it_is_not(one: Clone) -> None:
+    other = one.clone("other")
+    other.advance("there")
+    one.git("pull", "-q", "../other", "main")
+    assert one.faber("verify").stdout == f"{RUN}: sound\n"
+
+
+def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) -> None:
+    one.git("rm", "-rq", "--cached", ".fractary/runs")
+    one.git("commit", "-qm", "never tracked")
+    known = one.ids()
+    one.git("clean", "-fdxq")
+    assert not one.ledger.exists()
+    told = one.faber("verify", RUN, code=10).stderr
+    assert "error: there is no run" in told or "this clone's mirror" in told
+    assert f"{RUN}: state.json was missing and is made" in one.faber("project", RUN).stdout
+    assert one.ids() == known
+    one.assert_sound()
+
+
+# --- run forget
+
+
+def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    told = one.faber("run", "forget", "org/second", code=1).stderr
+    assert "the run org/second is still there: " in told
+    shutil.rmtree(one.root / ".fractary/runs/org")
+    assert one.faber("run", "forget", "--list").stdout == "org/second: 1 event in this clone's mirror alone\n"
+    assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"
+    assert not (one.root / ".git/faber-ledger/runs/org").exists()
+    assert (one.root / f".git/faber-ledger/runs/{RUN}/ledger.db").exists()
+    assert "there is no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
+
+
+def test_a_run_of_another_worktree_is_still_there(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert str(linked.root) in one.faber("run", "forget", "theirs", code=1).stderr
+
+
+def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
+    one.faber("run", "forget", code=2)
+    one.faber("run", "forget", RUN, "--list", code=2)
+    assert "is not a run id" in one.faber("run", "forget", "../../x", code=1).stderr

@@ -1,0 +1,171 @@
+"""`faber-ledger show`: everything known of one event, session or artifact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sample import CLIENT, FIRST, SECOND, write_run
+from sample import RUN as SAMPLE
+from support import PROTOCOL, Project
+
+from faber_ledger.ledger.log import Log
+
+LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Project:
+    write_run(tmp_path)
+    return Project(tmp_path, SAMPLE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run in which the protocol was loaded, changed, loaded again, and changed once more."""
+    made = Project.made(tmp_path / "project")
+    assert made.faber("session-load").returncode == 0
+    made.write(PROTOCOL, "# Second\n")
+    made.git("commit", "--quiet", "-am", "Second")
+    assert made.faber("session-load", "--force").returncode == 0
+    made.write(PROTOCOL, "# Third\n")
+    return made
+
+
+def shown(project: Project, *arguments: str) -> Any:
+    done = project.faber("show", *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)["data"]
+
+
+def refused(project: Project, *arguments: str, code: int = 10) -> str:
+    done = project.faber("show", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    return done.stderr
+
+
+def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample: Project) -> None:
+    events = sample.events
+    for recorded in events:
+        for name in (str(recorded["seq"]), recorded["id"], recorded["id"][:-1], recorded["id"].lower()):
+            data = shown(sample, name)
+            assert (data["kind"], data["event"]) == ("event", recorded)
+            assert data["hash_holds"]
+            assert [one["seq"] for one in data["parents"]] == [recorded["seq"] - 1][: recorded["seq"] - 1]
+            assert [one["seq"] for one in data["children"]] == [recorded["seq"] + 1][: len(events) - recorded["seq"]]
+
+
+def test_an_event_tells_what_it_changed(sample: Project) -> None:
+    assert [change["field"] for change in shown(sample, "9")["changes"]] == []
+    fields = [change["field"] for change in shown(sample, "4")["changes"]]
+    assert "context_metadata.artifacts_in_context" in fields
+    lines = sample.faber("show", "9").stdout
+    assert "it changed nothing in state.json" in lines
+
+
+def test_an_event_that_was_changed_says_so(sample: Project) -> None:
+    with Log.read(str(sample.ledger_path)) as log:
+        triggers = log.connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    import sqlite3
+
+    connection = sqlite3.connect(sample.ledger_path, isolation_level=None)
+    connection.execute("DROP TRIGGER event_is_never_updated")
+    connection.execute("UPDATE event SET client = 'forged' WHERE seq = 4")
+    connection.execute(dict(triggers)["event_is_never_updated"])
+    connection.close()
+    assert not shown(sample, "4")["hash_holds"]
+    assert "which does not match what it says" in sample.faber("show", "4").stdout
+
+
+def test_no_control_character_of_an_event_reaches_the_terminal(sample: Project) -> None:
+    told = sample.faber("show", "5").stdout
+    assert "\x1b" not in told
+    assert "\\x1b[31mred" in told
+
+
+def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: Project) -> None:
+    for name in (FIRST, "abc123", FIRST[:-1]):
+        data = shown(sample, name)
+        assert (data["kind"], data["session"]["session_id"]) == ("session", FIRST)
+        assert data["session"]["hostname"] == "dev-machine-1"
+        assert [recorded["seq"] for recorded in data["events"]] == [3, 4, 5, 6, 7, 8, 10]
+        assert data["clients"] == [CLIENT]
+    assert "newly completed: frame, architect" in sample.faber("show", "abc123").stdout
+
+
+def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: Project) -> None:
+    told = refused(sample, "claude-session")
+    assert f"  session {FIRST}\n  session {SECOND}" in told
+    assert "give more of the id" in told
+    told = refused(sample, sample.events[0]["id"][:5])
+    assert f"  event {sample.events[0]['id']} (1, run_started at" in told
+    assert "and others" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("workflow-stat3", "artifact workflow-state"),
+        ("claude-session-20260105-143022-abc124", f"session {FIRST}"),
+        ("99", "session_started"),
+        ("01KE7QZZZZZZZZZZZZZZZZZZZZ", "  event 01KE"),
+        ("%", ""),
+        ("", ""),
+        ("\x1b[31m", ""),
+        ("9" * 40, ""),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_near(sample: Project, name: str, near: str) -> None:
+    told = refused(sample, name)
+    assert told.startswith("error: there is no event, session or artifact")
+    assert near in told
+    assert "\x1b" not in told
+
+
+def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(project: Project) -> None:
+    data = shown(project, "orchestration-protocol")
+    assert [(one["source"], one["loads"]) for one in data["contents"]] == [(PROTOCOL, 1), (PROTOCOL, 1)]
+    commits = project.git("log", "--format=%H", "--reverse").splitlines()
+    assert [one["found_in"] for one in data["contents"]] == [f"commit {commit[:12]}" for commit in commits[:2]]
+    told = project.faber("show", "orchestration-protocol").stdout
+    assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in told
+
+
+def test_the_very_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:
+    assert project.faber("show", "orchestration-protocol", "--content").stdout == "# Second\n"
+    first = shown(project, "orchestration-protocol")["loads"][0]["event_id"]
+    assert project.faber("show", first, "--content").stdout == LOADED_FIRST
+    assert shown(project, first, "--content")["content"] == LOADED_FIRST
+
+
+def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project) -> None:
+    told = refused(sample, "workflow-state", "--content")
+    assert "is neither in" in told
+    assert "nowhere any more" in sample.faber("show", "workflow-state").stdout
+    assert sample.faber("show", FIRST, "--content").returncode == 2
+
+
+def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
+    secret = project.root.parent / "secret.txt"
+    secret.write_text("secret\n")
+    import hashlib
+
+    digest = hashlib.sha256(b"secret\n").hexdigest()
+    (project.root / "link.txt").symlink_to(secret)
+    for number, source in enumerate(["../secret.txt", str(secret), "link.txt", "--output=x", "a\x00b", ":(top)x"]):
+        event: Any = {
+            "type": "artifact_loaded",
+            "session_id": FIRST,
+            "artifact_id": f"hostile-{number}",
+            "trigger": "manual",
+            "source": source,
+            "size_bytes": 7,
+            "sha256": digest,
+            "given": "inline",
+        }
+        with Log.open(str(project.ledger_path)) as log:
+            log.append([{"event": event}], at=1_767_623_422.0, writer="w")
+            log.commit()
+        assert "is neither in" in refused(project, f"hostile-{number}", "--content")
