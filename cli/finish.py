@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.git import GitFailed
-from faber_ledger.cli.output import json_option, say, show, tell
+from faber_ledger.cli.output import json_option, say, show, tell, warn
 from faber_ledger.cli.worktree import cleanup_lines, cleanup_of
 from faber_ledger.cli.worktree_git import NoWorkTree
 from faber_ledger.cli.worktree_survey import HERE, Site, blockers, keep
@@ -89,7 +89,7 @@ def _complete(run: Run, at: float) -> None:
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
-        states.write_members(run, members, warn=lambda text: say(f"⚠️  {text}"))
+        states.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:

@@ -398,7 +398,7 @@ def test_what_is_no_state_is_told_in_one_sentence(project: Project, content: byt
         states.read_state(run_of(project))
 
 
-@pytest.mark.parametrize("command", ["reconstitute", "session-load", "session-save", "run list", "status"])
+@pytest.mark.parametrize("command", ["reconstitute", "session-load", "session-save", "run list --json", "status"])
 def test_the_size_of_a_state_is_looked_at_before_its_content(project: Project, command: str) -> None:
     os.truncate(project.state_path, 5 * 1024**3)
     (project.run / "state.json.backup").touch()
