@@ -472,7 +472,7 @@ def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: P
     check(opened, opened.deliver(END, client=ME, argument="session-start"), said="SessionEnd", packet=False)
     assert opened.current is None
     answer = opened.deliver("Stop.interactive", client=ME, argument="session-end")
-    check(opened, answer, said="Stop is not a hook of faber-ledger", packet=False)
+    check(opened, answer, said="Stop, which is no hook of faber-ledger; it is taken as SessionEnd", packet=False)
 
 
 # Streams, folders
