@@ -265,7 +265,7 @@ def test_migrate_refuses_a_newer_format(project: Path) -> None:
     assert "upgrade faber-ledger" in done.stderr
 
 
-def test_a_format_that_never_was_is_not_sound(project: Project) -> None:
+def test_a_format_that_never_was_is_not_sound(project: Path) -> None:
     ledger = folder(project) / "ledger.db"
     sqlite3.connect(ledger).execute("PRAGMA user_version = 0")
     done = verify(project)
