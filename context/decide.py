@@ -185,7 +185,7 @@ def session_ended(
 
 
 def lacks_environment(view: View, session_id: str) -> bool:
-    """Tell whether a session's environment is missing or incomplete, so that its end, or a load, fills it (END, Step 4).
+    """Tell whether a session's environment is missing or incomplete (END, Step 4): then its end, or a load, fills it.
 
     A `git_commit` that is null is complete: the session ran outside git.
     """

@@ -99,7 +99,11 @@ def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: P
     entry = project.history[-1]
     assert (entry["session_id"], entry["started_at"]) == (OPEN, LAST_RELOAD)
     assert "ended_at" not in entry
-    here = {"hostname": "dev-machine-1", "cwd": str(project.root), "git_commit": project.git("rev-parse", "--short", "HEAD")}
+    here = {
+        "hostname": "dev-machine-1",
+        "cwd": str(project.root),
+        "git_commit": project.git("rev-parse", "--short", "HEAD"),
+    }
     assert here.items() <= entry["environment"].items()
     assert "Environment: dev-machine-1 (" in done.stdout
     assert project.metadata["reload_count"] == 4

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sample import CLIENT, START, WRITER, append_sample, drafts, history
+from sample import START, WRITER, append_sample, drafts, history
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger import log as log_module
