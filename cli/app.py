@@ -12,7 +12,7 @@ import click
 
 from faber_ledger import __version__
 from faber_ledger.cli.output import json_text, kept, say
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.header import is_busy, locked
 
 COMMANDS = {
@@ -77,6 +77,8 @@ def run(arguments: list[str]) -> int:
         code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except click.ClickException as error:
+        if "--json" in arguments:
+            return _failed(_wrong_usage(error), arguments)
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -97,9 +99,15 @@ def run(arguments: list[str]) -> int:
         return _failed(LedgerError(named, hint=hint), arguments)
 
 
+def _wrong_usage(error: click.ClickException) -> LedgerError:
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    path = context.command_path if context else "faber-ledger"
+    return UsageFailed(error.format_message(), hint=f"run `{path} --help`")
+
+
 def _failed(error: LedgerError, arguments: list[str]) -> int:
     if "--json" in arguments:
-        told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint, **error.details}
+        told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint, **error.data}
         if kept:
             told["warnings"] = kept
         click.echo(json_text({"error": told}, indent=None), err=True)

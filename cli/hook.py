@@ -10,6 +10,7 @@ from faber_ledger.context.delivery import HOOKS, LIMIT, Call
 from faber_ledger.context.hook_log import log_line
 from faber_ledger.context.project import find_root, find_run, inherited_from, read_active_run
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
@@ -42,9 +43,21 @@ def run_hook(name: str) -> int:
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
-        _tell(f"{type(error).__name__}: {error}")
-        log_line(root, at, hook, f"{type(error).__name__}: {error}")
+        message = _told(error)
+        _tell(message)
+        log_line(root, at, hook, message)
     return 0
+
+
+def _told(error: BaseException) -> str:
+    """Word what stopped a hook, with what to do about it."""
+    if isinstance(error, LedgerError):
+        return " - ".join([part for part in (error.message, error.hint) if part])
+    if isinstance(error, OSError):
+        return f"{error.filename or 'the hook'}: {error.strerror or error} - check permissions and space"
+    if type(error).__module__ == "sqlite3":
+        return f"the ledger cannot be used: {error} - run `faber-ledger verify`"
+    return f"a defect of faber-ledger, please report it: {error!r}"
 
 
 def _input() -> bytes:

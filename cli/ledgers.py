@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
-from faber_ledger.ledger.errors import InvalidRunId, RunNotFound
+from faber_ledger.context.recording import LOCK_SECONDS
+from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
+from faber_ledger.ledger.lock import RunLock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+R = TypeVar("R")
 
 
 def run_with_ledger(text: str | None) -> Run:
@@ -42,6 +51,19 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
         return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run
+
+
+def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
+    """Compare log and state.json: differences are looked at again under the run's lock.
+
+    A hook may have been between the two. Without a lock file nobody has written here; whoever cannot have the lock has
+    the first answer.
+    """
+    found = compare()
+    if found and os.path.exists(run.lock_path):
+        with suppress(Locked, NotWritable), RunLock(run.lock_path, LOCK_SECONDS):
+            return compare()
+    return found
 
 
 def is_mirrored(run: Run) -> bool:

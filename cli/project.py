@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.ledgers import run_to_project, runs_with_ledgers
+from faber_ledger.cli.ledgers import at_one_moment, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
 from faber_ledger.context.regenerate import regenerated, restored
@@ -20,7 +20,10 @@ from faber_ledger.projections.difference import difference
 from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from faber_ledger.context.project import Run
+    from faber_ledger.projections.difference import Difference
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")
@@ -72,12 +75,19 @@ def _folded(run: Run) -> shape.Blocks:
 
 
 def _checked(run: Run) -> dict[str, Any]:
+    found = at_one_moment(run, lambda: list(_differences(run)))
+    if not found:
+        return {"run_id": run.run_id, "outcome": "agrees"}
+    return {"run_id": run.run_id, "outcome": "differs", **found[0]}
+
+
+def _differences(run: Run) -> Iterator[Difference]:
+    """Give the first event and field in which log and state.json differ, if they do."""
     found = shape.blocks_of(states.read_state(run).value)
     with Log.read(run.ledger_path) as log:
         differs = difference(log.stream(), found)
-    if differs is None:
-        return {"run_id": run.run_id, "outcome": "agrees"}
-    return {"run_id": run.run_id, "outcome": "differs", **differs}
+    if differs is not None:
+        yield differs
 
 
 def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:

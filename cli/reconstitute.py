@@ -63,7 +63,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     except (click.Abort, KeyboardInterrupt) as error:  # RECON knows no exit code of its own for it
         raise Aborted("interrupted", block="interrupted") from error
     except LedgerError as error:
-        error.details |= {"block": error.block, "findings": journal.findings}
+        error.data |= {"block": error.block, "findings": journal.findings}
         if journal.findings and os.path.isfile(meant.ledger_path):
             _record_stop(meant, journal)
         raise
@@ -90,7 +90,7 @@ class _Chooser:
         if not sys.stdin.isatty():
             hint = f"ask the user; for option 1 run it again with --skip {SKIPPED[code]}"
             needed = ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
-            needed.details["options"] = options
+            needed.data["options"] = options
             raise needed
         say(question)
         while True:

@@ -23,7 +23,7 @@ from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -138,13 +138,22 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     run_id = given["run_id"]
     if run_id is None:
         run_id = identity.run_id(project_name(root), about, at, os.urandom(6))
-    new = find_run(root, run_id)
+    try:
+        new = find_run(root, run_id)
+    except InvalidRunId as error:
+        error.hint = "give another --run-id, or none: one is made then"
+        raise
     if os.path.lexists(new.directory):
         resumable = os.path.lexists(new.state_path)
         hint = f"run `faber-ledger run resume {run_id}`" if resumable else f"remove {new.shown('')} or take another id"
         raise LedgerError(f"the run {run_id} exists already", hint=hint)
-    load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
-    subject = f"--work-id {work_id}" if work_id else f"--target {shlex.quote(target or '')}"
+    try:
+        load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
+    except WorkflowNotFound as error:  # there is no state.json yet that could be corrected
+        error.hint = error.hint.replace("correct workflow_id in state.json", "give another --workflow")
+        error.block = error.block.replace("Correct workflow_id in state.json", "Give another --workflow")
+        raise
+    subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     told: list[str] = []
     if not in_worktree:

@@ -80,13 +80,13 @@ def status(run: str | None, as_json: bool) -> None:
 def _row(root: str, run_id: str) -> dict[str, Any]:
     run = find_run(root, run_id)
     try:
-        state, problem = states.read_state(run).value, None
+        state, problem, ledger_problem = states.read_state(run).value, None, None
     except LedgerError as error:
-        state, problem = {}, error.message
+        state, problem, ledger_problem = {}, error.message, None
     try:
         log = _log_of(run)
     except (LedgerError, sqlite3.DatabaseError) as error:
-        log, problem = None, problem or str(error)
+        log, ledger_problem = None, str(error)
     blocks = shape.blocks_of(state)
     return {
         "run_id": run_id,
@@ -99,6 +99,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
         "problem": problem,
+        "ledger_problem": ledger_problem,
     }
 
 
@@ -133,7 +134,7 @@ def _cells(row: dict[str, Any]) -> tuple[str, ...]:
         row["phase"] or "-",
         str(row["sessions"]),
         "yes" if row["open_session"] else "no",
-        str(row["events"]),
+        "unreadable" if row["ledger_problem"] else str(row["events"]),
         row["last_event_at"] or "-",
     )
 

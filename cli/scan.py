@@ -12,7 +12,7 @@ from faber_ledger.cli.output import say, tell
 from faber_ledger.context import state as states
 from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids
-from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound
+from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound, SeveralActiveRuns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,9 @@ def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
         lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
     if not sys.stdin.isatty():
         block = "\n".join([*lines, "", f"Name one: faber-ledger {example} {runs[0][0].run_id}"])
-        raise NoActiveRun("Multiple active workflows found", hint="name one with --run-id", block=block)
+        names = [run.run_id for run, _ in runs]
+        hint = "name one with --run-id"
+        raise SeveralActiveRuns("Multiple active workflows found", hint=hint, block=block, data={"candidates": names})
     for line in lines:
         tell(line)
     while True:

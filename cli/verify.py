@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 import click
 
-from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror_path import mirror_path
@@ -44,7 +44,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     runs = runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
-    found = {one.run_id: list(_findings(one)) for one in runs}
+    found = {one.run_id: _findings(one) for one in runs}
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
     show(
         {
@@ -68,15 +68,18 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
-def _findings(run: Run) -> Iterator[Finding]:
+def _findings(run: Run) -> list[Finding]:
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
+    found: list[Finding] = []
     with _progress(run) as advance:
-        yield from findings(run.ledger_path, check_event=check_event, advance=advance)
+        found += findings(run.ledger_path, check_event=check_event, advance=advance)
+    is_damaged = any(not finding.is_note for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
-        yield from _rollback_findings(run)
+        found += _rollback_findings(run)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
-        yield from _projection_findings(run)
+        found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
+    return found
 
 
 def _anchors(run: Run, items: list[Finding]) -> list[str]:
@@ -120,8 +123,10 @@ def _rollback_findings(run: Run) -> Iterator[Finding]:
         )
 
 
-def _projection_findings(run: Run) -> Iterator[Finding]:
+def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
+    if is_damaged:
+        hint = "mend the log first: what it projects now is not to be relied on"
     with Log.read(run.ledger_path) as log:
         blocks = fold(log.stream())
     try:

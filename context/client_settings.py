@@ -49,6 +49,8 @@ def decode_settings(content: bytes, shown: str) -> str:
     try:
         hooks = JsonText(text).value.get("hooks", {})
     except ValueError as error:
+        if not hasattr(error, "lineno"):
+            raise _invalid(f"{shown}, line 1: {error}") from error
         line = getattr(error, "lineno", 1)
         raise _invalid(f"{shown}, line {line}: not valid JSON: {getattr(error, 'msg', error)}") from error
     if not isinstance(hooks, dict):

@@ -38,9 +38,12 @@ class Call:
         self._environ = environ
         self.digest = sha256(content).hexdigest()
         named = self.text("hook_event_name")
-        if named is not None and named != hook:
-            self.problem = f"the delivery says {named}"
-            self.hook = named
+        said = HOOKS.get(named or "", named)
+        if said in HOOKS.values() and said is not None and said != hook:
+            self.hook = said
+            self.problem = f"the delivery says {named}, and is taken as that"
+        elif said is not None and said != hook and hook in HOOKS.values():
+            self.problem = f"the delivery says {named}, which is no hook of faber-ledger; it is taken as {hook}"
 
     def _read(self, content: bytes) -> dict[str, Any]:
         if not content.strip():

@@ -56,18 +56,28 @@ class Hook:
 
     def _start(self, run: Run) -> str | None:
         surroundings = Surroundings(self.run.root, self.call.text("cwd"))
-        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
+        from faber_ledger.context import (  # no other hook loads artifacts, and here git is at work meanwhile
+            messages,
+            reload,
+        )
         from faber_ledger.context.env_file import export_run
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
-        state, problem = self._state(run)
+        try:
+            state, problem = self._state(run)
+        except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
+            self.note(f"{error.message} - {error.hint}")
+            broken = messages.state_broken(run, error, states.backup_name(run))
+            return pack(run.run_id, {}, [], [broken], budget=self._settings(run).packet_budget)[0]
         if state.get("status") in states.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
             return None
         gathered = reload.gather_for_hook(run, state, compacted=self.call.text("source") == "compact", at=self.at)
-        problems = [*([problem] if problem else []), *gathered.problems()]
-        for told in problems:
+        # Without any state all that was gathered is that one is missing.
+        found = gathered.problems() if state or not problem else []
+        problems = [*([problem] if problem else []), *found]
+        for told in found:  # the state itself is noted when it is recorded
             self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
         budget = self._settings(run).packet_budget
         environment = surroundings.environment()
@@ -93,7 +103,8 @@ class Hook:
             if self._record(run, opened):
                 return None
         except (LedgerError, OSError, sqlite3.Error) as error:
-            self.note(f"not recorded: {error}")  # the agent gets its context back all the same
+            hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
+            self.note(f"not recorded: {error}{hint}")  # the agent gets its context back all the same
             packet = packet or pack(run.run_id, state, gathered.parts(), problems, budget=budget)[0]
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
@@ -176,7 +187,7 @@ class Hook:
         writer = writer_of(self.run.root)
         with Recording(run, at=self.at, writer=writer, warn=self.note, tolerant=True) as recording:
             if recording.problem is not None:
-                self.note(f"{run.shown('state.json')}: {recording.problem}")
+                self.note(f"{recording.problem} - {recording.problem.hint}")
             caller: Caller = {
                 "client": self.call.client,
                 "pid": self.call.pid,

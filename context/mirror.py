@@ -30,8 +30,8 @@ BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a l
 class MirroredLog:
     """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
 
-    A damaged mirror is moved aside and made anew; one that cannot be used is told to `warn` and left alone: the log is
-    what counts.
+    A damaged mirror is moved aside and made anew; one that cannot be used is left alone: the log is what counts. Both
+    are told to `warn`.
     """
 
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:

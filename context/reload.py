@@ -7,6 +7,7 @@ import os
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.state import fields_missing
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
@@ -252,11 +253,8 @@ def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Wor
     """Load the workflow that a state names; raises WorkflowNotFound."""
     workflow_id = state.get("workflow_id")
     if not isinstance(workflow_id, str):
-        raise WorkflowNotFound(
-            "State file missing required fields (run_id, workflow_id)",
-            hint=f"add workflow_id to {run.shown('state.json')}",
-            block="❌ ERROR: State file missing required fields (run_id, workflow_id)",
-        )
+        told, hint, block = fields_missing(run, ("run_id", "workflow_id"))
+        raise WorkflowNotFound(told, hint=hint, block=block)
     return load_workflow(run.root, workflow_id, plugin_roots)
 
 

@@ -14,7 +14,7 @@ from faber_ledger.context.project import Run, find_run, named_run, write_active_
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
@@ -77,8 +77,12 @@ def start_run(
 
 def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None) -> None:
     metadata = os.path.join(run.directory, "metadata.json")
-    with open(metadata, "w", encoding="utf-8", newline="\n") as file:
-        file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    try:
+        with open(metadata, "w", encoding="utf-8", newline="\n") as file:
+            file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+    except OSError as error:  # one of a full disk names no file
+        hint = "free the disk or the folder's permissions, then start the run again"
+        raise NotWritable(f"cannot write {run.shown('metadata.json')}: {error.strerror}", hint=hint) from error
     state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
     states.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
     first: Draft = {

@@ -46,10 +46,16 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
     """
     for names in (("run_id", "workflow_id"), ("status",)):
         if not all([isinstance(state.get(name), str) and state[name] for name in names]):
-            told = f"State file missing required fields ({', '.join(names)})"
-            path = run.shown("state.json")
-            recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
-            raise LedgerError(told, hint=f"add them to {path}", block=f"❌ ERROR: {told}\n{recovery}")
+            told, hint, block = fields_missing(run, names)
+            raise LedgerError(told, hint=hint, block=block)
+
+
+def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
+    """Word what a state lacks: message, hint, and the block that is printed instead of both."""
+    told = f"State file missing required fields ({', '.join(names)})"
+    path = run.shown("state.json")
+    recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
+    return told, f"add them to {path}", f"❌ ERROR: {told}\n{recovery}"
 
 
 def read_backup(run: Run) -> tuple[str, JsonText] | None:

@@ -89,12 +89,21 @@ def _anchor(path: str) -> str:
 def _codes() -> Iterator[str]:
     codes: dict[int, list[str]] = {}
     told = {0: "Done.", 1: "It failed; the message says why.", 2: "Wrong usage.", 130: "Interrupted."}
-    for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, errors.LedgerError):
-            codes.setdefault(kind.exit_code, []).append(f"`{kind.code}`")
-            told.setdefault(kind.exit_code, (kind.__doc__ or "").strip())
+    list(commands())  # imports every command, and with it every kind of error
+    for kind in _kinds(errors.LedgerError):
+        if f"`{kind.code}`" not in codes.setdefault(kind.exit_code, []):
+            codes[kind.exit_code].append(f"`{kind.code}`")
+        told.setdefault(kind.exit_code, (kind.__doc__ or "").strip())
     for number, meaning in sorted(told.items()):
         yield f"| {number} | {meaning} | {', '.join(codes.get(number, []))} |"
+
+
+def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]:
+    """Give a kind of error and all that are derived from it, those of the errors module first."""
+    yield kind
+    below = [one for one in kind.__subclasses__() if one.__module__.startswith("faber_ledger")]
+    for one in sorted(below, key=lambda one: (one.__module__ != errors.__name__, one.__module__)):
+        yield from _kinds(one)
 
 
 def _sections() -> Iterator[str]:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 class LedgerError(Exception):
     """A condition that the user can do something about; a bug is never one."""
@@ -9,13 +13,18 @@ class LedgerError(Exception):
     code = "failed"
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str = "", block: str = "") -> None:
-        """Take what happened, what to run, and the requirement documents' own wording, printed instead if given."""
+    def __init__(
+        self, message: str, *, hint: str = "", block: str = "", data: Mapping[str, object] | None = None
+    ) -> None:
+        """Take what happened, what to run, and the requirement documents' own wording, printed instead if given.
+
+        `data` is what `--json` adds to the error.
+        """
         super().__init__(message)
+        self.data = dict(data or {})
         self.message = message
         self.hint = hint
         self.block = block
-        self.details: dict[str, object] = {}  # what else the error object of --json tells
 
 
 class RunNotFound(LedgerError):
@@ -111,6 +120,18 @@ class NoActiveRun(LedgerError):
     """No run is active here."""
 
     code, exit_code = "no_active_run", 10
+
+
+class SeveralActiveRuns(LedgerError):
+    """Several runs are at work, and nobody is there to be asked which is meant."""
+
+    code, exit_code = "several_active_runs", 10
+
+
+class UsageFailed(LedgerError):
+    """Wrong usage."""
+
+    code, exit_code = "usage", 2
 
 
 class WorkflowNotFound(LedgerError):

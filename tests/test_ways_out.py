@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import sqlite3
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support import RUN, Project, usual_state
+from support import COMMAND, RUN, Project, usual_state
 
 from faber_ledger.context.project import find_run
 from faber_ledger.context.recording import Recording
@@ -25,7 +28,7 @@ START = "SessionStart.startup.interactive"
 def begun(tmp_path: Path) -> Project:
     """Give a run with a session, a ledger and a backup of its state."""
     project = Project.made(tmp_path / "project")
-    project.deliver(START)
+    project.deliver(START, client="one", pid="1")
     assert project.run.joinpath("state.json.backup").exists()
     return project
 
@@ -81,3 +84,146 @@ def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Pat
         with pytest.raises(StateNotWritten, match="Invalid JSON"):
             recording.append([{"event": note}])
     assert project.of_type("note_recorded")[0]["text"] == "kept"
+
+
+def test_a_full_disk_at_the_start_of_a_run_names_the_file(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    done = subprocess.run(
+        [COMMAND, "run", "start", "--work-id", "7", "--run-id", "full", "--yes"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),  # no file can take a byte
+    )
+    assert done.returncode == 1
+    assert "cannot write .fractary/runs/full/metadata.json: File too large" in done.stderr
+    assert not (project.root / ".fractary" / "runs" / "full").exists()
+
+
+def test_an_unknown_event_under_a_known_name_is_what_the_name_says(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.deliver(
+        "SessionEnd.other.interactive",
+        client="one",
+        pid="1",
+        fields={"hook_event_name": "SessionEnded"},
+        argument="session-end",
+    )
+    assert project.of_type("session_ended")[0]["reason"] == "normal"
+    assert "which is no hook of faber-ledger; it is taken as SessionEnd" in project.log_lines[-1]
+
+
+def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.deliver(
+        "SessionEnd.other.interactive",
+        client="one",
+        pid="1",
+        fields={"hook_event_name": "session-end"},
+        argument="SessionEnd",
+    )
+    assert len(project.of_type("session_ended")) == 1
+    assert project.log_lines == []
+
+
+def test_a_damaged_log_is_not_to_be_projected(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    connection = sqlite3.connect(project.ledger_path)
+    connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
+    connection.close()
+    done = project.faber("verify")
+    assert done.returncode == 20
+    assert "faber-ledger project" not in done.stdout
+
+
+def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    events = len(project.events)
+    project.change_state(run_id="another", work_id="SECRET-7")
+    packet = project.deliver(START, client="two", pid="2").packet
+    assert packet is not None
+    assert "it is the state of another run" in packet
+    assert "Recovery:" in packet
+    assert "SECRET-7" not in packet
+    assert len(project.events) == events
+
+
+def test_a_missing_state_is_one_line_of_the_log_with_its_way_out(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    for path in project.run.glob("state.json*"):
+        path.unlink()
+    assert project.deliver(START, client="two", pid="2").packet is not None
+    (line,) = project.log_lines
+    assert line.endswith(f"write one from the ledger with `faber-ledger project {RUN}`")
+    assert "StateMissing" not in line
+
+
+def test_a_hook_names_no_class_of_the_program(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.active_path.write_text("../x\n")
+    project.deliver(START)
+    assert "InvalidRunId" not in project.log_lines[-1]
+    assert "run `faber-ledger run list` to see the runs" in project.log_lines[-1]
+
+
+def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None:
+    state = {name: value for name, value in usual_state().items() if name != "workflow_id"}
+    packet = Project.made(tmp_path / "project", state).deliver(START).packet
+    assert packet is not None
+    assert "Recovery:\n1. Add the missing fields to the file" in packet
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "start", "--json"], "Say what the run is about"),
+        (["nonsense", "--json"], "No such command"),
+        (["log", "--json", "--nonsense"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_json_where_json_is_asked_for(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = Project.made(tmp_path / "project").faber(*arguments)
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"]) == (2, "usage")
+    assert said in error["message"]
+    assert error["hint"].startswith("run `faber-ledger")
+
+
+def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.active_path.unlink()
+    project.write(".fractary/runs/other/state.json", json.dumps(usual_state("other")))
+    done = project.faber("session-load", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"], error["candidates"]) == (1, "several_active_runs", [RUN, "other"])
+
+
+def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.ledger_path.write_bytes(b"junk" * 100)
+    (row,) = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    assert (row["status"], row["problem"]) == ("in_progress", None)
+    assert "is not a SQLite database" in row["ledger_problem"]
+    line = project.faber("run", "list").stdout.splitlines()[1].split()
+    assert line[2:] == ["in_progress", "build", "0", "no", "unreadable", "-"]
+
+
+def test_a_start_speaks_of_nothing_that_is_not_there_yet(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    for arguments in (("--run-id", "../x"), ("--workflow", "nowhere"), ("--workflow", "no/id at all")):
+        told = project.faber("run", "start", "--work-id", "7", *arguments).stderr
+        assert "state.json" not in told
+        assert ".active-run-id" not in told
+
+
+def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    assert "faber-ledger run start --work-id 'a b; c'" in project.faber("run", "start", "--work-id", "a b; c").stdout
+
+
+def test_settings_that_are_no_object_are_told_so(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write(".claude/settings.json", "[]\n")
+    assert "settings.json, line 1: it is no JSON object" in project.faber("init").stderr
