@@ -17,9 +17,16 @@ def words_of(recorded: Recorded) -> str:
     try:
         told = _told(kind, event)
     except (KeyError, TypeError, AttributeError):
-        told = canonical({name: value for name, value in event.items() if name != "session_id"})
+        told = _as_json({name: value for name, value in event.items() if name != "session_id"})
     told = " ".join(told.split())
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
+
+
+def _as_json(event: dict[str, Any]) -> str:
+    try:
+        return canonical(event)
+    except (ValueError, RecursionError):  # NaN, or nested without end: no ledger writes it
+        return "what it says cannot be shown"
 
 
 def session_shown(recorded: Recorded) -> str:

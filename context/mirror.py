@@ -37,7 +37,7 @@ class MirroredLog:
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
         """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
         path = mirror_path(run)
-        if path is not None and os.path.exists(run.ledger_path + "-journal"):
+        if path is not None and os.path.lexists(run.ledger_path + "-journal"):
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"

@@ -32,6 +32,12 @@ def recover(run: Run) -> list[str]:
     None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
     as backups. Raises IntegrityError if nothing reads.
     """
+    journal = run.ledger_path + "-journal"
+    if os.path.islink(journal) or not os.path.isfile(journal):
+        raise IntegrityError(
+            f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it",
+            hint="remove it, then run the command again",
+        )
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         candidates = _candidates(run, folder)
         copies = {name: path for name, path in candidates.items() if _reads(path)}
@@ -45,19 +51,29 @@ def recover(run: Run) -> list[str]:
                 f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
-        for path in (run.ledger_path, run.ledger_path + "-journal"):
-            if os.path.lexists(path):
-                shutil.copy2(path, path + ".backup", follow_symlinks=False)
+        for path in (run.ledger_path, journal):
+            if os.path.isfile(path) and not os.path.islink(path):
+                _keep_copy(path)
         united_path = run.ledger_path + ".recovered"
         if found:
             write_union(list(found.values()), united_path)
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
         # Before the union is put in place: whatever reads the two in between would play the journal into it.
-        os.unlink(run.ledger_path + "-journal")
+        os.unlink(journal)
         if found:
             os.replace(united_path, run.ledger_path)
         return list(found)
+
+
+def _keep_copy(path: str) -> None:
+    """Copy a file to its backup's name. A link there goes: it may have come with the repository, to anywhere."""
+    backup = path + ".backup"
+    if os.path.lexists(backup):
+        os.unlink(backup)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    with open(path, "rb") as source, open(os.open(backup, flags, 0o600), "wb") as target:
+        shutil.copyfileobj(source, target)
 
 
 def _candidates(run: Run, folder: str) -> dict[str, str]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import json
 import os
 import sqlite3
 from operator import itemgetter
 
-from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
@@ -127,7 +128,23 @@ def _chosen(same: list[Row]) -> Row:
         )
     if len({row[HASH] for row in whole}) > 1:
         raise _conflict(whole)
+    if not all([_is_readable(row[PAYLOAD]) for row in whole]):
+        raise IntegrityError(
+            f"event {same[0][ID]} has a payload that is no canonical JSON object, which no ledger writes",
+            hint=VERIFY_EACH,
+        )
     return min(whole, key=lambda row: row[PAYLOAD] is not None)
+
+
+def _is_readable(payload: str | None) -> bool:
+    """Tell whether every later reader can read a payload: one event that none can would stop the log for good."""
+    if payload is None:
+        return True
+    try:
+        value = json.loads(payload)
+        return isinstance(value, dict) and canonical(value) == payload
+    except (ValueError, RecursionError):
+        return False
 
 
 def _placed(row: Row, seqs: dict[bytes, int]) -> Row:

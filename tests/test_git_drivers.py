@@ -361,6 +361,7 @@ def test_a_commit_in_a_linked_worktree_is_prepared_too(one: Clone) -> None:
     one.commit("set up")
     one.git("worktree", "add", "-q", "../linked")
     linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "resume", RUN)  # a second worktree takes a run up by its own word
     linked.record("elsewhere")
     linked.git("commit", "-qm", "Code", "--allow-empty")
     assert LEDGER in linked.git("show", "--name-only", "--format=", "HEAD")

@@ -227,6 +227,7 @@ def test_stash_of_untracked_files_and_clean(one: Clone) -> None:
 def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
     one.git("worktree", "add", "-q", "../linked")
     linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "resume", RUN)  # a second worktree takes a run up by its own word
     linked.record("elsewhere")
     one.record("here")
     assert {"elsewhere", "here"} <= one.clients()

@@ -203,3 +203,22 @@ def test_a_reader_beside_a_writer_at_work_sees_what_is_committed(project: Projec
         with Log.read(str(project.ledger_path)) as reader:  # of the file itself: a copy of both could be of two times
             assert [recorded["id"] for recorded in reader.stream()] == had
             assert reader.connection.execute("PRAGMA database_list").fetchone()[2] == str(project.ledger_path)
+
+
+def test_no_backup_of_a_recovery_is_written_through_a_link(project: Project, tmp_path: Path) -> None:
+    """A repository can bring a journal along, and a link where its backup goes."""
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("ledger.db-journal.backup", "ledger.db.backup"):
+        (project.run / name).symlink_to(precious)
+    (project.run / "ledger.db-journal").write_text("echo PWNED")
+    project.deliver("SessionStart.startup.print")
+    assert precious.read_text() == "mine"
+    assert not (project.run / "ledger.db-journal").exists()
+
+
+def test_a_journal_that_is_a_link_is_named_and_not_waited_for(project: Project, tmp_path: Path) -> None:
+    (project.run / "ledger.db-journal").symlink_to(tmp_path / "elsewhere")
+    done = project.faber("session-save")
+    assert done.returncode == 1
+    assert "ledger.db-journal is not a regular file" in done.stderr

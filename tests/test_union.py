@@ -6,6 +6,7 @@ import itertools
 import json
 import shutil
 import sqlite3
+import subprocess
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -15,12 +16,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import FIRST, SECOND, START, append_sample, every_type
+from support import COMMAND
 
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.formats import FORMAT_1, statements
 from faber_ledger.ledger.log import INSERT, ROW, Log
-from faber_ledger.ledger.union import take_in, write_union
+from faber_ledger.ledger.union import hash_of, take_in, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
@@ -384,3 +386,22 @@ def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path:
     assert (first["session_id"], first["end_reason"]) == (FIRST, "normal")
     assert (second["session_id"], second.get("ended_at")) == (SECOND, None)
     assert json.loads(blocks(made.paths[0]))["sessions"]["current_session_id"] == SECOND
+
+
+@pytest.mark.parametrize(
+    "payload", ["not json", "[]", '{"a":NaN}', '{"b":1, "a":2}', '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"]
+)
+def test_an_event_that_no_reader_could_read_is_not_let_in(tmp_path: Path, payload: str) -> None:
+    """Its hash and its parents are right, so it would stop every command of every clone that takes it."""
+    path = tmp_path / "forged.db"
+    with Log.open(str(path)) as log:
+        log.append([{"event": every_type()[0]}], at=START, writer="w")
+        ((_, parent),) = log.heads()
+        envelope = (2, "01KE7Q3S8W000000000000000B", "x", 1, "2026-01-05T14:30:22Z", "w", None, None)
+        row = (*envelope, parent, b"s" * 16, payload)
+        log.connection.execute(INSERT, (*row, None, hash_of((*row, None, b""))))
+        log.commit()
+    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+        write_union([str(path)], str(tmp_path / "out.db"))
+    shown = subprocess.run([COMMAND, "textconv", str(path)], capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")

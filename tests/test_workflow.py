@@ -338,7 +338,7 @@ def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatc
         ("{", "line 1"),
         ([], "no JSON object"),
         ({"plugin_roots": "/opt"}, "no list of paths"),
-        ({"plugin_roots": [1]}, "no list of paths"),
+        ({"plugin_roots": [1]}, "plugin_roots[0] is no path"),
         ({"plugin_roots": ["relative"]}, "'relative' is no absolute path"),
         ({"commands": []}, "commands is no object"),
         ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is no slash command"),
