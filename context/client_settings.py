@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 
@@ -49,10 +50,10 @@ def decode_settings(content: bytes, shown: str) -> str:
     try:
         hooks = JsonText(text).value.get("hooks", {})
     except ValueError as error:
-        if not hasattr(error, "lineno"):
-            raise _invalid(f"{shown}, line 1: {error}") from error
-        line = getattr(error, "lineno", 1)
-        raise _invalid(f"{shown}, line {line}: not valid JSON: {getattr(error, 'msg', error)}") from error
+        if not isinstance(error, json.JSONDecodeError):
+            raise _invalid(f"{shown}: {error}") from error  # no object, nested too deeply, or NaN
+        line = error.lineno
+        raise _invalid(f"{shown}, line {line}: not valid JSON: {error.msg}") from error
     if not isinstance(hooks, dict):
         raise _invalid(f"{shown}, line {line_of(text, ('hooks',))}: `hooks` is not an object")
     for event in HOOKS:
