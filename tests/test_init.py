@@ -406,7 +406,7 @@ def test_settings_that_cannot_be_read_are_named_and_left(
     project.write(content)
     before = project.files()
     failed = project.run(command, code=1)
-    assert failed.stderr.startswith(f"error: {SETTINGS}, line ")
+    assert failed.stderr.startswith(f"error: {SETTINGS}")
     assert told in failed.stderr
     assert "\n\nhint: " in failed.stderr
     assert failed.stdout == ""
