@@ -23,7 +23,10 @@ R = TypeVar("R")
 def run_with_ledger(text: str | None) -> Run:
     """Give the run that is named, else the active one; raises as `chosen_run`, and RunNotFound if it has no ledger."""
     run = chosen_run(find_root(os.getcwd()), text)
-    if not os.path.lexists(run.ledger_path):
+    # An empty file is none: a writer that was killed in its very first transaction leaves one.
+    if not os.path.lexists(run.ledger_path) or (
+        os.path.isfile(run.ledger_path) and not os.path.getsize(run.ledger_path)
+    ):
         if is_mirrored(run):
             raise RunNotFound(
                 f"the ledger of {run.run_id} is gone; this clone's mirror under the git directory still has it",

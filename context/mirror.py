@@ -118,10 +118,15 @@ class MirroredLog:
                 self._forsake(error)
 
     def close(self) -> None:
-        """Close both; what was not committed is gone."""
+        """Close both; what was not committed is gone, and with it the file of a log that got no event."""
         self.log.close()
         if self._mirror is not None:
             self._mirror.close()
+        try:
+            if os.path.getsize(self.log.path) == 0:
+                os.unlink(self.log.path)
+        except FileNotFoundError:
+            pass  # git, or somebody, took it away meanwhile
 
     def __enter__(self) -> MirroredLog:
         return self

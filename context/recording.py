@@ -67,7 +67,7 @@ class Recording:
             try:
                 self.blocks = self._known_blocks()
             except BaseException:
-                self._close()
+                self._open.close()
                 raise
         except BaseException:
             self._lock.__exit__(None, None, None)
@@ -77,7 +77,7 @@ class Recording:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._close()
+            self._open.close()
         finally:
             self._lock.__exit__(None, None, None)
 
@@ -128,11 +128,3 @@ class Recording:
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
-
-    def _close(self) -> None:
-        self._open.close()
-        try:
-            if os.path.getsize(self.run.ledger_path) == 0:
-                os.unlink(self.run.ledger_path)  # nothing was appended to the run's first log
-        except FileNotFoundError:
-            pass  # git, or somebody, took it away meanwhile

@@ -62,7 +62,7 @@ def test_a_ledger_without_events_takes_no_blocks_away(tmp_path: Path, arguments:
     before = project.state_path.read_bytes()
     done = project.faber("project", *arguments)
     assert (done.returncode, done.stdout) == (10, "")
-    assert "holds no event yet" in done.stderr
+    assert "has no ledger yet" in done.stderr
     assert project.state_path.read_bytes() == before
     assert project.faber("session-save").returncode == 0
     assert project.history[0]["session_id"] == "claude-session-20260104-xyz789"

@@ -226,4 +226,17 @@ def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
 def test_settings_that_are_no_object_are_told_so(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write(".claude/settings.json", "[]\n")
-    assert "settings.json, line 1: it is no JSON object" in project.faber("init").stderr
+    assert "settings.json: it is no JSON object" in project.faber("init").stderr
+
+
+def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "myproject")
+    project.deliver("SessionStart.startup.print")
+    project.ledger_path.unlink()
+    assert project.faber("project", "--restore").returncode == 1
+    assert not project.ledger_path.exists()
+    project.ledger_path.touch()
+    for command in ("verify", "log", "replay"):
+        done = project.faber(command)
+        assert done.returncode == 10
+        assert "faber-ledger project" in done.stderr
