@@ -86,6 +86,8 @@ class Stage:
         """Put the run back as it was, on the disk too: its dirty pages must not be written in somebody else's time."""
         for path in (self.folder / "run").iterdir():
             shutil.copy2(path, self.run)
+        for mirror in (self.project / ".git" / "faber-ledger" / "runs").rglob("ledger.db"):
+            shutil.copy2(self.folder / "run" / "ledger.db", mirror)  # else each round would unite what it took back
         os.sync()
 
     def delivery(self, name: str) -> Path:
