@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from json.decoder import scanstring  # type: ignore[attr-defined]  # as in json_text: the stubs leave it out
 
 from faber_ledger.context.json_text import BOM, SPACE
 
@@ -77,7 +76,7 @@ def _children(text: str, at: int) -> list[Child]:
         start = at
         key: str | int = len(found)
         if is_object:
-            key, at = scanstring(text, at + 1, True)
+            key, at = _decoder.raw_decode(text, at)
             at = _after_space(text, _after_space(text, at) + 1)
         end = _decoder.raw_decode(text, at)[1]
         found.append((key, start, at, end))
