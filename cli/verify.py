@@ -44,7 +44,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     runs = runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
-    found = {one.run_id: _findings(one) for one in runs}
+    found = {one.run_id: run_findings(one) for one in runs}
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
     show(
         {
@@ -68,7 +68,11 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
-def _findings(run: Run) -> list[Finding]:
+def run_findings(run: Run) -> list[Finding]:
+    """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
+
+    Raises as `findings`.
+    """
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found: list[Finding] = []
