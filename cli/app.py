@@ -42,6 +42,7 @@ COMMANDS = {
     "union": "faber_ledger.cli.union:union",
     "merge-driver": "faber_ledger.cli.merge_driver:merge_driver",
     "textconv": "faber_ledger.cli.textconv:textconv",
+    "doctor": "faber_ledger.cli.doctor:doctor",
     "migrate": "faber_ledger.cli.migrate:migrate",
     "hook": "faber_ledger.cli.hook_command:hook",
     "demo": "faber_ledger.cli.demo:demo",
