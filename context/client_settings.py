@@ -6,9 +6,10 @@ import json
 import os
 import re
 
+from faber_ledger.context.file_change import read_file
 from faber_ledger.context.json_edit import line_of, with_child, without
 from faber_ledger.context.json_text import JsonText
-from faber_ledger.ledger.errors import SettingsInvalid
+from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,9 +93,9 @@ def unanswered(root: str) -> list[str]:
     left = list(HOOKS)
     for scope in SCOPES:
         try:
-            with open(settings_path(scope, root), "rb") as file:
-                text = decode_settings(file.read(), scope)
-        except (OSError, SettingsInvalid):
+            content = read_file(settings_path(scope, root))
+            text = decode_settings(b"{}" if content is None else content, scope)
+        except LedgerError:
             continue
         left = [event for event in left if not _is_answered(text, event)]
     return left

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
+from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.project import written
 from faber_ledger.context.file_change import FileChange, read_file
 from faber_ledger.context.project import ACTIVE_FILES, RUN_ID, RUNS, Run, find_run
@@ -160,7 +161,10 @@ def _hint(patient: Patient, mend: Mend | None) -> str:
 
 
 def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
-    if "ledger.db-journal" in names:
+    if has_false_journal(run):
+        what = f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it"
+        yield Finding("error", what, "remove it, then run the command again")
+    elif "ledger.db-journal" in names:
         what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or is one's at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, projecting(run, "recover what the journal holds"))

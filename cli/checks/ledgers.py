@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.checks.layout import projecting
+from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.ledgers import is_mirrored
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import hostname
@@ -79,7 +80,7 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
             mend = projecting(run, "bring back what was rolled back")
             yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
     for run in patient.runs:
-        if run not in patient.logged and is_mirrored(run):
+        if run not in patient.logged and not has_false_journal(run) and is_mirrored(run):
             what = f"{run.run_id}: its ledger is gone, and this clone's mirror still has it"
             hint = f"run `faber-ledger project {run.run_id}` to bring it back"
             yield Finding("warning", what, hint, projecting(run, "bring the ledger back"))
@@ -139,6 +140,8 @@ def _ending(run: Run) -> str:
 def _last_sign(run: Run, since: object, at: float) -> float:
     """Give when something was recorded last: the ledger's own time in a clone is that of the checkout."""
     started = seconds_of(since) if isinstance(since, str) else None
+    if has_false_journal(run):
+        return at if started is None else started
     try:
         from faber_ledger.ledger.log import Log
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from functools import cached_property
 from typing import Any
 
@@ -98,8 +99,9 @@ class Patient:
 
     @cached_property
     def logged(self) -> list[Run]:
-        """The runs that have a ledger; an empty file is none."""
-        return [run for run in self.runs if os.path.lexists(run.ledger_path) and not _is_empty(run.ledger_path)]
+        """The runs that have a ledger, and no journal that SQLite would wait for; an empty file is none."""
+        there = [run for run in self.runs if os.path.lexists(run.ledger_path) and not _is_empty(run.ledger_path)]
+        return [run for run in there if not has_false_journal(run)]
 
     @cached_property
     def faults(self) -> dict[str, list[Fault]]:
@@ -119,6 +121,14 @@ class Patient:
             except (OSError, sqlite3.Error) as error:
                 found[run.run_id] = [Fault("damaged", None, str(error), "run `faber-ledger verify`")]
         return found
+
+
+def has_false_journal(run: Run) -> bool:
+    """Tell whether what stands in a journal's place is no regular file: SQLite would open it, even a pipe."""
+    try:
+        return not stat.S_ISREG(os.lstat(run.ledger_path + "-journal").st_mode)
+    except OSError:
+        return False
 
 
 def _changed(run: Run) -> float:
