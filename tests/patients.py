@@ -52,7 +52,7 @@ class Patient(Project):
         done = self.call("doctor", "--json", *arguments, cwd=cwd)
         assert done.returncode in (0, 23), done.stderr
         assert code is None or done.returncode == code, done.stdout
-        assert done.stderr == ""
+        assert done.stderr == "" or "recovered from" in done.stderr  # what a mended run had to say
         data: dict[str, Any] = json.loads(done.stdout)["data"]
         return data
 

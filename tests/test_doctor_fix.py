@@ -23,6 +23,7 @@ MENDED = [
     "a run that is not here",
     "not UTF-8",
     "an empty active file",
+    "no run id",
     "unwritable state",
     "unusable folder",
     "rolled back",

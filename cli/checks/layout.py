@@ -176,7 +176,8 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
 
 def projecting(run: Run, what: str, *, restore: bool = False) -> Mend:
     """Mend a run by writing its blocks from its log, which also takes in what the mirror and a journal have."""
-    touched = (run.state_path, run.ledger_path, run.ledger_path + "-journal")
+    state, ledger = run.state_path, run.ledger_path
+    touched = (state, f"{state}.backup", ledger, f"{ledger}.backup", f"{ledger}-journal")
     return Mend(
         f"project {run.run_id}",
         f"{run.run_id}: {what}",
