@@ -231,7 +231,7 @@ def _compacted_without_an_end(patient: Patient) -> None:
 
 
 def _a_delivery_waits(patient: Patient) -> None:
-    patient.write(".git/faber-ledger/spool/01", "{}")
+    patient.write(f".git/faber-ledger/spool/{RUN}/01.json", "{}")
 
 
 def _no_drivers(patient: Patient) -> None:

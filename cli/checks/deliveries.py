@@ -83,7 +83,11 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
             waiting = [one for one in os.scandir(place) if one.is_file(follow_symlinks=False)]
         except OSError:
             continue  # there is none, as usual
-        names = [one.name for one in waiting if not one.name.endswith(".tmp")]
-        if names:
-            what = f"{len(names)} deliveries wait in {place}: they could not be appended when they came"
-            yield Finding("warning", what, "mend what stopped them, as the hook log says; the next hook takes them in")
+        names = [one.name for one in waiting]
+        count = len([name for name in names if name.endswith(".json")])
+        if count:
+            told = f"{count} deliveries wait" if count > 1 else "a delivery waits"
+            hint = "mend what stopped it, as the hook log says; the next hook takes in what waits"
+            yield Finding("warning", f"{told} in {place}: it could not be appended when it came", hint)
+        if any([name.endswith(".malformed") for name in names]):
+            yield Finding("note", f"{place} holds files that are no deliveries", "look at them, and remove them")

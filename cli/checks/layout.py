@@ -11,7 +11,7 @@ from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.project import written
 from faber_ledger.context.file_change import FileChange, read_file
-from faber_ledger.context.project import ACTIVE_FILES, RUN_ID, RUNS, Run, find_run
+from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
 from faber_ledger.context.state import FINISHED
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 
@@ -53,7 +53,7 @@ def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
         for path, names in _folders_below(folder):
             run_id = os.path.relpath(path, folder).replace(os.sep, "/")
             held = [name for name in OF_A_RUN if name in names]
-            if held and not (RUN_ID.fullmatch(run_id) and len(run_id) <= 255):
+            if held and not is_run_id(run_id):
                 shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
                 hint = "rename it to what its state.json says: one to three parts of letters, digits and `._-`"
                 yield Finding("warning", f"{shown} holds {' and '.join(held)} and is no name of a run", hint)
