@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
-from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import Any, NamedTuple
 
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
@@ -19,11 +16,9 @@ from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
-from faber_ledger.ledger.events import EventRedacted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log, heads_text
 from faber_ledger.ledger.redaction import (
-    Redaction,
     gone_from,
     least_of,
     paths_of,
@@ -36,29 +31,37 @@ from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.events import EventRedacted
+
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
 
 
-class Plan(NamedTuple):
-    """A redaction as it would be: the event, what goes and what stays, the earlier ones that go with it.
+class Plan:
+    """A redaction as it would be: the event and its type, `fields` (empty for the whole payload), the `texts` that go.
 
-    `fields` is empty for the whole payload; `event` is None if there is nothing more to take out; `texts` are the texts
-    that go.
+    `event` is what would be appended; None if there is nothing more to take out.
     """
 
-    target: str
-    kind: str
-    fields: list[str]
-    event: EventRedacted | None
-    texts: set[str]
+    def __init__(self, target: str, kind: str, fields: list[str], event: EventRedacted | None, texts: set[str]) -> None:
+        self.target = target
+        self.kind = kind
+        self.fields = fields
+        self.event = event
+        self.texts = texts
 
 
-class Outcome(NamedTuple):
+class Outcome:
     """What was done: the redaction's id (None: it was there before), the files written anew, and those removed."""
 
-    id: str | None
-    rewritten: list[str]
-    removed: list[str]
+    def __init__(self, id: str | None, rewritten: list[str], removed: list[str]) -> None:
+        self.id = id
+        self.rewritten = rewritten
+        self.removed = removed
 
 
 def plan_of(
@@ -66,17 +69,14 @@ def plan_of(
 ) -> Plan:
     """Plan the redaction of one event of a log; raises UsageFailed for what cannot be taken out."""
     wanted = sorted(set(fields))
-    (recorded,) = [one for one in _read(log, name)]
+    (recorded,) = _read(log, name)
     event: dict[str, Any] = dict(recorded["event"])
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     _check_kind(kind, recorded["version"], wanted)
     several = standing(redactions_in(log.connection)).get(name, [])
-    if len(several) == 1 and several[0].covers(wanted) and recorded.get("redacted"):
+    if len(several) == 1 and several[0].covers(wanted):
         return Plan(name, kind, several[0].fields, None, set())
-    if wanted:
-        left = _without_fields(event, wanted)
-    else:
-        left = least_of(event)
+    left = _without_fields(event, wanted) if wanted else least_of(event)
     told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
     problems = check_event(told)
     if problems:
@@ -158,6 +158,7 @@ def places_of(run: Run) -> list[Run]:
 def redact(
     run: Run,
     make_plan: Callable[[Log], Plan],
+    clean: Callable[[Log, Plan], object],
     *,
     at: float,
     writer: str,
@@ -166,8 +167,9 @@ def redact(
 ) -> Outcome:
     """Take the payload out of the run, here, in its mirror and in the other worktrees, and remove older copies.
 
-    What could stop it halfway is looked at before anything is written. `make_plan` is asked under the lock. Raises what
-    `RunLock`, `Log.open`, `read_state` and `make_plan` raise.
+    What could stop it halfway is looked at before anything is written. `make_plan` is asked under the lock; `clean` is
+    called with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open` and `read_state`
+    raise.
     """
     places = places_of(run)
     with ExitStack() as stack:
@@ -181,6 +183,7 @@ def redact(
                 if place is run:
                     _check_mirror(run, opened)
                     plan = make_plan(opened.log)
+                    clean(opened.log, plan)
                     recorded = _append(opened, plan, at, writer, client)
                 if not opened.log.heads():
                     continue
@@ -203,12 +206,12 @@ def _append(opened: MirroredLog, plan: Plan, at: float, writer: str, client: str
 def _check_ready(place: Run) -> None:
     """Look at what could stop a redaction halfway: a broken ledger or state in any of the worktrees."""
     has_journal = os.path.lexists(place.ledger_path + "-journal")
-    if os.path.lexists(place.ledger_path) and os.path.getsize(place.ledger_path) and not has_journal:
-        if not is_sound(place.ledger_path):
-            raise IntegrityError(
-                f"{place.ledger_path} is damaged, and nothing was changed",
-                hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and mend it first",
-            )
+    is_there = os.path.lexists(place.ledger_path) and os.path.getsize(place.ledger_path) > 0
+    if is_there and not has_journal and not is_sound(place.ledger_path):
+        raise IntegrityError(
+            f"{place.ledger_path} is damaged, and nothing was changed",
+            hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and mend it first",
+        )
     try:
         states.read_state(place)
     except StateMissing:
@@ -233,11 +236,3 @@ def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> No
         states.write_blocks(place, blocks, warn=warn)
     except StateMissing:
         pass
-
-
-
-
-def needle_forms(text: str) -> list[bytes]:
-    """Give the bytes as which a text may stand in a file: as it is, and as JSON writes it."""
-    forms = [text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1]]
-    return [form.encode("utf-8", "surrogatepass") for form in dict.fromkeys(forms)]

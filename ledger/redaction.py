@@ -190,6 +190,13 @@ def strip_in_place(connection: sqlite3.Connection, gone: Iterable[str]) -> None:
         connection.execute(text)
 
 
+def command_for(target: str, redactions: Iterable[Redaction]) -> str:
+    """Word the command that finishes what these redactions of an event began, or makes one of several."""
+    several = list(redactions)
+    fields = sorted({field for one in several for field in one.fields}) if all([one.fields for one in several]) else []
+    return " ".join(["faber-ledger redact", target, *[f"--field {field}" for field in fields], "--yes"])
+
+
 # What may stay
 
 

@@ -18,7 +18,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.header import is_busy, locked
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import redactions_in, remains, standing
+from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -150,12 +150,11 @@ class _Walk:
             yield "seq", f"its seq is {seq}, and after its parents it must be {due}", RESTORE
 
 
-def _redaction_findings(
-    connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]
-) -> Iterator[Finding]:
+def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]) -> Iterator[Finding]:
     """Hold each payload that is gone against the redactions, and each redaction against what is still there."""
     found = redactions_in(connection)
     named = {name for one in found for name in one.gone}
+    last = standing(found)
     for (name,) in connection.execute("SELECT id FROM event WHERE payload IS NULL ORDER BY seq, id"):
         if name not in named:
             told = "its payload is gone, and no event_redacted says so"
@@ -167,11 +166,12 @@ def _redaction_findings(
                 yield Finding("redaction", one.id, f"it redacts {name}, which is not in the log", RESTORE)
             elif not row[0]:
                 told = f"event {one.id} redacts it, and its payload is still here"
-                yield Finding("not_redacted", name, told, f"run `faber-ledger redact {one.target} --yes`, which finishes it")
-    for name, several in standing(found).items():
+                hint = f"run `{command_for(one.target, last.get(one.target, [one]))}`, which finishes it"
+                yield Finding("not_redacted", name, told, hint)
+    for name, several in last.items():
         if len(several) > 1 and any([one.fields for one in several]):
             told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
-            yield Finding("redacted_apart", name, told, f"run `faber-ledger redact {name} --yes`, which makes one of them")
+            yield Finding("redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them")
         row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
         if row is not None and row[0] in CURRENT:
             event = remains(row[0], several) | {"type": row[0]}
