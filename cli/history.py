@@ -12,6 +12,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.git import asked, git, top_of
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import RUNS, Run
@@ -82,7 +83,7 @@ class Anchors:
         try:
             with opened(path) as copy:
                 for row in rows_of(copy):
-                    redacted += row[PAYLOAD] is None
+                    redacted += row[PAYLOAD] is None and row[ID] not in self._gone
                     unredacted += row[PAYLOAD] is not None and row[ID] in self._gone
                     if self._hashes.get(row[ID]) != row[HASH]:
                         if hash_of(row) != row[HASH]:
@@ -93,9 +94,9 @@ class Anchors:
             self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
             return False
         if redacted:
-            self._note("redacted_version", f"{where} holds {redacted} events without their payload")
+            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload")
         if unredacted:
-            told = f"{where} still holds the payload of {unredacted} events that are redacted by now"
+            told = f"{where} still holds the payload of {events_shown(unredacted)} redacted by now"
             self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
         for row in missing:
             self._miss(where, row, kind)

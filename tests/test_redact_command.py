@@ -16,6 +16,8 @@ import pytest
 from support import COMMAND, Project
 
 SECRET = "hunter2-§-hunter2"
+TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
+ROLLBACKS = [["reset", "--hard", "--quiet", "HEAD~1"], ["stash", "--quiet"], ["checkout", "--", "."]]
 
 
 @pytest.fixture
@@ -137,9 +139,7 @@ def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Proj
     other = project.root / ".git" / "old.db"
     other.write_bytes(old)
     with sqlite3.connect(mirror) as connection:  # as if the mirror had not been reached
-        (trigger,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
-        ).fetchone()
+        (trigger,) = connection.execute(TRIGGER).fetchone()
         connection.execute("DROP TRIGGER event_is_never_updated")
         connection.execute("ATTACH ? AS old", (str(other),))
         connection.execute(
@@ -424,7 +424,7 @@ def test_verify_names_the_commits_that_still_hold_it(project: Project, other: Pr
     committed(project, "Redact")
     done = project.faber("verify", "--git")
     assert done.returncode == 0, done.stdout
-    assert "still holds the payload of 1 events" in done.stdout
+    assert "still holds the payload of 1 event redacted by now" in done.stdout
 
 
 def test_json_tells_what_was_done_without_what_was_taken_out(project: Project) -> None:

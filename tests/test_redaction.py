@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sample import START, append_sample, every_type
-from test_union import Clones, blocks, rows, united, written
+from sample import START, append_sample
+from test_union import EVENTS, Clones, blocks, rows, united, written
 
 from faber_ledger.context.redact import plan_of
 from faber_ledger.ledger.errors import NotFound, UsageFailed
@@ -116,9 +116,9 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
         again = written(folder / "again", whole)
         assert united(again) == united(again, one) == united(two, again) == whole
         for count, content in enumerate([whole, *[Path(path).read_bytes() for path in [*made.paths, left, right]]]):
-            path = folder / f"looked-at-{count}"
-            assert_no_secret(content, path)
-            with Log.read(str(path)) as log:
+            copy = folder / f"looked-at-{count}"
+            assert_no_secret(content, copy)
+            with Log.read(str(copy)) as log:
                 taken = {everything[target] for target in standing(redactions_in(log.connection))}
             for number in taken:
                 assert secret(number).encode() not in content
@@ -128,7 +128,7 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
 def sample(path: Path) -> dict[str, str]:
     """Write a log with every type and give the id of the first event of each."""
     with Log.open(str(path)) as log:
-        recorded = log.append([{"event": event} for event in every_type()], at=START, writer="a" * 32)
+        recorded = log.append([{"event": event} for event in EVENTS], at=START, writer="a" * 32)
         log.commit()
     return {one["event"]["type"]: one["id"] for one in reversed(recorded)}
 
