@@ -183,7 +183,6 @@ class EventRedacted(TypedDict):
     """
 
     type: Literal["event_redacted"]
-    session_id: NotRequired[str]
     event_id: str
     fields: list[str]
     remains: dict[str, object]

@@ -40,7 +40,6 @@ def redaction() -> Event:
     """Give the redaction of an event that no log here has."""
     return {
         "type": "event_redacted",
-        "session_id": FIRST,
         "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ",
         "fields": ["text"],
         "remains": {"kind": "note", "text": "[redacted]", "phase": "build", "step": None},
