@@ -111,7 +111,6 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
     for arguments in (
         ["log"],
         ["show", "2"],
-        ["show", "[redacted]"],
         ["replay"],
         ["timeline", "-o", str(tmp_path / "run.html")],
         ["export"],
