@@ -433,3 +433,10 @@ def test_json_tells_what_was_done_without_what_was_taken_out(project: Project) -
     assert data["fields"] == []
     assert data["also_in_events"] == []
     assert SECRET not in done.stdout
+
+
+def test_a_long_payload_leaves_nothing_in_freed_pages(project: Project) -> None:
+    assert project.faber("note", "add", "long: " + "correct-horse-battery " * 90).returncode == 0
+    assert len(holders(project.root, "correct-horse")) >= 2
+    redact(project, note_id(project, "correct-horse"))
+    assert holders(project.root, "correct-horse") == []
