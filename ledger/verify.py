@@ -155,7 +155,8 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
     found = redactions_in(connection)
     named = {name for one in found for name in one.gone}
     last = standing(found)
-    for (name,) in connection.execute("SELECT id FROM event WHERE payload IS NULL ORDER BY seq, id"):
+    gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # of others it was told already
+    for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
         if name not in named:
             told = "its payload is gone, and no event_redacted says so"
             yield Finding("unexplained_redaction", str(name), told, RESTORE)
