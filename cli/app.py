@@ -36,6 +36,7 @@ COMMANDS = {
     "import": "faber_ledger.cli.import_events:import_events",
     "timeline": "faber_ledger.cli.timeline:timeline",
     "verify": "faber_ledger.cli.verify:verify",
+    "redact": "faber_ledger.cli.redact:redact",
     "project": "faber_ledger.cli.project:project",
     "seal": "faber_ledger.cli.seal:seal",
     "resolve": "faber_ledger.cli.resolve:resolve",
