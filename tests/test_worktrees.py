@@ -759,6 +759,48 @@ def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> Non
     assert listed(project)["unborn"]["orphaned_reason"] is None
 
 
+# What a merge brings into the active file
+
+
+def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    assert project.active_path.read_text().strip() == tree.run_id
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
+    assert project.deliver(START, client="c-258").packet is not None
+    assert project.current is not None
+    assert listed(project)["project"]["run_id"] == project.run_id
+    done = project.faber("run", "start", "--work-id", "260")
+    assert (done.returncode, f"Active: {project.run_id}\n" in done.stdout) == (1, True)
+    assert project.faber("run", "resume", project.run_id).returncode == 0
+    assert project.active_path.read_text().strip() == project.run_id
+
+
+def test_a_merged_run_that_is_unfinished_is_the_active_one(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+
+
+def test_a_run_that_was_finished_here_gives_its_place_to_none(project: Project) -> None:
+    second = Project(project.root, started(project, "259", "--yes"))
+    project.faber("run", "resume", project.run_id, "--yes")
+    second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
+    second.change_state(status="completed")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == second.run_id
+    assert second.deliver(START).packet is None
+
+
+def test_where_neither_goes_on_the_active_file_counts(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    project.change_state(status="completed")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+
+
 # The end of a run
 
 
