@@ -10,6 +10,7 @@ from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.worktree_survey import record_of
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
+from faber_ledger.context.project import find_run
 
 if TYPE_CHECKING:
     from faber_ledger.cli.worktree_survey import Site
@@ -93,6 +94,11 @@ def _work_left(site: Site, named: bool) -> list[str]:
     if changed:
         more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
         found.append(f"uncommitted work: {', '.join(changed[:3])}{more}")
+    if site.run_id is not None:
+        run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
+        kept_out = worktree_git.left_out(site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")])
+        if kept_out:
+            found.append(f"git ignores {', '.join(kept_out)}: copy the run's folder, then `git worktree remove`")
     if worktree_git.has_submodules(site.tree):
         found.append("submodules are checked out in it: run `git submodule deinit --all` there first")
     if commit is None or worktree_git.merged_into(commit, site.tree.path):

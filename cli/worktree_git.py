@@ -178,6 +178,13 @@ def untracked(tree: Tree) -> list[str]:
     return os.fsdecode(listed).split("\0")[:-1]
 
 
+def left_out(tree: Tree, names: list[str]) -> list[str]:
+    """Name those of some files, relative to the worktree, that its rules keep out of git; raises GitFailed."""
+    literal = [f":(literal){name}" for name in names]
+    listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *literal, at=tree.path)
+    return os.fsdecode(listed).split("\0")[:-1]
+
+
 def has_submodules(tree: Tree) -> bool:
     """Tell whether submodules are checked out in a worktree: git removes none that has them."""
     listed = asked("submodule", "status", at=tree.path).stdout.decode("utf-8", "replace").splitlines()

@@ -116,7 +116,8 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
         return site._replace(orphan="git_error", why=gone)
     run_id = named_run(root)
     if run_id is None or is_inherited(root, run_id):
-        site = blank._replace(bytes=_size(tree.path))
+        before = _with_run(blank, known[-1]["workflow_run_id"]) if known else blank
+        site = blank._replace(bytes=_size(tree.path), session=before.session)
     else:
         site = _with_run(blank, run_id)._replace(bytes=_size(tree.path), without_hooks=unanswered(root))
     if tree.is_main or (site.run_id is None and not known):

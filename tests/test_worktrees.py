@@ -476,6 +476,22 @@ def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Pat
     assert cleaned(project)["project-issue-259"]["action"] == "removed"
 
 
+def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.write(".gitignore", ".fractary\n")
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Begin")
+    tree = in_worktree(project, "259")
+    tree.change_state(status="completed")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        assert row["action"] == "kept"
+        (why,) = row["why"]
+        assert why.startswith("git ignores .fractary/runs/")
+    assert tree.state_path.exists()
+
+
 def test_a_squashed_merge_is_a_merge(project: Project) -> None:
     tree = in_worktree(project, "259")
     tree.write("a.txt", "a")
@@ -748,6 +764,16 @@ def test_a_worktree_whose_run_was_taken_out_is_removed_by_name(project: Project)
     tree.git("commit", "--quiet", "-m", "Without the run")
     row = cleaned(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("removed", "workflow_abandoned"), row
+
+
+def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259")
+    tree.active_path.write_text(f"{project.run_id}\n")
+    finished(tree, "in_progress")
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
+    assert row["why"] == [f"its session {tree.current} is open"]
 
 
 def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> None:
