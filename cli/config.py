@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import reload
 from faber_ledger.context import state as states
@@ -31,7 +32,7 @@ def config() -> None:
 
 
 @config.command("show")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @json_option
 def config_show(run_id: str | None, as_json: bool) -> None:
     """Show what was resolved from where: project, run, workflow, artifacts, settings, plugin roots and commands.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import", short_help="Take in events that `export` wrote.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completing.files)
 @click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
 @json_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import json_option, show, warn
@@ -23,11 +24,13 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Take an event's payload, or fields of it, out of the log.")
-@click.argument("event", metavar="EVENT")
+@click.argument("event", metavar="EVENT", shell_complete=completing.things)
 @click.option(
     "--field", "fields", multiple=True, metavar="PATH", help="One field, as `environment.hostname`; repeatable."
 )
-@click.option("--run", metavar="RUN", help="The run that it is of, instead of the active one.")
+@click.option(
+    "--run", metavar="RUN", shell_complete=completing.runs, help="The run that it is of, instead of the active one."
+)
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
 @click.option("--dry-run", is_flag=True, help="Say what would go and what would stay, and change nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask: what is taken out does not come back.")

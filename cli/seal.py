@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.conflicts import conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
@@ -26,7 +27,7 @@ TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
 
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
 @json_option
 def seal(run: str | None, every: bool, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli import texts
+from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("session-save", short_help="End the open session and record it.")
-@click.option("--run-id", metavar="RUN", help="The run; the active one if omitted.")
+@click.option("--run-id", metavar="RUN", shell_complete=completing.runs, help="The run; the active one if omitted.")
 @click.option(
     "--reason",
     type=click.Choice(["compaction", "normal", "manual"]),

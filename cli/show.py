@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import json_option, printable, show
 from faber_ledger.ledger.errors import NotFound
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
 
 
 @click.command("show", short_help="Show all that is known of an event, session or artifact.")
-@click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
-@click.option("--run", metavar="RUN", help="The run that it is of, instead of the active one.")
+@click.argument("what", metavar="EVENT|SESSION|ARTIFACT", shell_complete=completing.things)
+@click.option(
+    "--run", metavar="RUN", shell_complete=completing.runs, help="The run that it is of, instead of the active one."
+)
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
 @json_option
 def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.timeline_page import counted, page
@@ -30,8 +31,15 @@ class NoPage(LedgerError):
 
 
 @click.command(short_help="Draw runs as a page.")
-@click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The page to write; an older page is replaced.")
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=completing.runs)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="The page to write; an older page is replaced.",
+)
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @json_option

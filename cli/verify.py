@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
@@ -27,7 +28,7 @@ LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a seco
 
 
 @click.command(short_help="Check a whole log, and state.json against it.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also hold the log against every version that git keeps of it.")
 @json_option

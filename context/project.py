@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 # Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+TAKEN_UP = "faber-ledger-run"  # in the work tree's own git directory
 
 MAX_RUN_ID = 255
 PUNCTUATION = str.maketrans("._-", "000")
@@ -115,7 +116,32 @@ def read_active_run(root: str) -> str | None:
 
 
 def named_run(root: str) -> str | None:
-    """Read which run the active file names; None if no file names one.
+    """Give the run that the active file names; None if no file names one.
+
+    A merge can bring an active file that names the finished run of another branch: that ends nothing, and the run that
+    was taken up here goes on.
+    """
+    run_id = _active_file(root)
+    mine = taken_up(root) if run_id else None
+    if run_id is None or mine is None or mine == run_id:
+        return run_id
+    from faber_ledger.context.holding import ends_nothing
+
+    return mine if ends_nothing(root, run_id, mine) else run_id
+
+
+def taken_up(root: str) -> str | None:
+    """Read which run was last started or resumed in this work tree; None where none was, or without git."""
+    place = place_of(root)
+    try:
+        with open(os.path.join(place.own if place else root, TAKEN_UP), encoding="utf-8") as file:
+            return (file.read(4096).strip() or None) if place else None
+    except (OSError, ValueError):
+        return None
+
+
+def _active_file(root: str) -> str | None:
+    """Read the id in the active file.
 
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
     is none (END, Step 1).

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from support import COMMAND, Project
+from support import Project
 
 from faber_ledger.context.project import find_run
 from faber_ledger.ledger.errors import InvalidRunId
@@ -167,35 +164,14 @@ def test_yes_takes_over_without_a_question(project: Project) -> None:
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("YES\n", 0)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("YES", 0)])
 def test_a_person_is_asked_before_a_workflow_is_taken_over(project: Project, answer: str, code: int) -> None:
     first = started(project, "--work-id", "258")
-    output, ended = asked(project, ["run", "start", "--work-id", "259"], answer)
+    output, ended = project.on_terminal("run", "start", "--work-id", "259", answers=[answer])
     assert "potentially interfering with the other workflow. [y/N]:" in output
     assert ended == code
     active = (project.root / ".fractary/faber/.active-run-id").read_text().strip()
     assert (active == first) == (code == 1)
-
-
-def asked(project: Project, arguments: list[str], answer: str) -> tuple[str, int]:
-    """Run a command on a terminal, answer its question, and give what was shown and the exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # Linux ends a terminal whose other side is closed so
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return shown.decode(), process.wait(timeout=30)
 
 
 @pytest.mark.parametrize("status", ["completed", "cancelled"])
