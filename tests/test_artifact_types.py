@@ -337,6 +337,98 @@ def test_anything_else_is_refused_with_the_reason(project: Project, command: str
     assert project.git("branch", "--list") == "* main"
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git branch newb", "'newb' - `git branch` would make a new one; --list newb looks for it"),
+        ("git branch -v newb", "`git branch` would make a new one"),
+        ("git branch -a newb HEAD", "`git branch` would make a new one"),
+        ("git branch --sort=refname newb", "`git branch` would make a new one"),
+        ("git tag newt", "'newt' - `git tag` would make a new one; --list newt looks for it"),
+        ("git tag newt HEAD", "`git tag` would make a new one"),
+    ],
+)
+def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
+    project: Project, command: str, answer: str
+) -> None:
+    before = project.git("for-each-ref")
+    assert answer in reason(around(project.root), "git_info", command=command)
+    assert project.git("for-each-ref") == before
+
+
+@pytest.mark.parametrize(
+    "command", ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]
+)
+def test_branches_and_tags_can_be_looked_for(project: Project, command: str) -> None:
+    assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *[
+            "git show BLOB",
+            "git show TREE",
+            "git show RUNS",
+            "git show HEAD^{tree}",
+            "git show HEAD:",
+            "git show HEAD:./",
+        ],
+        *[
+            "git show :",
+            "git show HEAD:a/../.fractary",
+            "git show :.fractary/note",
+            "git show RUNS:note",
+            "git show :0:./",
+        ],
+        *["git show tagged", "git show --tags", "git show --all", "git show HEAD^{tree}:.fractary/note"],
+        *[
+            "git diff BLOB OTHER",
+            "git diff RUNS HEAD:",
+            "git diff RUNS EMPTY",
+            "git diff EMPTY..RUNS",
+            "git diff -R RUNS",
+        ],
+        *["git diff HEAD:.fractary HEAD~1:plugins", "git diff HEAD:a.txt..BLOB"],
+        *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
+    ],
+)
+def test_what_the_ledger_writes_is_not_reached_by_its_hash_either(project: Project, command: str) -> None:
+    blob = project.git("rev-parse", "HEAD:.fractary/note")
+    project.git("tag", "tagged", blob)
+    known = {
+        "BLOB": blob,
+        "OTHER": project.git("rev-parse", "HEAD:a.txt"),
+        "TREE": project.git("rev-parse", "HEAD^{tree}"),
+        "RUNS": project.git("rev-parse", "HEAD:.fractary"),
+        "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    }
+    for name, value in known.items():
+        command = command.replace(name, value)
+    told = reason(around(project.root), "git_info", command=command)
+    assert told.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git show --no-patch --format=%s v1", "Add a\n"),
+        ("git show -s --format=%s HEAD^!", "Add a\n"),
+        ("git show -s --format=%s HEAD~1..HEAD", "Add a\n"),
+        ("git show -s --format=%s ':/Begin'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD^{/Begin}'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD@{2037-01-01 00:00:00}'", "Add a\n"),
+        ("git show :a.txt", "one\n"),
+        ("git show HEAD:plugins", "tree HEAD^{commit}:plugins\n\nfaber/\n"),
+        ("git diff --name-only HEAD~1", "a.txt\n"),
+        ("git diff --name-only HEAD~1...HEAD", "a.txt\n"),
+        ("git diff --name-only ^HEAD~1 HEAD", "a.txt\n"),
+    ],
+)
+def test_commits_are_shown_whatever_they_are_called(project: Project, command: str, answer: str) -> None:
+    assert git(project, command) == answer
+
+
 def test_a_word_makes_no_branch_and_no_tag(project: Project) -> None:
     before = project.git("for-each-ref")
     for command in ("git branch new", "git tag new", "git branch --sort --show-current new", "git branch -r new HEAD"):
