@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.state import ForeignState
+from faber_ledger.context.state import StateRefused
 from faber_ledger.context.units import one_line
 from faber_ledger.ledger.errors import StateInvalid
 
@@ -73,7 +73,7 @@ def quoted(text: object) -> str:
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
-    is_json = isinstance(error, ForeignState) or not isinstance(error, StateInvalid)
+    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
 Path: {run.shown("state.json")}
