@@ -13,6 +13,7 @@ from support import PROTOCOL, RUN, Project
 
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
+from faber_ledger.context.spec_sections import wanted_sections
 from faber_ledger.context.units import MOST_MARKS, clipped, one_line, shares, units
 
 if TYPE_CHECKING:
@@ -193,6 +194,17 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
 @given(TEXTS, st.integers(0, 5_000))
 def test_an_outline_keeps_to_its_room(text: str, room: int) -> None:
     assert units(outline(text, room)) <= room
+
+
+def test_a_bold_line_heads_what_matters_as_it_does_in_a_reconstitution() -> None:
+    filler = "Detail that nobody needs at once.\n" * 60
+    text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
+    text += "## Non-goals\n"
+    shown = outline(text, 1_000)
+    assert "- ledger/log.py" in shown
+    assert shown.index("- ledger/log.py") < shown.index("Detail")
+    assert wanted_sections(text)["files"] == "**Files to Modify**:\n\n- ledger/log.py"
+    assert wanted_sections(text)["summary"] is None
 
 
 # A long protocol and a long specification
