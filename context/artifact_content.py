@@ -113,7 +113,7 @@ def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
 
 
 def _is_state(path: str, surroundings: Surroundings) -> bool:
-    return path == os.path.realpath(os.path.join(surroundings["run_dir"], "state.json"))
+    return path == os.path.join(surroundings["run_dir"], "state.json")
 
 
 def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:

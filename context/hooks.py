@@ -60,7 +60,6 @@ class Hook:
             messages,
             reload,
         )
-        from faber_ledger.context.env_file import export_run
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
@@ -108,6 +107,8 @@ class Hook:
             packet = packet or pack(run.run_id, state, gathered.parts(), problems, budget=budget)[0]
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
+            from faber_ledger.context.env_file import export_run
+
             try:
                 export_run(path, run.run_id, state.get("work_id"))
             except (OSError, ValueError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from faber_ledger.context.git import common_directory, place_of
@@ -19,8 +18,8 @@ ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-
 
 ACTIVE_BYTES = 512  # more than any run's id has
 
-SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-RUN_ID = re.compile(rf"{SEGMENT}(/{SEGMENT}){{0,2}}")
+LONGEST_ID = 255
+JOINING = dict.fromkeys(map(ord, "._-"))
 
 
 class Run:
@@ -52,6 +51,20 @@ def name_part(text: str) -> str:
     return kept.strip("._-")[:60].rstrip("._-")
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text is letters, digits, dots, dashes and underscores, and starts with a letter or digit.
+
+    Without a pattern: to compile one takes a hook longer than all that it looks at.
+    """
+    return text.isascii() and text[:1].isalnum() and text.translate(JOINING).isalnum()
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether a text is a run's id: one to three names joined by `/`, 255 characters in all."""
+    names = text.split("/")
+    return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
+
+
 def find_root(start: str) -> str:
     """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
@@ -69,7 +82,7 @@ def find_run(root: str, run_id: str) -> Run:
 
     Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
     """
-    if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
+    if not is_run_id(run_id):
         raise InvalidRunId(
             f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
             " starting with a letter or digit, 255 characters in all",
@@ -225,7 +238,7 @@ def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
         return
     for entry in entries:
         run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not RUN_ID.fullmatch(run_id):
+        if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
             continue
         if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
             yield run_id

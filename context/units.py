@@ -32,7 +32,8 @@ def units(text: str) -> int:
 def one_line(text: object, longest: int = 300) -> str:
     """Make one line of at most `longest` units of a text that came from a repository."""
     looked_at = str(text)
-    looked_at = looked_at[: _place(looked_at, 4 * longest)]
+    if len(looked_at) > 4 * longest:
+        looked_at = looked_at[: _place(looked_at, 4 * longest)]
     return clipped(plain(" ".join(looked_at.split())), longest)
 
 
