@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
-from faber_ledger.context.artifact_content import COMMANDS
-from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, ArtifactError
 from faber_ledger.context.command_artifact import mapped_arguments
+from faber_ledger.context.conditions import LONGEST
+from faber_ledger.context.units import one_line
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -125,8 +126,9 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     for artifact in loading.selected:
         yield from _dry_artifact(artifact, result, loading)
     count = len(result.loaded)
-    skipped = len(loading.selected) - count
-    yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
+    skipped, failed = len(result.skipped), len(result.failed)
+    told = f"{count} would be loaded, {skipped} skipped" + (f", {failed} cannot be loaded" if failed else "")
+    yield f"Total: {len(loading.selected)} artifacts ({told})"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {messages.kilobytes(size)}"
 
@@ -150,7 +152,11 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
     is_command = artifact["type"] in COMMANDS
     size = None if _is_deferred(outcome) else _file_size(outcome)
-    yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
+    mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
+    if isinstance(outcome, ArtifactError):
+        required = "required: the load would stop here" if artifact["required"] else "the load would go on without it"
+        mark, action = "✗", f"FAIL ({required})"
+    yield f"  {mark} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
         yield f"    Command: {artifact['command'] or '-'}"
@@ -162,7 +168,7 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
         yield f"    Path from state: {artifact['path_from_state']}"
         yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
-        yield f"    Condition: {artifact['condition']}"
+        yield f"    Condition: {one_line(artifact['condition'], LONGEST)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
         yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
@@ -172,7 +178,7 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
         yield f"    Size: {messages.kilobytes(size)}"
     minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
-    yield f"    Action: {'SKIP (recently loaded)' if is_skipped else 'LOAD'}"
+    yield f"    Action: {action}"
     yield ""
 
 

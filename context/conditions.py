@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.state_path import value_at
+from faber_ledger.context.units import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LONGEST = 200  # of one that is quoted
 MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
 SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
@@ -26,7 +28,7 @@ class ConditionError(ValueError):
     """The text is no condition of this grammar; the message is the documents' own."""
 
     def __init__(self, expression: object) -> None:
-        super().__init__(f"Cannot evaluate condition: {expression}")
+        super().__init__(f"Cannot evaluate condition: {one_line(expression, LONGEST)}")
 
 
 def evaluate(expression: str, state: dict[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import os
 import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
-from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
+from faber_ledger.context.artifacts import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.git import FOREIGN, QUIET, worktree
 from faber_ledger.context.git_options import SUBCOMMANDS
 from faber_ledger.context.placeholders import filled_command
@@ -191,4 +191,4 @@ def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
 
 
 def _refused(word: str, reason: str) -> ArtifactError:
-    return ArtifactError(f"Command refused: {word!r:.80} - {reason}")
+    return ArtifactError(f"{REFUSED}{word!r:.80} - {reason}")

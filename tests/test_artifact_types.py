@@ -855,3 +855,66 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json", "--force")
     assert done.stdout == ""
     assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
+
+
+# What is said of commands that fail
+
+
+def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
+    """Give a project whose workflow has these git commands, in their order c0, c1, …"""
+    project = Project.made(tmp_path / "project", run_id=RUN)
+    project.change_state(workflow_id="own")
+    artifacts = [
+        {"id": f"c{number}", "type": "git_info", "command": command, "description": "d", "required": required}
+        for number, command in enumerate(commands)
+    ]
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    return project
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_found(
+    tmp_path: Path, required: bool
+) -> None:
+    kind = "❌ ERROR: Required" if required else "⚠️ WARNING: Optional"
+    for command, heading in (
+        ("git push", f"{kind} artifact refused: its command may not be run\nArtifact: c0\nCommand: git push\nError: "),
+        (
+            "git log nope",
+            f"{kind} artifact not loaded: its command failed\nArtifact: c0\nCommand: git log nope\nError: ",
+        ),
+    ):
+        folder = tmp_path / command[4:8]
+        folder.mkdir()
+        project = commanded(folder, command, required=required)
+        told = project.faber("session-load").stderr
+        assert heading in told
+        assert "Path:" not in told
+        assert "not found" not in told
+        if required:
+            assert heading in (project.deliver("SessionStart.startup.print").packet or "")
+
+
+def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> None:
+    project = commanded(tmp_path, "git push", "git log -1 --format=%s")
+    lines = project.faber("session-load", "--dry-run").stdout.splitlines()
+    refused = lines[lines.index("  ✗ c0") : lines.index("  ✓ c1")]
+    assert "    Action: FAIL (the load would go on without it)" in refused
+    assert "    Action: LOAD" not in refused
+    assert "Total: 2 artifacts (1 would be loaded, 0 skipped, 1 cannot be loaded)" in lines
+    project.write(
+        ".fractary/faber/workflows/own.json",
+        project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
+    )
+    told = project.faber("session-load", "--dry-run").stdout
+    assert "    Action: FAIL (required: the load would stop here)" in told
+
+
+def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
+    project = commanded(tmp_path)
+    artifact = {"id": "long", "type": "markdown", "path": "a.md", "condition": "1 +" * 10_000}
+    critical = {"always_load": [], "conditional_load": [artifact]}
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
+    for command in (["session-load"], ["session-load", "--dry-run"], ["config", "show"]):
+        done = project.faber(*command)
+        assert len(done.stdout + done.stderr) < 3_000, command

@@ -200,7 +200,8 @@ PIECES = st.sampled_from([*"a_$09.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[
 
 def words_by(expression: str, *, pattern: bool) -> list[tuple[str, str]] | None:
     """Give the words of an expression, None where it has none: by the pattern, or as the reader reads them."""
-    words, at = [], 0
+    words: list[tuple[str, str]] = []
+    at = 0
     reader = _Reader.__new__(_Reader)
     reader.expression, reader.at = expression, 0
     while not words or words[-1][0] != "end":
