@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -627,6 +628,22 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
         assert pipe.readline() == "child\n"
         assert select.select([pipe], [], [], 60)[0], "one of them lives"
         assert pipe.read() == ""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_nobody_waits_for_a_daemon_that_keeps_the_output_open(tmp_path: Path, waits: bool) -> None:
+    code = f"""if True:
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+            time.sleep(1000)
+        time.sleep(1000 * {waits})"""
+    try:
+        with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
+            python(code, seconds=3)
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_program_that_closes_its_output_and_hangs_is_killed() -> None:
