@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.conditions import MAX_DEPTH, ConditionError, _Reader, evaluate
+from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, ConditionError, _Reader, evaluate
+from faber_ledger.context.units import one_line
 
 STATE: dict[str, Any] = {
     "work_id": "258",
@@ -105,7 +106,7 @@ def test_a_condition_holds_as_in_javascript(condition: str) -> None:
 def test_what_is_no_condition_is_named_in_the_documents_words(condition: str) -> None:
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
-    assert str(raised.value) == f"Cannot evaluate condition: {condition}"
+    assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, LONGEST)}"
 
 
 def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
