@@ -126,9 +126,8 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     for artifact in loading.selected:
         yield from _dry_artifact(artifact, result, loading)
     count = len(result.loaded)
-    skipped, failed = len(result.skipped), len(result.failed)
-    told = f"{count} would be loaded, {skipped} skipped" + (f", {failed} cannot be loaded" if failed else "")
-    yield f"Total: {len(loading.selected)} artifacts ({told})"
+    skipped = len(loading.selected) - count
+    yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {messages.kilobytes(size)}"
 
@@ -153,9 +152,9 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     is_command = artifact["type"] in COMMANDS
     size = None if _is_deferred(outcome) else _file_size(outcome)
     mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
-    if isinstance(outcome, ArtifactError):
-        required = "required: the load would stop here" if artifact["required"] else "the load would go on without it"
-        mark, action = "✗", f"FAIL ({required})"
+    if isinstance(outcome, ArtifactError) and not _is_missing(outcome, is_command):
+        stops = artifact["required"]
+        mark, action = ("✗", "FAIL (the load would stop here)") if stops else ("⊘", "SKIP (cannot be loaded)")
     yield f"  {mark} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
@@ -180,6 +179,11 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
     yield f"    Action: {action}"
     yield ""
+
+
+def _is_missing(error: ArtifactError, is_command: bool) -> bool:
+    """Tell whether all that is wrong is that no file is there: RELOAD marks that by `Exists: no` alone."""
+    return not is_command and error.resolved is not None and not os.path.lexists(error.resolved)
 
 
 def _is_deferred(outcome: Loaded | ArtifactError) -> bool:

@@ -915,16 +915,17 @@ def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_fou
 def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> None:
     project = commanded(tmp_path, "git push", "git log -1 --format=%s")
     lines = project.faber("session-load", "--dry-run").stdout.splitlines()
-    refused = lines[lines.index("  ✗ c0") : lines.index("  ✓ c1")]
-    assert "    Action: FAIL (the load would go on without it)" in refused
+    refused = lines[lines.index("  ⊘ c0") : lines.index("  ✓ c1")]
+    assert "    Action: SKIP (cannot be loaded)" in refused
     assert "    Action: LOAD" not in refused
-    assert "Total: 2 artifacts (1 would be loaded, 0 skipped, 1 cannot be loaded)" in lines
+    assert "Total: 2 artifacts (1 would be loaded, 1 skipped)" in lines
     project.write(
         ".fractary/faber/workflows/own.json",
         project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
     )
     told = project.faber("session-load", "--dry-run").stdout
-    assert "    Action: FAIL (required: the load would stop here)" in told
+    assert "  ✗ c0\n" in told
+    assert "    Action: FAIL (the load would stop here)" in told
 
 
 def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
