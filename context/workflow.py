@@ -116,21 +116,10 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
 
 def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
     """Give where a workflow may stand, in the order of search; raises WorkflowNotFound for what is no id."""
-    # `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`.
-    of, colon, name = workflow_id.rpartition(":")
-    plugin, at, marketplace = of.partition("@")
-    is_short = not at and plugin.startswith("fractary-")
-    plugin = plugin.removeprefix("fractary-") if is_short else plugin
-    is_of_project = not at and not is_short and plugin in ("", "project") and bool(plugin) == bool(colon)
-    names = [name, *([] if is_of_project else [plugin]), *([marketplace] if at else [])]
-    if not (is_of_project or is_short or at) or not all([is_name(one) and len(one) <= LONGEST_NAME for one in names]):
-        raise WorkflowNotFound(
-            f"this is no id of a workflow: {workflow_id!r:.200}",
-            hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
-        )
+    plugin, marketplace, name = _names_in(workflow_id)
     file = f"{name}.json"
-    of_project = [] if not is_of_project else [os.path.join(root, folder, file) for folder in OF_PROJECT]
-    if of == "project":
+    of_project = [] if plugin else [os.path.join(root, folder, file) for folder in OF_PROJECT]
+    if workflow_id.startswith("project:"):
         return of_project
     plugin = plugin or "faber"
     relative = [f"plugins/{plugin}/{folder}/{file}" for folder in OF_PLUGIN]
@@ -140,6 +129,27 @@ def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
     of_plugin = [os.path.join(root, path) for path in relative]
     of_plugin += [place for path in relative for place in places_in_plugins(path, roots)]
     return [*of_project, *of_plugin, *([os.path.join(SHIPPED, file)] if plugin == "faber" else [])]
+
+
+def _names_in(workflow_id: str) -> tuple[str, str, str]:
+    """Give the plugin, the marketplace and the name in an id, empty for what it does not name.
+
+    `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`. Raises
+    WorkflowNotFound for what is no id.
+    """
+    owner, colon, name = workflow_id.rpartition(":")
+    plugin = marketplace = ""
+    named = [name]
+    if colon and owner != "project":
+        plugin, at, marketplace = owner.partition("@")
+        plugin = plugin if at else plugin[len("fractary-") :] if plugin.startswith("fractary-") else ""
+        named += [plugin, marketplace] if at else [plugin]
+    if not all([one.isascii() and len(one) <= LONGEST_NAME and is_name(one) for one in named]):
+        raise WorkflowNotFound(
+            f"this is no id of a workflow: {workflow_id!r:.200}",
+            hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
+        )
+    return plugin, marketplace, name
 
 
 def _defaults() -> CriticalArtifacts:
