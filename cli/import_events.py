@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
@@ -99,7 +99,7 @@ def _taken_in(staged: Staged, run: Run, file: str) -> int:
         raise LedgerError(
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, say) as opened, opened.log.writing():
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened, opened.log.writing():
         _check_against(staged, opened.log, run, file)  # somebody may have written since
         count = sum(1 for _ in staged.missing_in(opened.log))
         opened.take_in(staged.missing_in, staged.gone())
@@ -110,11 +110,11 @@ def _taken_in(staged: Staged, run: Run, file: str) -> int:
 def _projected(run: Run) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
-        regenerated(run, rebuild=False, warn=say)
+        regenerated(run, rebuild=False, warn=warn)
     except IntegrityError:
         raise
     except LedgerError as error:
-        say(f"the events are in the log, and state.json does not show them yet: {error.message}")
-        say(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
+        warn(f"the events are in the log, and state.json does not show them yet: {error.message}")
+        warn(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
         return error.exit_code
     return 0

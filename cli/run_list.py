@@ -126,6 +126,9 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     for line in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    for row in rows:
+        for problem in filter(None, [row["problem"], row["ledger_problem"]]):
+            yield f"{row['run_id']}: {problem}"
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -72,7 +72,7 @@ def _told(kind: str, event: dict[str, Any]) -> str:
     if kind == "note_recorded":
         return f"{event['kind']}{_where(event)}: {event['text']}"
     if kind == "context_reconstituted":
-        point = ":".join(filter(None, [event["phase"], event["step"]]))
+        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown place"
         resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
         told = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"

@@ -11,9 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact_source import Surroundings
 
-# Compiled at first use.
-PLACEHOLDER = r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}"
-VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"
+NAMES = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
 OF_PLAN = "-run-"
 
 
@@ -23,7 +22,11 @@ def filled(text: str, surroundings: Surroundings) -> str:
     One without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more than a name:
     the state comes with the repository.
     """
-    return re.sub(PLACEHOLDER, lambda found: _value(found[1], surroundings), text)
+    first, *others = text.split("{")
+    for piece in others:
+        name, _, rest = piece.partition("}")
+        first += _value(name, surroundings) + rest if _is_placeholder(piece) else "{" + piece
+    return first
 
 
 def filled_command(text: str, surroundings: Surroundings) -> str:
@@ -36,8 +39,14 @@ def filled_command(text: str, surroundings: Surroundings) -> str:
 
 def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
     """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
-    names = dict.fromkeys(re.findall(PLACEHOLDER, text))
+    names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
     return [name for name in names if not _value(name, surroundings, where)]
+
+
+def _is_placeholder(piece: str) -> bool:
+    """Tell whether what follows a brace is a placeholder's name and the brace that closes it."""
+    name, brace, _ = piece.partition("}")
+    return bool(brace) and name in NAMES
 
 
 def without_value(names: list[str]) -> str:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import Project
 
-from faber_ledger.context.project import find_run
+from faber_ledger.context.project import find_run, is_run_id
 from faber_ledger.ledger.errors import InvalidRunId
 
 if TYPE_CHECKING:
@@ -288,3 +290,9 @@ def test_an_active_file_that_leads_elsewhere_is_an_error_in_a_command(
     done = project.faber("status")
     assert done.returncode == 1
     assert "is not a run id" in done.stderr
+
+
+@given(st.lists(st.sampled_from([*"aZ09._-/ \n²é"]), max_size=12).map("".join) | st.text(max_size=300))
+def test_a_run_id_is_one_to_three_names(text: str) -> None:
+    name = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+    assert is_run_id(text) == (len(text) <= 255 and re.fullmatch(rf"{name}(/{name}){{0,2}}", text) is not None)
