@@ -16,15 +16,18 @@ from faber_ledger.context.environment import writer_of
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import HASH, ID, PAYLOAD, hash_of, rows_of
-from faber_ledger.ledger.verify import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WRITER = 5
+READ_THE_OTHERS = (
+    "whether another version has what it lacks is not known; the versions that were read are counted above"
+)
 NEW_BLOB, ABSENT = 3, "0" * 40
 
 
@@ -43,7 +46,7 @@ class Anchors:
         self.run = run
         self.checked: list[str] = []
         self.findings: list[Finding] = []
-        with Log.read(run.ledger_path) as log:
+        with Log.read(run.ledger_path, as_it_is=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
         self._told: set[str] = set()
 
@@ -112,7 +115,7 @@ class Anchors:
             )
             self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
 
-    def _note(self, kind: str, what: str, hint: str = "nothing is lost; what it lacks is held by the others") -> None:
+    def _note(self, kind: str, what: str, hint: str = READ_THE_OTHERS) -> None:
         self.findings.append(Finding(kind, None, what, hint))
 
 

@@ -77,6 +77,8 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
 
 def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
     """Unite the sides, and what hooks have appended to the file since the merge stopped, into the ledger."""
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         sides = []
         for stage in (OURS, THEIRS):
@@ -85,13 +87,13 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
                 sides.append(os.path.join(folder, f"{stage}.db"))
                 _put(sides[-1], content)
         if dry_run:
-            events = write_union(sides, os.path.join(folder, "united.db"))
+            events = write_union(sides, os.path.join(folder, "united.db"), check_event)
         else:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path, LOCK_SECONDS):
                 if os.path.exists(run.ledger_path + "-journal"):
                     recover(run)
-                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path)
+                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 
 

@@ -209,7 +209,7 @@ def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
 def log_of(path: Path, *told: tuple[Any, ...]) -> str:
     """Write rows into a log as they are."""
     with Log.open(str(path)) as log:
-        log.connection.executemany(INSERT, told)
+        take_in(log, told)
         log.commit()
     return str(path)
 
