@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WRITER = 5
-READ_THE_OTHERS = (
-    "whether another version has what it lacks is not known; the versions that were read are counted above"
-)
+UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
+COMPARED = "nothing needs to be run: what is left of them was compared"
 NEW_BLOB, ABSENT = 3, "0" * 40
 
 
@@ -93,7 +92,7 @@ class Anchors:
             self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
             return False
         if redacted:
-            self._note("redacted_version", f"{where} holds {redacted} events without their payload")
+            self._note("redacted_version", f"{where} holds {redacted} events without their payload", COMPARED)
         for row in missing:
             self._miss(where, row, kind)
         return True
@@ -115,7 +114,7 @@ class Anchors:
             )
             self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
 
-    def _note(self, kind: str, what: str, hint: str = READ_THE_OTHERS) -> None:
+    def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
         self.findings.append(Finding(kind, None, what, hint))
 
 

@@ -120,9 +120,8 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
             if seen:
                 told = f"the worktree {tree.root} has {_many(lost, seen)}, that this one has not taken in"
-                yield Finding(
-                    "in_another_worktree", None, told, f"run `faber-ledger project {run.run_id}` to take it in"
-                )
+                hint = f"run `faber-ledger project {run.run_id}` to take it in"
+                yield Finding("in_another_worktree", None, told, hint)
             for name in seen:
                 del lost[name]
     if lost:
