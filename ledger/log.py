@@ -40,6 +40,8 @@ HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end wo
 LONGEST_PAYLOAD = 8 * 1024 * 1024
 LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
 LARGEST_COPY = 1 << 32
+ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
+NULLABLE = (str, type(None))
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 ROW = (
     "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
@@ -403,8 +405,13 @@ def _row(
 
 
 def decoded(row: tuple[Any, ...]) -> Recorded:
-    """Make a row of `READ`'s columns an event; raises IntegrityError if its payload is no JSON object."""
+    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
     seq, name, kind, version, at, writer, session_id, client, payload = row
+    types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
+    if types != ENVELOPE or type(session_id) not in NULLABLE or type(client) not in NULLABLE:
+        raise IntegrityError(
+            f"event {name!r:.40} has a value of another type than any ledger writes", hint="run `faber-ledger verify`"
+        )
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind

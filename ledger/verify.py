@@ -58,7 +58,7 @@ def findings(
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
     """
-    if not os.path.lexists(path + "-journal"):
+    if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
         yield from _findings(path, _as_it_is, check_event, advance)
         return
     # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
