@@ -15,6 +15,7 @@ from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
+from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
@@ -91,7 +92,7 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
         else:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path, LOCK_SECONDS):
-                if os.path.exists(run.ledger_path + "-journal"):
+                if is_recovery_due(run.ledger_path):
                     recover(run)
                 events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"

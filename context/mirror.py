@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import Log
@@ -37,11 +37,12 @@ class MirroredLog:
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
         """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
         path = mirror_path(run)
-        if path is not None and os.path.lexists(run.ledger_path + "-journal"):
+        if path is not None and is_recovery_due(run.ledger_path):
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
+            what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
-            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {sources}")
+            warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self.log = Log.open(run.ledger_path)
         self.returned = 0
         self._warn = warn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger import formats
@@ -46,10 +47,10 @@ def damage(log: Log, doubles: set[Any]) -> Iterator[Finding]:
     if revisions != [formats.REVISION]:
         told = ", ".join(map(repr, revisions)) or "none"
         yield Finding("revision", None, f"it names another revision of its schema than it has: {told:.100}", MEND)
-    is_in_memory = not connection.execute("PRAGMA database_list").fetchone()[2]
+    file = connection.execute("PRAGMA database_list").fetchone()[2]  # none is read where a journal was played in memory
     connection.execute("BEGIN")
     connection.execute("SELECT 1 FROM sqlite_master")  # from here on nobody writes
-    extra = 0 if is_in_memory else surplus(connection, log.path)
+    extra = surplus(connection, file) if os.path.isfile(file) else 0
     connection.execute("COMMIT")
     if extra:
         yield Finding("surplus", None, f"it goes on for {extra:,} bytes after its last page", MEND)

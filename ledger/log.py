@@ -39,6 +39,7 @@ HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end wo
 # A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
 LONGEST_PAYLOAD = 8 * 1024 * 1024
 LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
+RECOVERED = ".recovered"
 LARGEST_COPY = 1 << 32
 ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
 NULLABLE = (str, type(None))
@@ -92,7 +93,8 @@ class Log:
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
         check_companions(path)
-        log = cls(connected(path, "ro"), path)
+        file = path if as_it_is else _recovered_or(path)
+        log = cls(connected(file, "ro"), path)
         try:
             in_memory = log._has_hot_journal()
             if in_memory:
@@ -101,7 +103,7 @@ class Log:
             log.connection.execute("BEGIN")  # so that nobody writes while the file is compared with what it says
             check_schema(log.connection, path)
             if not as_it_is:
-                check_whole(log.connection, None if in_memory else path)
+                check_whole(log.connection, None if in_memory else file)
             log.connection.execute("COMMIT")
         except BaseException:
             log.close()
@@ -346,6 +348,13 @@ def recovered(path: str) -> None:
         connection.execute("ROLLBACK")
     finally:
         connection.close()
+
+
+def _recovered_or(path: str) -> str:
+    """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
+    done = path + RECOVERED
+    is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
+    return done if is_unfinished and check_file(done) else path
 
 
 def _played_in_memory(path: str) -> sqlite3.Connection:

@@ -151,6 +151,61 @@ def test_a_journal_without_its_file_is_no_hindrance(project: Project) -> None:
     assert not journal.exists()
 
 
+UNFINISHED = """
+import os, signal
+from faber_ledger.cli.entry import main
+replace = os.replace
+
+def die(source, target):
+    if str(source).endswith(".recovered"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = die
+main()
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+@pytest.mark.parametrize("has_mirror", [True, False])
+def test_a_recovery_that_is_killed_before_its_last_step_is_finished_by_the_next(
+    project: Project, command: tuple[str, ...], has_mirror: bool
+) -> None:
+    had = ids(project)
+    journal = tear(project)
+    killed = subprocess.run(
+        [sys.executable, "-c", UNFINISHED, "project"], cwd=project.root, env=project.environment(), check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not journal.exists()  # what is left is torn, and nothing beside it would roll it back
+    assert Path(f"{project.ledger_path}.recovered").exists()
+    if not has_mirror:
+        shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
+    done = project.faber(*command)
+    assert done.returncode == 0, done.stderr
+    assert "an unfinished recovery stood beside" in done.stderr
+    assert ids(project)[: len(had)] == had
+    assert "torn" not in project.types
+    assert not Path(f"{project.ledger_path}.recovered").exists()
+    project.faber("project")
+    project.assert_projected()
+
+
+def test_verify_names_a_journal_that_is_not_the_files_own_and_no_damage(project: Project) -> None:
+    project.git("commit", "--all", "-m", "Newer")
+    tear(project)
+    project.git("checkout", "HEAD~1", "--", ".")
+    before = files(project.run)
+    done = project.faber("verify")
+    if done.returncode == 20 and "rolled_back" not in done.stdout.splitlines()[0]:
+        assert f"{project.run_id}: journal: a journal stands beside the file" in done.stdout.splitlines()[0]
+        assert "hint: run `faber-ledger project`" in done.stdout
+    assert "damaged" not in done.stdout
+    assert files(project.run) == before
+    project.faber("project")
+    assert project.faber("verify").returncode == 0
+
+
 def test_where_nothing_reads_nothing_is_touched(project: Project) -> None:
     tear(project)
     project.git("rm", "--quiet", "--cached", "-r", ".fractary")

@@ -405,7 +405,7 @@ def test_an_event_that_is_not_of_its_types_shape_is_let_in_by_no_command(ledger:
         assert not out.exists()
     ours = tmp_path / "ours"
     shutil.copyfile(ledger, ours)
-    driver = [COMMAND, "merge-driver", tmp_path / "base", ours, forged, ".fractary/runs/r/ledger.db"]
+    driver = [str(COMMAND), "merge-driver", str(tmp_path / "base"), str(ours), forged, ".fractary/runs/r/ledger.db"]
     done = subprocess.run(driver, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "is not a session_started" in done.stderr
