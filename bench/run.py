@@ -65,7 +65,13 @@ def main() -> None:
         print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
         rounds = 2 if quick else 9
         print("measuring the union and the size in git …", file=sys.stderr)
-        rows = [*[row for row, _, _ in contenders], rebuild(stage, rounds), union(stage, rounds), merge(stage, rounds), size(stage)]
+        rows = [
+            *[row for row, _, _ in contenders],
+            rebuild(stage, rounds),
+            union(stage, rounds),
+            merge(stage, rounds),
+            size(stage),
+        ]
         text = table(rows) + "\n" + facts(stage, load)
     print(text, end="")
     if not quick:
