@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -139,6 +140,23 @@ def test_events_that_were_pulled_over_a_journal_stay(project: Project) -> None:
     project.git("pull", "--quiet", str(other.root), "HEAD")
     project.faber("session-save")
     assert set(ids(other)) <= set(ids(project))
+    project.assert_projected()
+
+
+def test_a_pull_that_sets_a_torn_file_aside_and_puts_it_back_loses_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `merge.autoStash`, as `init` sets it, git stashes the torn file and unites it with what it pulled."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    other = project.clone(project.root.parent / "other", "desktop")
+    other.deliver(START, client="two", pid="2")
+    other.git("commit", "--all", "-m", "From the desktop")
+    had = {*ids(project), *ids(other)}
+    tear(project)
+    project.git("pull", "--quiet", "--no-rebase", str(other.root), "HEAD")
+    assert not project.git("ls-files", "--unmerged")
+    assert project.faber("project").returncode == 0
+    assert set(ids(project)) == had
     project.assert_projected()
 
 
