@@ -70,8 +70,17 @@ class MirroredLog:
         """Move a mirror that is damaged out of the way, so that a new one is made; tell whether it was."""
         from faber_ledger.context.recover import is_sound
 
-        if (isinstance(error, sqlite3.Error) and is_busy(error)) or is_sound(path):
+        if isinstance(error, sqlite3.Error) and is_busy(error):
             return False
+        if is_sound(path):
+            if self._mirror is not None:
+                return False
+            from faber_ledger.ledger.union import write_union
+
+            write_union(
+                [path], path
+            )  # its events hold, and what the file says of itself does not: written anew, it fits
+            return True
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None
