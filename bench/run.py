@@ -41,6 +41,7 @@ REF = "import sqlite3, json"
 EVENTS = 100_000
 SHARED = 20_000
 COMMITS = 40
+MERGE_SECONDS = 2.0
 GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD, GOAL_SIZE, GOAL_START = 1.8, 1.4, 1.5, 1.5, 3.0
 
 
@@ -65,7 +66,13 @@ def main() -> None:
         print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
         rounds = 2 if quick else 9
         print("measuring the union and the size in git …", file=sys.stderr)
-        rows = [*[row for row, _, _ in contenders], rebuild(stage, rounds), union(stage, rounds), size(stage)]
+        rows = [
+            *[row for row, _, _ in contenders],
+            rebuild(stage, rounds),
+            union(stage, rounds),
+            merge(stage, rounds),
+            size(stage),
+        ]
         text = table(rows) + "\n" + facts(stage, load)
     print(text, end="")
     if not quick:
@@ -152,6 +159,17 @@ def union(stage: Stage, rounds: int) -> Row:
     row = Row(f"union of {SHARED:,} + 500 + 500 events, {took:.2f} s of work", "COPY", None)
     for ours, raw in zip(seconds["union"], seconds["copy"], strict=True):
         row.add(ours, raw)
+    return row
+
+
+def merge(stage: Stage, rounds: int) -> Row:
+    """Time `git merge` of two branches of a ledger against the two seconds that it may take."""
+    path = stage.long_log(SHARED)
+    command = [stage.python, str(SCRIPTS / "merge.py"), str(path), str(stage.folder), str(rounds)]
+    driver = {"PATH": f"{Path(stage.python).parent}{os.pathsep}{os.environ['PATH']}"}
+    row = Row(f"`git merge` of {SHARED:,} + 500 + 500 events", f"{MERGE_SECONDS:g} s", 1.0)
+    for took in json.loads(Process(command, stage.folder, stage.environment | driver).output()):
+        row.add(tuple(took), (MERGE_SECONDS, MERGE_SECONDS))
     return row
 
 

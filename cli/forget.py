@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import posixpath
 
 import click
 
-from faber_ledger.cli.git import asked, top_of
+from faber_ledger.cli.git import asked, top_of, worktree_roots
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import Run, find_root, find_run
+from faber_ledger.context.project import RUNS, Run, find_root, find_run
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
+
+FILES = ("ledger.db", "state.json")
 
 
 @click.command()
@@ -21,7 +24,7 @@ from faber_ledger.ledger.log import Log
 @click.option("--list", "listing", is_flag=True, help="List the runs that only this clone's mirror still has.")
 @json_option
 def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
-    """Remove the mirror, under the git directory, of a RUN that is gone from every worktree.
+    """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
 
     \b
     Example: faber-ledger run forget --list
@@ -40,7 +43,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     path = mirror_path(run)
     if path is None or not os.path.isfile(path):
         raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
-    places = _places(run, _roots(root))
+    places = _places(run, worktree_roots(root))
     if places:
         raise LedgerError(
             f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
@@ -56,7 +59,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
 
 def gone_runs(root: str) -> list[tuple[Run, str]]:
     """Give the runs that are in no worktree any more, each with the mirror that this clone still has of it."""
-    roots = _roots(root)
+    roots = worktree_roots(root)
     return [(run, path) for run, path in _mirrors(root) if not _places(run, roots)]
 
 
@@ -75,23 +78,29 @@ def _mirrors(root: str) -> list[tuple[Run, str]]:
     return found
 
 
-def _roots(root: str) -> list[str]:
-    """Give the project's root in every worktree of the clone."""
-    roots, top = [root], top_of(root)
-    if top is not None:
-        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
-        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=root).stdout).splitlines()
-        trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
-        roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
-    return roots
-
-
 def _places(run: Run, roots: list[str]) -> list[str]:
-    """Name the folders in which a run is, in any worktree: they share its mirror."""
+    """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
     places = [find_run(root, run.run_id).directory for root in roots]
-    files = ("ledger.db", "state.json")
-    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in files])]
-    return list(dict.fromkeys([os.path.realpath(place) for place in there]))
+    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in FILES])]
+    return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Name the branches and other refs whose commit has a run: it is not gone, but elsewhere."""
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    names = asked("for-each-ref", "--format=%(refname)", at=run.root).stdout.decode("utf-8", "surrogateescape")
+    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
+    wanted = [(name, f"{name}:{path}") for name in names.splitlines() for path in paths]
+    answers = asked(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
 
 
 def _events(path: str) -> int | None:

@@ -60,6 +60,17 @@ def top_of(root: str) -> str | None:
     return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 and done.stdout.strip() else None
 
 
+def worktree_roots(root: str) -> list[str]:
+    """Give where a project lies in each worktree of its clone, this one first; without git there is this one alone."""
+    roots, top = [root], top_of(root)
+    if top is not None:
+        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=root).stdout).splitlines()
+        trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
+        roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
+    return roots
+
+
 def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"exit code {done.returncode}"

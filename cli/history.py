@@ -17,16 +17,18 @@ from faber_ledger.context.environment import writer_of
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import gone_from
 from faber_ledger.ledger.union import HASH, ID, PAYLOAD, hash_of, rows_of
-from faber_ledger.ledger.verify import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WRITER = 5
+UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
+COMPARED = "nothing needs to be run: what is left of them was compared"
 NEW_BLOB, ABSENT = 3, "0" * 40
 
 
@@ -45,7 +47,7 @@ class Anchors:
         self.run = run
         self.checked: list[str] = []
         self.findings: list[Finding] = []
-        with Log.read(run.ledger_path) as log:
+        with Log.read(run.ledger_path, as_it_is=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
             self._gone = gone_from(log.connection)
         self._told: set[str] = set()
@@ -94,7 +96,7 @@ class Anchors:
             self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
             return False
         if redacted:
-            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload")
+            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
             told = f"{where} still holds the payload of {events_shown(unredacted)} redacted by now"
             self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
@@ -119,7 +121,7 @@ class Anchors:
             )
             self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
 
-    def _note(self, kind: str, what: str, hint: str = "nothing is lost; what it lacks is held by the others") -> None:
+    def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
         self.findings.append(Finding(kind, None, what, hint))
 
 

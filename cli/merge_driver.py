@@ -36,7 +36,9 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     name = os.path.basename(path)
     try:
         if name == "ledger.db":
-            write_union([ours, theirs], ours)
+            from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+            write_union([ours, theirs], ours, check_event)
         elif name == "state.json":
             merged = merged_state(*[read_file(side) or b"" for side in (base, ours, theirs)])
             _put(ours, merged)

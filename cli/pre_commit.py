@@ -52,6 +52,11 @@ def _hook_path(root: str) -> str:
 
 
 def _check_own_folder(path: str, root: str, top: str) -> None:
+    if os.path.islink(path) and not os.path.exists(path):
+        raise LedgerError(
+            f"the hook {path} is a link to {os.readlink(path)}, which is not there",
+            hint=f"remove the link with `rm {path}`, or put back what it leads to, then run the command again",
+        )
     common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
     own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]
     if not os.path.realpath(path).startswith(tuple(own)):

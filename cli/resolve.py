@@ -15,6 +15,7 @@ from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
+from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
@@ -77,6 +78,8 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
 
 def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
     """Unite the sides, and what hooks have appended to the file since the merge stopped, into the ledger."""
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         sides = []
         for stage in (OURS, THEIRS):
@@ -85,13 +88,13 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
                 sides.append(os.path.join(folder, f"{stage}.db"))
                 _put(sides[-1], content)
         if dry_run:
-            events = write_union(sides, os.path.join(folder, "united.db"))
+            events = write_union(sides, os.path.join(folder, "united.db"), check_event)
         else:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path, LOCK_SECONDS):
-                if os.path.exists(run.ledger_path + "-journal"):
+                if is_recovery_due(run.ledger_path):
                     recover(run)
-                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path)
+                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 
 

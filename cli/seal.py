@@ -14,6 +14,7 @@ from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
@@ -82,7 +83,7 @@ def _sealed(run: Run) -> dict[str, Any]:
     _check(run)
     regenerated(run, rebuild=False, warn=warn)
     with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
-        if os.path.exists(run.ledger_path + "-journal"):
+        if is_recovery_due(run.ledger_path):
             recover(run)
         with Log.read(run.ledger_path) as log:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()

@@ -36,7 +36,9 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     check_file(out)  # a file that is something else is not written over
     for path in (*ledgers, out):
         _check_at_rest(path)
-    events = write_union(ledgers, out)
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    events = write_union(ledgers, out, check_event)
     show(
         {"out": out, "united": list(ledgers), "events": events},
         [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],

@@ -11,16 +11,18 @@ from contextlib import contextmanager, suppress
 import click
 
 from faber_ledger.cli import completing
+from faber_ledger.cli.git import worktree_roots
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import Run
+from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
-from faber_ledger.ledger.verify import Finding, findings
+from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.projections.fold import fold
 
@@ -82,7 +84,7 @@ def run_findings(run: Run) -> list[Finding]:
         found += findings(run.ledger_path, check_event=check_event, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
-        found += _rollback_findings(run)
+        found += _rollback_findings(run, is_damaged=is_damaged)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
     return found
@@ -108,36 +110,56 @@ def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
         yield f"{run_id}: there is nothing outside the file to hold it against: whether events are missing is not known"
 
 
-def _rollback_findings(run: Run) -> Iterator[Finding]:
+def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     """Compare the log with this clone's mirror of it, which no checkout touches."""
     path = mirror_path(run)
     if path is None or not os.path.isfile(path):
         return
-    with Log.read(path) as mirror, Log.read(run.ledger_path) as log:
+    with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
         for name, several in standing(redactions_in(log.connection)).items():
             if holds_any(mirror.connection, [name, *[past for one in several for past in one.supersedes]]):
                 told = "it is redacted, and this clone's mirror still holds its payload"
                 yield Finding("not_redacted", name, told, f"run `{command_for(name, several)}`, which finishes it")
-        if mirror.heads() == log.heads():
+        if mirror.heads() == log.heads() and not is_damaged:
             return
         known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
-        lost = [at for name, at in rows if name not in known]
+        lost = {name: at for name, at in rows if name not in known}
+    for tree in _other_worktrees(run) if lost else ():
+        with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.ledger_path) as theirs:
+            seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
+            if seen:
+                told = f"the worktree {tree.root} has {_many(lost, seen)}, that this one has not taken in"
+                hint = f"run `faber-ledger project {run.run_id}` to take it in"
+                yield Finding("in_another_worktree", None, told, hint)
+            for name in seen:
+                del lost[name]
     if lost:
-        since = f"of {lost[0]}" if len(lost) == 1 else f"from {lost[0]} to {lost[-1]}"
-        yield Finding(
-            "rolled_back",
-            None,
-            f"this clone's mirror has {events_shown(len(lost))}, {since}, that the file lacks: git put it back",
-            f"run `faber-ledger project {run.run_id}` to bring back what was rolled back",
-        )
+        told = f"this clone's mirror has {_many(lost, list(lost))}, that the file lacks: git put it back"
+        mend = f"run `faber-ledger project {run.run_id}` to bring back what was rolled back"
+        if is_damaged:
+            told = told.removesuffix(": git put it back")
+            mend = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
+        yield Finding("rolled_back", None, told, mend)
+
+
+def _other_worktrees(run: Run) -> list[Run]:
+    """Give the run as it is in the clone's other worktrees: they share its mirror, and what one records goes there."""
+    here = os.path.realpath(run.ledger_path)
+    runs = [find_run(root, run.run_id) for root in worktree_roots(run.root)]
+    return [one for one in runs if os.path.isfile(one.ledger_path) and os.path.realpath(one.ledger_path) != here]
+
+
+def _many(times: dict[str, str], names: list[str]) -> str:
+    first, last = times[names[0]], times[names[-1]]
+    return f"{events_shown(len(names))}, " + (f"of {first}" if len(names) == 1 else f"from {first} to {last}")
 
 
 def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
     if is_damaged:
         hint = "mend the log first: what it projects now is not to be relied on"
-    with Log.read(run.ledger_path) as log:
+    with Log.read(run.ledger_path, as_it_is=True) as log:
         blocks = fold(log.stream())
     try:
         state = read_state(run).value

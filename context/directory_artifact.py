@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 LAST_SECOND = 253_402_300_799  # of the year 9999; some file systems know later ones
 # What the ledger itself changes at every turn, in the run's own folder; the state has an artifact of its own.
-OF_LEDGER = {"state.json", "state.json.backup", "ledger.db", "ledger.db-journal", "ledger.lock"}
+OF_LEDGER = {"state.json", "ledger.db", "ledger.db-journal", "ledger.lock"}
+LEFT_OVER = (".backup", ".tmp", ".recovered", ".migrating")  # copies that it keeps, or that a kill left, of any of them
 
 
 def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
@@ -95,13 +96,17 @@ def _entries(directory: str, surroundings: Surroundings) -> Iterator[Entry]:
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name in of_ledger:
+                if entry.name.startswith(".") or entry.name in of_ledger or (of_ledger and _is_left_over(entry.name)):
                     continue
                 status = _status(entry, folders)
                 if status is not None:
                     yield status.st_mtime_ns, entry.name, status.st_size
     except OSError as error:
         raise ArtifactError(f"Cannot read {directory}: {error.strerror}", directory) from error
+
+
+def _is_left_over(name: str) -> bool:
+    return name.startswith(("state.json", "ledger.db")) and name.endswith(LEFT_OVER)
 
 
 def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | None:

@@ -17,6 +17,8 @@ IGNORED = marked(
     "*.lock",
     "*-journal",
     "*.tmp",
+    "*.recovered",
+    "*.migrating",
     "/faber/logs/",
     "/faber/writer",
     "/faber/worktrees.json*",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import DURABLE, Log
@@ -41,12 +41,13 @@ class MirroredLog:
         """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
         path = mirror_path(run)
         self.redacted = is_recovered = False
-        if path is not None and os.path.lexists(run.ledger_path + "-journal"):
+        if path is not None and is_recovery_due(run.ledger_path):
             is_recovered = True
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
+            what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
-            warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {sources}")
+            warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self.log = Log.open(run.ledger_path)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
@@ -76,8 +77,17 @@ class MirroredLog:
         """Move a mirror that is damaged out of the way, so that a new one is made; tell whether it was."""
         from faber_ledger.context.recover import is_sound
 
-        if (isinstance(error, sqlite3.Error) and is_busy(error)) or is_sound(path):
+        if isinstance(error, sqlite3.Error) and is_busy(error):
             return False
+        if is_sound(path):
+            if self._mirror is not None:
+                return False
+            from faber_ledger.ledger.union import write_union
+
+            write_union(
+                [path], path
+            )  # its events hold, and what the file says of itself does not: written anew, it fits
+            return True
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None

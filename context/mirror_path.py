@@ -5,10 +5,16 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import common_directory
+from faber_ledger.ledger.log import RECOVERED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
+
+
+def is_recovery_due(path: str) -> bool:
+    """Tell whether a journal stands beside a log, or a recovery of it that was killed before its last step."""
+    return os.path.lexists(path + "-journal") or os.path.isfile(path + RECOVERED)
 
 
 def mirror_path(run: Run) -> str | None:

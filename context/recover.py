@@ -15,7 +15,7 @@ from faber_ledger.context.git import Question
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.log import played_copy
+from faber_ledger.ledger.log import RECOVERED, played_copy
 from faber_ledger.ledger.union import rows_of, united, write_union
 
 TYPE_CHECKING = False
@@ -27,16 +27,21 @@ LARGEST = 1 << 30
 
 
 def recover(run: Run) -> list[str]:
-    """Unite what can be read of a run's log that has a journal, put it in place, and give where it was read from.
+    """Unite what can be read of a run's log whose recovery is due, put it in place, and give where it was read from.
 
     None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
     as backups. Raises IntegrityError if nothing reads.
     """
-    journal = run.ledger_path + "-journal"
-    if os.path.islink(journal) or not os.path.isfile(journal):
+    journal, united_path = run.ledger_path + "-journal", run.ledger_path + RECOVERED
+    if os.path.lexists(journal) and (os.path.islink(journal) or not os.path.isfile(journal)):
         raise IntegrityError(
             f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it",
             hint="remove it, then run the command again",
+        )
+    if os.path.isfile(run.ledger_path) and os.path.getsize(run.ledger_path) > LARGEST:
+        raise IntegrityError(
+            f"{run.shown('ledger.db')} is too large to be recovered",
+            hint="move it aside and restore ledger.db from git, or from another machine",
         )
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         candidates = _candidates(run, folder)
@@ -54,13 +59,14 @@ def recover(run: Run) -> list[str]:
         for path in (run.ledger_path, journal):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)
-        united_path = run.ledger_path + ".recovered"
         if found:
             write_union(list(found.values()), united_path)
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
         # Before the union is put in place: whatever reads the two in between would play the journal into it.
-        os.unlink(journal)
+        if os.path.lexists(journal):
+            os.unlink(journal)
+        # A kill here leaves a file without its journal; whoever writes next sees what was recovered, and goes on here.
         if found:
             os.replace(united_path, run.ledger_path)
         return list(found)
@@ -86,8 +92,12 @@ def _candidates(run: Run, folder: str) -> dict[str, str]:
         try:
             played_copy(run.ledger_path, played)
             copies["the file with its journal"] = played
-        except (LedgerError, sqlite3.Error):
-            pass  # the journal belongs to another file
+        except (LedgerError, OSError, sqlite3.Error):
+            pass  # the journal belongs to another file, or is gone
+    begun = run.ledger_path + RECOVERED
+    if os.path.isfile(begun) and not os.path.islink(begun):
+        copies["an earlier recovery"] = os.path.join(folder, "begun.db")
+        shutil.copyfile(begun, copies["an earlier recovery"])
     mirror = mirror_path(run)
     if mirror is not None and os.path.isfile(mirror):
         copies["the mirror"] = os.path.join(folder, "mirror.db")

@@ -13,11 +13,12 @@ from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.finding import NOTES
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import HIGHEST_SEQ, Log
 from faber_ledger.ledger.redaction import redaction_of
 from faber_ledger.ledger.union import HASH, ID, PAYLOAD, parents_of, rows_of
-from faber_ledger.ledger.verify import COLUMNS, NOTES, problems_alone
+from faber_ledger.ledger.verify import COLUMNS, problems_alone
 
 Row = tuple[Any, ...]
 

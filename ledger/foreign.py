@@ -5,14 +5,11 @@ It is read and never written: no journal beside it is played, no file appears be
 
 from __future__ import annotations
 
-import sqlite3
-
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema
 from faber_ledger.ledger.log import Log, connected
 
 ANEW = "get the file anew from where it is whole"
-LONGEST_VALUE = 64 * 1024 * 1024
 TYPES = (
     "typeof(seq) != 'integer' OR seq < 1 OR typeof(id) != 'text' OR typeof(type) != 'text'"
     " OR typeof(version) != 'integer' OR typeof(at) != 'text' OR typeof(writer) != 'text'"
@@ -32,7 +29,6 @@ def opened(path: str) -> Log:
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
     log = Log(connected(path, "ro&immutable=1"), path)
     try:
-        log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
         log.connection.execute("PRAGMA cell_size_check = ON")
         check_schema(log.connection, path)
         (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()

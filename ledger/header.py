@@ -12,6 +12,11 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, Newe
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
 # SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
+# An event has a larger seq than its parents, so the newest is always a head.
+HEADS_FIT = """\
+SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
+  SELECT 1 FROM head WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.seq = head.seq AND event.hash = head.hash))"""
 
 
 def check_file(path: str) -> bool:
@@ -23,6 +28,8 @@ def check_file(path: str) -> bool:
     header = _header(path)
     if not header:
         return False
+    if len(header) < 100 and header[:16] == b"SQLite format 3\0"[: len(header)]:
+        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=restore_hint(path))
     if header[:16] != b"SQLite format 3\0":
         raise NotALedger(f"{path} is not a SQLite database", hint=restore_hint(path))
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
@@ -58,6 +65,37 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=restore_hint(path))
 
 
+def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
+    """Ask, in constant time, whether a ledger's heads are its newest events, and the file ends where it says.
+
+    The caller's transaction keeps writers away; `path` is None for a file in memory. Raises IntegrityError.
+    """
+    try:
+        told = _first_fault(connection, path)
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
+            raise locked(path or "the ledger") from error
+        told = f"cannot be read: {error}"
+    if told is not None:
+        raise IntegrityError(f"{path or 'the ledger'} {told}", hint=VERIFY)
+
+
+def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
+    (fits,) = connection.execute(HEADS_FIT).fetchone()
+    if not fits:
+        return "does not end with the events that its table of heads names"
+    if connection.execute("SELECT version_num FROM alembic_version").fetchmany(2) != [(formats.REVISION,)]:
+        return "names another revision of its schema than it has"
+    extra = surplus(connection, path) if path is not None else 0
+    return f"goes on for {extra:,} bytes after its last page" if extra else None
+
+
+def surplus(connection: sqlite3.Connection, path: str) -> int:
+    """Give how many bytes a file has after its last page; the caller's transaction keeps writers away."""
+    (pages,), (size,) = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")]
+    return max(os.stat(path).st_size - int(pages) * int(size), 0)
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Tell whether SQLite refused because another process is at work on the file, which may be quite sound."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -66,6 +104,17 @@ def is_busy(error: sqlite3.Error) -> bool:
 def locked(path: str) -> Locked:
     """Word what `is_busy` tells."""
     return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
+
+
+def check_companions(path: str) -> None:
+    """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger."""
+    for suffix, what in (("-journal", "is not a regular file, and no ledger made it"), ("-wal", "is no ledger's")):
+        try:
+            is_regular = stat.S_ISREG(os.lstat(path + suffix).st_mode)
+        except FileNotFoundError:
+            continue
+        if suffix == "-wal" or not is_regular:
+            raise NotALedger(f"{path}{suffix} {what}", hint="remove it, then run the command again")
 
 
 def _header(path: str) -> bytes:

@@ -10,7 +10,16 @@ from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
-from faber_ledger.ledger.header import UNREADABLE, check_file, check_schema, is_busy, locked, restore_hint
+from faber_ledger.ledger.header import (
+    UNREADABLE,
+    check_companions,
+    check_file,
+    check_schema,
+    check_whole,
+    is_busy,
+    locked,
+    restore_hint,
+)
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -28,6 +37,13 @@ BUSY_SECONDS = 5.0
 # back an event that was acknowledged.
 DURABLE = "EXTRA"
 HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
+# A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
+LONGEST_PAYLOAD = 8 * 1024 * 1024
+LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
+RECOVERED = ".recovered"
+LARGEST_COPY = 1 << 32
+ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
+NULLABLE = (str, type(None))
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 ROW = (
     "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
@@ -55,6 +71,7 @@ class Log:
         Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
         """
         new = not check_file(path)
+        check_companions(path)
         log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
@@ -62,22 +79,34 @@ class Log:
                 if new and not log.connection.execute("SELECT 1 FROM sqlite_master").fetchone():
                     log._create()
             check_schema(log.connection, path)
+            if not new:
+                check_whole(log.connection, path)
         except BaseException:
             log.close()
             raise
         return log
 
     @classmethod
-    def read(cls, path: str) -> Log:
-        """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
+    def read(cls, path: str, *, as_it_is: bool = False) -> Log:
+        """Open a log for reading alone; with `as_it_is`, one that is not whole too.
+
+        Raises what `check_file` and `check_whole` raise, LedgerError if there is none.
+        """
         if not check_file(path):
             raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-        log = cls(connected(path, "ro"), path)
+        check_companions(path)
+        file = path if as_it_is else _recovered_or(path)
+        log = cls(connected(file, "ro"), path)
         try:
-            if log._has_hot_journal():
+            in_memory = log._has_hot_journal()
+            if in_memory:
                 log.close()
                 log.connection = _played_in_memory(path)
+            log.connection.execute("BEGIN")  # so that nobody writes while the file is compared with what it says
             check_schema(log.connection, path)
+            if not as_it_is:
+                check_whole(log.connection, None if in_memory else file)
+            log.connection.execute("COMMIT")
         except BaseException:
             log.close()
             raise
@@ -311,6 +340,7 @@ def connected(
     try:
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
             connection.execute("PRAGMA trusted_schema = OFF")
             if mode.startswith("rw"):
                 connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -332,6 +362,8 @@ def played_copy(path: str, copy: str) -> None:
 
     Raises LedgerError and sqlite3.Error if the two do not belong together.
     """
+    if os.path.getsize(path) > LARGEST_COPY:
+        raise LedgerError(f"{path} is too large to be copied", hint=restore_hint(path))
     for suffix in ("", "-journal"):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
@@ -347,6 +379,13 @@ def recovered(path: str) -> None:
         connection.execute("ROLLBACK")
     finally:
         connection.close()
+
+
+def _recovered_or(path: str) -> str:
+    """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
+    done = path + RECOVERED
+    is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
+    return done if is_unfinished and check_file(done) else path
 
 
 def _played_in_memory(path: str) -> sqlite3.Connection:
@@ -365,6 +404,7 @@ def _played_in_memory(path: str) -> sqlite3.Connection:
         with open(copy, "rb") as file:
             content = file.read()
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.deserialize(content)
     return connection
 
@@ -373,6 +413,11 @@ def _row(
     draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
 ) -> tuple[tuple[Any, ...], bytes]:
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
+    if len(payload.encode()) > LONGEST_PAYLOAD:
+        raise LedgerError(
+            f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
+            hint="make smaller what it is about: state.json's blocks, for a run that is adopted",
+        )
     salt = os.urandom(16)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
@@ -400,8 +445,13 @@ def _row(
 
 
 def decoded(row: tuple[Any, ...]) -> Recorded:
-    """Make a row of `READ`'s columns an event; raises IntegrityError if its payload is no JSON object."""
+    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
     seq, name, kind, version, at, writer, session_id, client, payload = row
+    types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
+    if types != ENVELOPE or type(session_id) not in NULLABLE or type(client) not in NULLABLE:
+        raise IntegrityError(
+            f"event {name!r:.40} has a value of another type than any ledger writes", hint="run `faber-ledger verify`"
+        )
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = kind

@@ -59,11 +59,13 @@ def summary(path: str) -> Summary:
         select(func.count()).select_from(EVENT).scalar_subquery(),
         select(func.count()).select_from(EVENT).where(STARTED).scalar_subquery(),
     )
-    last = select(EVENT.c.at, EVENT.c.type).order_by(EVENT.c.seq.desc(), EVENT.c.id.desc()).limit(1)
+    last = READ.order_by(EVENT.c.seq.desc(), EVENT.c.id.desc()).limit(1)
     with connection_to(path) as connection:
         counted = connection.execute(counts).one()
         newest = connection.execute(last).first()
-    return Summary(*counted, *(newest or (None, None)))
+        log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
+        last_one = log.decoded(tuple(newest)) if newest is not None else None
+    return Summary(*counted, *((last_one["at"], last_one["event"]["type"]) if last_one else (None, None)))
 
 
 @contextmanager

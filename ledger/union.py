@@ -19,27 +19,31 @@ from operator import itemgetter
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
-from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
+from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, LONGEST_PAYLOAD, ROW, Log
 from faber_ledger.ledger.redaction import gone_from, stripped
+from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     Row = tuple[Any, ...]
+    Check = Callable[[Any], list[str]]
 
-ID, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 1, 8, 9, 10, 11, 12
+ID, TYPE, VERSION, SESSION = 1, 2, 3, 6
+PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 8, 9, 10, 11, 12
 _position = itemgetter(0, ID)
 SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
-def write_union(paths: Sequence[str], out: str) -> int:
+def write_union(paths: Sequence[str], out: str, check_event: Check | None = None) -> int:
     """Unite the logs at `paths` into a fresh file at `out`, put in place at once, and give the number of its events.
 
-    The file's bytes depend on the events and on the version of SQLite alone. Raises UnionConflict, IntegrityError for
-    an event that was changed, and as `opened`; `out` stays as it was then.
+    The file's bytes depend on the events and on the version of SQLite alone. `check_event` tells what is wrong with an
+    event's shape; it is asked of what not every log has. Raises UnionConflict, IntegrityError for an event that was
+    changed or is not of its shape, and as `opened`; `out` stays as it was then.
     """
     temporary = out + ".tmp"
     remove(temporary)
@@ -48,7 +52,7 @@ def write_union(paths: Sequence[str], out: str) -> int:
         for path in paths:
             logs.append(opened(path))
         gone = {name for log in logs for name in gone_from(log.connection)}
-        count = write_rows(united([rows_of(log) for log in logs], gone), temporary)
+        count = write_rows(united([rows_of(log) for log in logs], gone, check_event), temporary)
         put_in_place(temporary, out)
     except sqlite3.DatabaseError as error:
         raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=ANEW) from error
@@ -59,14 +63,20 @@ def write_union(paths: Sequence[str], out: str) -> int:
     return count
 
 
-def united(streams: Sequence[Iterable[Row]], gone: Collection[str] = ()) -> Iterator[Row]:
+def united(
+    streams: Sequence[Iterable[Row]], gone: Collection[str] = (), check_event: Check | None = None
+) -> Iterator[Row]:
     """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError.
 
     The events named in `gone` lose their payloads: a redaction comes after what it names, so they are to be known.
     """
     seqs: dict[bytes, int] = {}
-    for _, same in itertools.groupby(_in_order(streams), key=_position):
-        row = _placed(_chosen(list(same)), seqs)
+    for _, group in itertools.groupby(_in_order(streams), key=_position):
+        same = list(group)
+        row = _placed(_chosen(same), seqs)
+        # What every log has, no log gets: of two long logs that share nearly all, that would be most of the work.
+        if check_event is not None and not 1 < len(streams) == same.count(row):
+            _check_shape(row, check_event)
         yield stripped(row) if row[ID] in gone else row
 
 
@@ -151,9 +161,24 @@ def _is_readable(payload: str | None) -> bool:
         return True
     try:
         value = json.loads(payload)
-        return isinstance(value, dict) and canonical(value) == payload
+        return isinstance(value, dict) and canonical(value) == payload and len(payload) <= LONGEST_PAYLOAD
     except (ValueError, RecursionError):
         return False
+
+
+def _check_shape(row: Row, check_event: Check) -> None:
+    """Refuse an event that its type's readers could not read; what only a newer program knows is let in."""
+    if row[PAYLOAD] is None or CURRENT.get(row[TYPE]) != row[VERSION]:
+        return
+    event = json.loads(row[PAYLOAD])
+    event["type"] = row[TYPE]
+    if row[SESSION] is not None:
+        event["session_id"] = row[SESSION]
+    problems = check_event(event)
+    if problems:
+        raise IntegrityError(
+            f"event {row[ID]} is not a {row[TYPE]} as any ledger writes it: {problems[0]}", hint=VERIFY_EACH
+        )
 
 
 def _placed(row: Row, seqs: dict[bytes, int]) -> Row:

@@ -7,27 +7,29 @@ while reading is each event's hash and `seq`, so a log of any length is read in 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.header import is_busy, locked
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, UPGRADE, Finding, damage
+from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked
+from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
-RESTORE = (
-    "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
-    " and restore the newest version that verifies, or another machine's"
+FETCH = (
+    "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
+    " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
-NOTES = ("unknown_shape", "torn_version", "redacted_version", "unredacted_version", "not_pulled")
-UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
+PROJECT = "run `faber-ledger project`, which recovers what can be read and puts the journal aside"
+JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since put another file under it"
 COLUMNS = {
     "seq": (int,),
     "id": (str,),
@@ -43,20 +45,10 @@ COLUMNS = {
     "payload_hash": (bytes, type(None)),
     "hash": (bytes,),
 }
-
-
-class Finding(NamedTuple):
-    """One thing that is wrong: its kind, the event (None: the log as a whole), what it is, and what to do."""
-
-    kind: str
-    event: str | None
-    what: str
-    hint: str
-
-    @property
-    def is_note(self) -> bool:
-        """Tell whether the log is sound all the same."""
-        return self.kind in NOTES
+LONG = -1  # what is read in the place of a payload that is too long to be read
+WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
+    " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {LONGEST_PAYLOAD} THEN {LONG} ELSE payload END,"
+)
 
 
 def findings(
@@ -67,16 +59,50 @@ def findings(
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
     """
+    if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
+        yield from _findings(path, _as_it_is, check_event, advance)
+        return
+    # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
+    # by whoever reads, nothing can be said but that it has to go.
+    played = list(_findings(path, _as_it_is, check_event, advance))
+    if all(finding.is_note for finding in played):
+        yield from played
+        return
+    yield Finding("journal", None, JOURNAL, PROJECT)
+    alone = list(_findings(path, _alone, check_event, lambda count: None))
+    yield from alone if all(finding.is_note for finding in alone) else played
+
+
+def _as_it_is(path: str) -> Log:
+    return Log.read(path, as_it_is=True)
+
+
+def _alone(path: str) -> Log:
+    """Open the file without the journal beside it."""
+    check_file(path)
+    log = Log(connected(path, "ro&immutable=1"), path)
+    check_schema(log.connection, path)
+    return log
+
+
+def _findings(
+    path: str,
+    opened: Callable[[str], Log],
+    check_event: Callable[[Any], list[str]],
+    advance: Callable[[int], object],
+) -> Iterator[Finding]:
     try:
-        log = Log.read(path)
+        log = opened(path)
     except IntegrityError as error:
         yield Finding(error.code, None, error.message, error.hint or RESTORE)
         return
     with closing(log):
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+        log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to name what every other reader refuses
         try:
-            yield from _damage(log.connection)
-            yield from _Walk(check_event, advance).findings(log.connection)
+            doubles = {name for (name,) in log.connection.execute(DOUBLES)}
+            yield from damage(log, doubles)
+            yield from _Walk(log.connection, doubles, check_event, advance).findings()
             yield from _redaction_findings(log.connection, check_event)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
@@ -84,70 +110,113 @@ def findings(
             yield Finding("damaged", None, f"the file cannot be read to its end: {error}", RESTORE)
 
 
-def _damage(connection: sqlite3.Connection) -> Iterator[Finding]:
-    """Ask SQLite itself; the full check, since the quick one does not see an index that lacks an event's id."""
-    for (what,) in connection.execute("PRAGMA integrity_check"):
-        if what != "ok":
-            yield Finding("damaged", None, f"SQLite finds the file damaged: {what}", RESTORE)
-
-
 class _Walk:
     """One pass over the events, with what later events are measured against."""
 
-    def __init__(self, check_event: Callable[[Any], list[str]], advance: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        doubles: set[Any],
+        check_event: Callable[[Any], list[str]],
+        advance: Callable[[int], object],
+    ) -> None:
+        self.connection = connection
+        self.doubles = doubles
         self.check_event = check_event
         self.advance = advance
         self.seqs: dict[bytes, int] = {}
-        self.heads: dict[bytes, int] = {}
-        self.awaited: set[bytes] = set()  # parents named before they came, if they come at all
+        self.parents: set[bytes] = set()
+        self.moved: set[bytes] = set()
+        self.told: set[Any] = set()  # ids that stand more than once, once they have been met
+        self.is_missing_some = False
 
-    def findings(self, connection: sqlite3.Connection) -> Iterator[Finding]:
+    def findings(self) -> Iterator[Finding]:
         """Give what is wrong with the events, and with the table of heads."""
-        for row in connection.execute(f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id"):
+        for digest, seq in self.connection.execute("SELECT hash, seq FROM event"):
+            if isinstance(digest, bytes) and isinstance(seq, int):
+                self.seqs.setdefault(digest, seq)
+        later: list[tuple[set[bytes], Finding]] = []
+        for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
+            if event["id"] in self.told:
+                told = "another event in the log has the same id"
+                yield Finding("duplicate_id", name, told, RESTORE)
+                continue
+            if event["id"] in self.doubles:
+                self.told.add(event["id"])
+            is_own_fault = False
             for kind, what, hint in self._problems(event):
+                is_own_fault = True
                 yield Finding(kind, name, what, hint)
-            self._follow(event)
+            if not is_own_fault and (told_of := self._misplaced(event)):
+                later.append((set(_parents(event)), Finding("seq", name, told_of, RESTORE)))
             self.advance(1)
-        stored = dict(connection.execute("SELECT hash, seq FROM head"))
-        if stored != self.heads:
-            yield Finding(
-                "heads",
-                None,
-                f"the table of heads names {_short(stored)}, and the events' own heads are {_short(self.heads)}",
-                RESTORE,
-            )
+        # An event that is what its hash says stands where it was written: if its parent was moved, that was told.
+        yield from [finding for parents, finding in later if not parents & self.moved]
+        yield from self._head_findings()
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         alone = list(problems_alone(event, self.check_event))
+        kinds = {kind for kind, _, _ in alone}
+        parents = _parents(event) if isinstance(event["parents"], bytes) else []
+        if "hash" in kinds:
+            changed, parents = self._what_was_changed(event, parents)
+            if changed is not None:
+                yield from [one for one in alone if one[0] not in ("hash", "parents")]
+                yield changed
+                self.parents.update(parents)
+                return
         yield from alone
-        if all([kind != "mistyped" for kind, _, _ in alone]):
-            yield from self._parent_problems(event["seq"], _parents(event))
-
-    def _follow(self, event: dict[str, Any]) -> None:
-        """Take an event in, a faulty one too, so that its own fault is not told of those after it as well."""
-        if isinstance(event["parents"], bytes):
-            for parent in _parents(event):
-                if self.heads.pop(parent, None) is None and parent not in self.seqs:
-                    self.awaited.add(parent)
-        if isinstance(event["hash"], bytes) and isinstance(event["seq"], int):
-            self.seqs[event["hash"]] = event["seq"]
-            if event["hash"] not in self.awaited:
-                self.heads[event["hash"]] = event["seq"]
-
-    def _parent_problems(self, seq: int, parents: list[bytes]) -> Iterator[tuple[str, str, str]]:
+        self.parents.update(parents)
+        if kinds & {"mistyped", "too_long"}:
+            return
         missing = [parent for parent in parents if parent not in self.seqs]
         if missing:
-            yield (
-                "missing_parent",
-                f"its parent {_short(missing)} is not in the log before it",
-                RESTORE,
-            )
-            return
-        due = 1 + max([self.seqs[parent] for parent in parents], default=0)
-        if seq != due:
-            yield "seq", f"its seq is {seq}, and after its parents it must be {due}", RESTORE
+            self.is_missing_some = True
+            yield "missing_parent", f"its parent {_short(missing)} is not in the log", FETCH
+        elif "hash" in kinds and (told := self._misplaced(event)):
+            yield "seq", told, RESTORE
+
+    def _misplaced(self, event: dict[str, Any]) -> str | None:
+        due = self._due(_parents(event))
+        return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
+
+    def _due(self, parents: list[bytes]) -> int:
+        return 1 + max([self.seqs[parent] for parent in parents if parent in self.seqs], default=0)
+
+    def _what_was_changed(
+        self, event: dict[str, Any], parents: list[bytes]
+    ) -> tuple[tuple[str, str, str] | None, list[bytes]]:
+        """Try what an event may have been before: its place and its parents can be guessed, the rest cannot.
+
+        Gives the problem, None if no guess fits the hash, and the parents that the event had.
+        """
+        seq = event["seq"]
+        for before in (self._due(parents), seq - 1, seq + 1):
+            if _digest({**event, "seq": before}, parents) == event["hash"]:
+                self.moved.add(event["hash"])
+                return ("order", f"it was written as seq {before}, and was moved to {seq}", RESTORE), parents
+        for (parent,) in self.connection.execute("SELECT hash FROM event WHERE seq = ?", (seq - 1,)).fetchall():
+            if isinstance(parent, bytes) and _digest(event, [parent]) == event["hash"]:
+                what = f"its parent was {_short([parent])}, and {_short(parents)} was put in its place"
+                return ("forged_parent", what, RESTORE), [parent]
+        return None, parents
+
+    def _head_findings(self) -> Iterator[Finding]:
+        stored = dict(self.connection.execute("SELECT hash, seq FROM head"))
+        own = {digest: seq for digest, seq in self.seqs.items() if digest not in self.parents}
+        gone = [digest for digest in stored if digest not in self.seqs]
+        if not stored and own:
+            yield Finding("no_heads", None, "the table of heads is empty", MEND)
+        elif gone:
+            told = f"the table of heads names {_short(gone)}, which is not in the log: the newest events were cut off"
+            yield Finding("cut_tail", None, told, FETCH)
+        elif any([own.get(digest) != seq and digest not in self.moved for digest, seq in stored.items()]) or (
+            len(own) > len(stored) and not self.is_missing_some  # what has lost its children looks like a head
+        ):
+            told = f"the table of heads names {_short(stored)}, and the events' own heads are {_short(own)}"
+            yield Finding("heads", None, told, MEND)
 
 
 def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]) -> Iterator[Finding]:
@@ -184,6 +253,13 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
 
 def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
     """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
+    if event["payload"] == LONG or (isinstance(event["payload"], str) and len(event["payload"]) > LONGEST_PAYLOAD):
+        yield (
+            "too_long",
+            f"its payload is longer than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no reader takes it",
+            RESTORE,
+        )
+        return
     mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
     if mistyped:
         yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", RESTORE
@@ -228,19 +304,22 @@ def _parents(event: dict[str, Any]) -> list[bytes]:
 
 def _hash_problems(event: dict[str, Any], parents: list[bytes]) -> Iterator[tuple[str, str, str]]:
     salt, payload, stored = event["salt"], event["payload"], event["payload_hash"]
-    redacted = payload is None and salt is None and stored is not None
-    if not redacted and (payload is None or salt is None or stored is not None):
+    is_redacted = payload is None and salt is None and stored is not None
+    if not is_redacted and (payload is None or salt is None or stored is not None):
         yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", RESTORE
-        return
-    envelope = {name: event[name] for name in ("seq", "id", "type", "version", "at", "writer", "session_id", "client")}
-    try:
-        digest = event_hash(
-            **envelope, parents=parents, payload_hash=stored if redacted else payload_hash(salt, payload)
-        )
-    except UnicodeEncodeError:
-        digest = b""
-    if digest != event["hash"]:
+    elif _digest(event, parents) != event["hash"]:
         yield "hash", "its hash does not match what it says: it was changed after it was written", RESTORE
+
+
+def _digest(event: dict[str, Any], parents: list[bytes]) -> bytes:
+    """Compute the hash that an event must have; none for text that is no text."""
+    names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client")
+    stored, salt, payload = event["payload_hash"], event["salt"], event["payload"]
+    try:
+        hashed = stored if stored is not None else payload_hash(salt, payload)
+        return event_hash(**{name: event[name] for name in names}, parents=parents, payload_hash=hashed)
+    except UnicodeEncodeError:
+        return b""
 
 
 def _short(hashes: Iterable[bytes]) -> str:

@@ -7,17 +7,21 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sample import CLIENT, START, WRITER, append_sample, drafts, history
+from sample import CLIENT, START, WRITER, append_sample, drafts, every_type, history
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
+from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
 
 WRITER_LOOP = """
 import sys
@@ -200,10 +204,54 @@ def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, mon
     other.execute("ROLLBACK")
 
 
-def test_a_foreign_head_that_leaves_no_seq_gets_one_clear_error(ledger: Path) -> None:
-    raw(ledger).execute("UPDATE head SET seq = 9223372036854775807")
-    with Log.open(str(ledger)) as log, pytest.raises(IntegrityError, match="which no ledger reaches by counting"):
-        log.append(drafts(), at=START, writer=WRITER)
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM head", "table of heads"),
+        ("UPDATE head SET seq = 9223372036854775807", "table of heads"),
+        ("UPDATE head SET hash = zeroblob(32)", "table of heads"),
+        ("INSERT INTO head SELECT zeroblob(32), 1", "table of heads"),
+        ("UPDATE alembic_version SET version_num = '9999'", "another revision"),
+        ("DELETE FROM alembic_version", "another revision"),
+    ],
+)
+def test_a_ledger_that_does_not_fit_itself_is_neither_read_nor_written(ledger: Path, statement: str, told: str) -> None:
+    """An append would start a second history beside the first; each is seen in constant time, whatever the length."""
+    with closing(raw(ledger)) as connection:
+        connection.execute(statement)
+    before = ledger.read_bytes()
+    for use in (Log.open, Log.read):
+        with pytest.raises(IntegrityError, match=told) as refused:
+            use(str(ledger))
+        assert "faber-ledger verify" in refused.value.hint
+    assert ledger.read_bytes() == before
+    assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))
+    write_union([str(ledger)], str(ledger))  # what verify says to run
+    assert append_sample(ledger)
+
+
+def test_a_file_that_goes_on_after_its_last_page_is_refused_and_united_anew(ledger: Path) -> None:
+    os.truncate(ledger, 20 * 1024**3)  # sparse: it takes no room, and reading it all would take its time
+    for use in (Log.open, Log.read):
+        with pytest.raises(IntegrityError, match="after its last page"):
+            use(str(ledger))
+    assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["surplus"]
+    write_union([str(ledger)], str(ledger))
+    assert ledger.stat().st_size < 1024**2
+    assert append_sample(ledger)
+
+
+def test_a_writer_at_work_does_not_make_the_file_look_longer_than_it_says(ledger: Path) -> None:
+    with Log.open(str(ledger)) as log:
+        log.append(drafts() * 50, at=START, writer=WRITER)
+        with Log.read(str(ledger)) as reader:
+            assert len(list(reader.stream())) == len(drafts())
+
+
+def test_no_event_is_larger_than_what_a_reader_takes(ledger: Path) -> None:
+    note: Any = {**every_type()[4], "error": "x" * LONGEST_PAYLOAD}
+    with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
+        log.append([{"event": note}], at=START, writer=WRITER)
 
 
 def test_a_log_that_is_read_cannot_be_written(ledger: Path) -> None:

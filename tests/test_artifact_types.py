@@ -167,7 +167,14 @@ def test_a_file_is_no_directory_and_one_outside_is_refused(notes: Path) -> None:
 def test_the_runs_own_folder_is_given_without_what_each_append_changes(tmp_path: Path) -> None:
     run = tmp_path / ".fractary/faber/runs" / RUN
     run.mkdir(parents=True)
-    for name in ("ledger.db", "ledger.lock", "state.json", "state.json.backup", "plan.json"):
+    left_over = (
+        "state.json.tmp",
+        "state.json.broken.backup",
+        "ledger.db.recovered",
+        "ledger.db.tmp",
+        "ledger.db.backup",
+    )
+    for name in ("ledger.db", "ledger.lock", "state.json", "state.json.backup", *left_over, "plan.json"):
         (run / name).write_text(name)
     surroundings = {**around(tmp_path), "run_dir": str(run)}
     loaded = given_by(surroundings, "directory", path=".fractary/runs/{run_id}/")  # type: ignore[arg-type]

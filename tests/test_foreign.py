@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sqlite3
 import tempfile
@@ -164,6 +165,73 @@ def test_a_payload_as_deep_as_a_well_is_refused_where_it_is_read(ledger: Path) -
     with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
         list(log.stream())
     assert {item.kind for item in findings(str(ledger), check_event=check_event)} == {"payload", "hash"}
+
+
+def test_a_value_of_another_type_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    guards = [
+        row[0]
+        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+    ]
+    last = "seq = (SELECT max(seq) FROM event)"
+    changed(project.ledger_path, NO_GUARDS, f"UPDATE event SET at = CAST(at AS BLOB) WHERE {last}", *guards)
+    for command in (("log",), ("log", "--json"), ("replay",), ("run", "list"), ("export",), ("verify",), ("seal",)):
+        done = project.faber(*command)
+        assert "Traceback" not in done.stderr, command
+        assert done.returncode == (0 if command == ("run", "list") else 20), command
+        assert "type" in done.stdout + done.stderr or "unreadable" in done.stdout, command
+
+
+def test_a_payload_that_grows_in_memory_is_refused_unread(tmp_path: Path) -> None:
+    """Eighty million letters of lists are twenty times as much in memory: no reader takes them in, verify names it."""
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    guards = [
+        row[0]
+        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+    ]
+    bomb = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
+    changed(project.ledger_path, NO_GUARDS, f"UPDATE event SET payload = {bomb} WHERE seq = 2", *guards)
+    for command in (("log",), ("replay",), ("export",), ("timeline", "-o", "x.html"), ("seal",)):
+        done = project.faber(*command)
+        assert done.returncode == 20, command
+        assert "too big" in done.stderr or "longer than 8 MB" in done.stderr, command
+    assert "too_long: event" in project.faber("verify").stdout
+    with pytest.raises(IntegrityError):
+        write_union([str(project.ledger_path)], str(tmp_path / "out.db"))
+
+
+PLACES = {"a pipe": os.mkfifo, "a folder": os.mkdir, "a link": lambda path: os.symlink("/dev/zero", path)}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited_for(
+    tmp_path: Path, place: str, suffix: str
+) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    path = Path(f"{project.ledger_path}{suffix}")
+    path.unlink(missing_ok=True)
+    PLACES[place](path)
+    for command in (("log",), ("verify",), ("status",), ("project",), ("seal",)):
+        done = project.faber(*command)
+        assert done.returncode == 20, (command, done.stdout, done.stderr)
+        told = done.stdout + done.stderr
+        assert path.name in told, command
+        assert ("hint: remove it" if suffix else "hint: move ledger.db aside") in told, command
+    answer = project.deliver("SessionEnd.other.print")
+    assert answer.code == 0
+    assert path.name in answer.errors
+
+
+@pytest.mark.parametrize("size", [3, 16, 50, 99])
+def test_a_file_cut_within_its_header_is_called_truncated(ledger: Path, size: int) -> None:
+    ledger.write_bytes(ledger.read_bytes()[:size])
+    for use in (opened, Log.open, Log.read):
+        with pytest.raises(IntegrityError, match="truncated"):
+            use(str(ledger))
 
 
 def test_control_characters_never_reach_a_terminal(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clones import ACTIVE, LEDGER, RUN, STATE, Clone, forge
+from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
 from faber_ledger.cli import textconv as textconv_module
@@ -333,6 +333,26 @@ def test_a_commit_takes_the_ledger_along_and_nothing_else(one: Clone) -> None:
     one.git("commit", "-qm", "Code")
     assert one.git("show", "--name-only", "--format=", "HEAD").split() == [LEDGER, STATE, "code.py"]
     assert one.git("status", "--porcelain") == "?? unsaid.py\n"
+
+
+def test_a_hook_that_is_a_link_to_nothing_is_named(one: Clone) -> None:
+    (one.root / ".git/hooks/pre-commit").symlink_to("/nowhere/at/all")
+    told = one.faber("init", "--pre-commit", code=1).stderr
+    assert "pre-commit is a link to /nowhere/at/all, which is not there" in told
+    assert "hint: remove the link" in told
+
+
+def test_what_recoveries_and_kills_leave_behind_stays_out_of_git(one: Clone) -> None:
+    names = (
+        "ledger.db.recovered",
+        "ledger.db.tmp",
+        "state.json.tmp",
+        "state.json.broken.backup",
+        "ledger.db.migrating",
+    )
+    for name in names:
+        (one.root / FOLDER / name).write_text("x")
+    assert one.git("status", "--porcelain") == ""
 
 
 @pytest.mark.parametrize("arguments", [("-a",), ("--amend", "--no-edit"), ("--allow-empty",)])

@@ -33,6 +33,21 @@ def test_a_story_folds_to_its_blocks(story: str, request: pytest.FixtureRequest)
     assert folded == golden.read_text("utf-8")
 
 
+def test_of_two_sessions_open_at_once_the_context_is_that_of_the_one_that_is_current() -> None:
+    """There is one list of what is in context, and two contexts: the list is not a union of them.
+
+    The newest start empties it, an end never does, and only the current session's loads change it. So once the laptop's
+    session has ended, what it had loaded stays until the desktop's loads the same; the desktop's specification, loaded
+    before the laptop's start emptied the list, is in its `artifacts_loaded` alone, and may be loaded once more.
+    """
+    blocks = fold(events_of("two-machines-at-once"))
+    desktop = blocks["sessions"]["session_history"][0]
+    assert blocks["sessions"]["current_session_id"] == desktop["session_id"]
+    assert "specification" in desktop["artifacts_loaded"]
+    told = {load["artifact_id"]: load["loaded_at"] for load in blocks["context_metadata"]["artifacts_in_context"]}
+    assert told == {"workflow-state": "2026-01-05T14:30:30Z", "orchestration-protocol": "2026-01-05T13:20:00Z"}
+
+
 @pytest.mark.parametrize("story", STORIES)
 def test_a_story_is_in_order_and_of_the_events_shapes(story: str) -> None:
     told = events_of(story)

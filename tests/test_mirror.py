@@ -200,6 +200,16 @@ def test_a_damaged_mirror_is_moved_aside_and_made_anew(project: Project, spoil: 
     project.assert_projected()
 
 
+def test_a_mirror_whose_events_hold_is_written_anew_and_keeps_what_it_alone_has(project: Project) -> None:
+    had = project.events
+    project.git("checkout", "HEAD", "--", str(project.ledger_path))
+    with sqlite3.connect(mirror_of(project)) as connection:
+        connection.execute("DELETE FROM head")
+    answer = project.deliver(END, client="two", pid="2")
+    assert "is not used" not in answer.errors
+    assert {one["id"] for one in had} <= {one["id"] for one in project.events}
+
+
 def test_a_mirror_that_cannot_be_used_is_told_and_stops_nothing(project: Project) -> None:
     a_file_for_its_folder(mirror_of(project))
     count = len(project.events)

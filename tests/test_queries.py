@@ -163,18 +163,18 @@ def test_log_without_a_ledger_says_how_to_get_one(project: Path) -> None:
 def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
     path = project / ".fractary" / "runs" / RUN / "ledger.db"
     row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
-    sqlite3.connect(path, isolation_level=None).execute(
-        "INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,'{\"cups\":2}',NULL,x'00')", row
-    )
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
+    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,'{\"cups\":2}',NULL,x'00')", row)
     assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
 
 
 def test_no_control_character_comes_out_of_log_as_json(project: Path) -> None:
     path = project / ".fractary" / "runs" / RUN / "ledger.db"
     row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
-    sqlite3.connect(path, isolation_level=None).execute(
-        "INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,?,NULL,x'00')", (*row, '{"cups":"\x9b31m"}')
-    )
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
+    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,?,NULL,x'00')", (*row, '{"cups":"\x9b31m"}'))
     line = run(project, "log", "--json").stdout.splitlines()[-1]
     assert "\x9b" not in line
     assert json.loads(line)["event"]["cups"] == "\x9b31m"

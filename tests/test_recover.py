@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
@@ -142,6 +143,23 @@ def test_events_that_were_pulled_over_a_journal_stay(project: Project) -> None:
     project.assert_projected()
 
 
+def test_a_pull_that_sets_a_torn_file_aside_and_puts_it_back_loses_nothing(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `merge.autoStash`, as `init` sets it, git stashes the torn file and unites it with what it pulled."""
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    other = project.clone(project.root.parent / "other", "desktop")
+    other.deliver(START, client="two", pid="2")
+    other.git("commit", "--all", "-m", "From the desktop")
+    had = {*ids(project), *ids(other)}
+    tear(project)
+    project.git("pull", "--quiet", "--no-rebase", str(other.root), "HEAD")
+    assert not project.git("ls-files", "--unmerged")
+    assert project.faber("project").returncode == 0
+    assert set(ids(project)) == had
+    project.assert_projected()
+
+
 def test_a_journal_without_its_file_is_no_hindrance(project: Project) -> None:
     had = ids(project)
     journal = tear(project)
@@ -149,6 +167,61 @@ def test_a_journal_without_its_file_is_no_hindrance(project: Project) -> None:
     assert project.faber("project").returncode == 0
     assert ids(project) == had
     assert not journal.exists()
+
+
+UNFINISHED = """
+import os, signal
+from faber_ledger.cli.entry import main
+replace = os.replace
+
+def die(source, target):
+    if str(source).endswith(".recovered"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = die
+main()
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+@pytest.mark.parametrize("has_mirror", [True, False])
+def test_a_recovery_that_is_killed_before_its_last_step_is_finished_by_the_next(
+    project: Project, command: tuple[str, ...], has_mirror: bool
+) -> None:
+    had = ids(project)
+    journal = tear(project)
+    killed = subprocess.run(
+        [sys.executable, "-c", UNFINISHED, "project"], cwd=project.root, env=project.environment(), check=False
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert not journal.exists()  # what is left is torn, and nothing beside it would roll it back
+    assert Path(f"{project.ledger_path}.recovered").exists()
+    if not has_mirror:
+        shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
+    done = project.faber(*command)
+    assert done.returncode == 0, done.stderr
+    assert "an unfinished recovery stood beside" in done.stderr
+    assert ids(project)[: len(had)] == had
+    assert "torn" not in project.types
+    assert not Path(f"{project.ledger_path}.recovered").exists()
+    project.faber("project")
+    project.assert_projected()
+
+
+def test_verify_names_a_journal_that_is_not_the_files_own_and_no_damage(project: Project) -> None:
+    project.git("commit", "--all", "-m", "Newer")
+    tear(project)
+    project.git("checkout", "HEAD~1", "--", ".")
+    before = files(project.run)
+    done = project.faber("verify")
+    if done.returncode == 20 and "rolled_back" not in done.stdout.splitlines()[0]:
+        assert f"{project.run_id}: journal: a journal stands beside the file" in done.stdout.splitlines()[0]
+        assert "hint: run `faber-ledger project`" in done.stdout
+    assert "damaged" not in done.stdout
+    assert files(project.run) == before
+    project.faber("project")
+    assert project.faber("verify").returncode == 0
 
 
 def test_where_nothing_reads_nothing_is_touched(project: Project) -> None:

@@ -173,7 +173,32 @@ def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) ->
     one.assert_sound()
 
 
+def test_what_another_worktree_has_recorded_is_not_called_rolled_back(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "resume", RUN)
+    linked.record("in the other tree")
+    told = one.faber("verify", RUN).stdout
+    assert f"{RUN}: sound\n{RUN}: note: the worktree {linked.root} has " in told
+    assert "that this one has not taken in" in told
+    assert "rolled_back" not in told
+    one.faber("project", RUN)
+    one.assert_sound()
+
+
 # --- run forget
+
+
+def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.faber("run", "start", "--work-id", "9", "--run-id", "on-topic", "--yes")
+    one.commit("a run on a branch")
+    one.git("checkout", "-q", "main")
+    assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert "the run on-topic is still there: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
+    one.git("branch", "-q", "-D", "topic")
+    assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 1 event in")
 
 
 def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:

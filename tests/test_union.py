@@ -209,7 +209,7 @@ def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
 def log_of(path: Path, *told: tuple[Any, ...]) -> str:
     """Write rows into a log as they are."""
     with Log.open(str(path)) as log:
-        log.connection.executemany(INSERT, told)
+        take_in(log, told)
         log.commit()
     return str(path)
 
@@ -386,6 +386,49 @@ def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path:
     assert (first["session_id"], first["end_reason"]) == (FIRST, "normal")
     assert (second["session_id"], second.get("ended_at")) == (SECOND, None)
     assert json.loads(blocks(made.paths[0]))["sessions"]["current_session_id"] == SECOND
+
+
+def misshapen(ledger: Path, path: Path) -> str:
+    """Put an event behind a log's last whose hash, place and parents are right, and whose payload no reader expects."""
+    last = rows(str(ledger))[-1]
+    said = '{"environment":7,"phases_completed":[1]}'
+    event = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000C", parents=last[12], payload=said)
+    return log_of(path, *rows(str(ledger)), event)
+
+
+def test_an_event_that_is_not_of_its_types_shape_is_let_in_by_no_command(ledger: Path, tmp_path: Path) -> None:
+    forged, out = misshapen(ledger, tmp_path / "forged.db"), tmp_path / "out.db"
+    for sides in ([str(ledger), forged], [forged, str(ledger)], [forged]):
+        done = subprocess.run([COMMAND, "union", *sides, "-o", out], capture_output=True, text=True, check=False)
+        assert done.returncode == 20
+        assert "event 01KE7Q3S8W000000000000000C is not a session_started as any ledger writes it" in done.stderr
+        assert not out.exists()
+    ours = tmp_path / "ours"
+    shutil.copyfile(ledger, ours)
+    driver = [str(COMMAND), "merge-driver", str(tmp_path / "base"), str(ours), forged, ".fractary/runs/r/ledger.db"]
+    done = subprocess.run(driver, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is not a session_started" in done.stderr
+    assert ours.read_bytes() == ledger.read_bytes()
+
+
+def test_what_every_log_has_is_not_checked_again_and_what_a_newer_program_wrote_is_let_in(
+    ledger: Path, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def check(event: Any) -> list[str]:
+        asked.append(event["type"])
+        return []
+
+    last = rows(str(ledger))[-1]
+    newer = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000C", parents=last[12], type="coffee_made")
+    other = log_of(tmp_path / "other.db", *rows(str(ledger)), newer)
+    assert write_union([str(ledger), other], str(tmp_path / "out.db"), check) == last[0] + 1
+    assert asked == []
+    next_one = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000D", parents=last[12])
+    write_union([other, log_of(tmp_path / "next.db", *rows(str(ledger)), next_one)], str(tmp_path / "out.db"), check)
+    assert asked == ["session_started"]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from faber_ledger.projections import blocks as shape
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
     from faber_ledger.context.project import Run
-    from faber_ledger.ledger.verify import Finding as Fault
+    from faber_ledger.ledger.finding import Finding as Fault
 
 STALE_HOURS = 24
 ROLLED_BACK = "rolled_back"

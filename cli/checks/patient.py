@@ -14,7 +14,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.git import Place, place_of
 from faber_ledger.context.project import RUNS, Run, find_run, read_active_run, run_ids
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.ledger.verify import Finding as Fault
+from faber_ledger.ledger.finding import Finding as Fault
 
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs, and bytes of them: what is left out is `verify --all`'s
