@@ -12,6 +12,7 @@ import click
 
 from faber_ledger import __version__
 from faber_ledger.cli.output import json_text, kept, say
+from faber_ledger.cli.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.header import is_busy, locked
 
@@ -66,6 +67,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="faber-ledger")
+@no_pager_option
 def app() -> None:
     """Record what happens to the agent's sessions in a FABER run, and give its context back."""
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ledgers import run_with_ledger
+from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, printable, show
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
-    from faber_ledger.ledger.lookup import Match
 
 
 @click.command("show", short_help="Show all that is known of an event, session or artifact.")
@@ -35,7 +35,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     from faber_ledger.cli import told  # at its use: `--help` loads every command
 
     chosen = run_with_ledger(run)
-    match = _meant(chosen, what)
+    match = thing_meant(chosen, what)
     data, lines = told.TELLERS[match.kind](chosen, match.id)
     if not content:
         show(data, lines, as_json=as_json)
@@ -47,31 +47,6 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         click.echo(printable(text), nl=False)
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
-
-
-def _meant(run: Run, text: str) -> Match:
-    """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
-    from faber_ledger.ledger.lookup import MOST, matches, near
-
-    found = matches(run.ledger_path, text)
-    if len(found) == 1:
-        return found[0]
-    if found:
-        more = "\n  and others" if len(found) > MOST else ""
-        raise NotFound(
-            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MOST])}{more}",
-            hint="give more of the id, or the whole of it",
-        )
-    close = near(run.ledger_path, text)
-    told = f"; near it are:\n{_listed(close)}" if close else ""
-    raise NotFound(
-        f"there is no event, session or artifact {text} in {run.run_id}{told}",
-        hint=f"run `faber-ledger log {run.run_id}` to see its events",
-    )
-
-
-def _listed(found: list[Match]) -> str:
-    return "\n".join([f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found])
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:

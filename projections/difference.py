@@ -87,7 +87,7 @@ def value_at(value: Any, path: Path) -> Any:
 
 def field_text(path: Path) -> str:
     """Write a path as people do: `sessions.session_history[1].ended_at`."""
-    text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in path])
+    text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]).replace(".[", "[")
     return text.removeprefix(".")
 
 
@@ -114,9 +114,7 @@ def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
         return [change for name, one, other in pairs for change in changes(one, other, (*path, name))]
     if isinstance(before, list) and isinstance(after, list) and _is_continued(before, after):
         both = min(len(before), len(after))
-        found = [
-            change for number in range(both) for change in changes(before[number], after[number], (*path, number))
-        ]
+        found = [change for number in range(both) for change in changes(before[number], after[number], (*path, number))]
         found += [((*path, number), MISSING, after[number]) for number in range(both, len(after))]
         return found + [((*path, number), before[number], MISSING) for number in range(len(before) - 1, both - 1, -1)]
     return [] if type(before) is type(after) and before == after else [(path, before, after)]

@@ -47,8 +47,8 @@ class Steps:
             self._projector.apply(recorded)
             self._places, self._counted = {}, 0
             return changes(whole, self.blocks)
-        name = event.get("session_id")
-        entry = self._projector.index.get(name) if isinstance(name, str) else None
+        name = str(event.get("session_id"))
+        entry = self._projector.index.get(name)
         copied = _copied(entry)
         lengths = {path: len(grown) for path in GROWING if (grown := _grown(self.blocks, path)) is not None}
         before = _without(self.blocks, lengths)

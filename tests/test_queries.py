@@ -70,7 +70,8 @@ def test_a_filter_gives_what_it_says(ledger: str, wanted: Wanted, found: list[in
 
 def test_limit_and_order_go_together(ledger: str) -> None:
     assert seqs(ledger, Wanted(), limit=3, newest_first=True) == [11, 10, 9]
-    assert seqs(ledger, Wanted(), limit=2) == [1, 2]
+    assert seqs(ledger, Wanted(), limit=2) == [10, 11]
+    assert seqs(ledger, Wanted(), limit=99) == list(range(1, 12))
 
 
 def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
