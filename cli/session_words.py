@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.texts import duration
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections.history import Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from faber_ledger.projections.history import Told
 
 TITLES = ("session", "machine", "started", "ran", "ended", "newly completed", "loaded")
 

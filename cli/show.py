@@ -11,6 +11,7 @@ import click
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, printable, show
+from faber_ledger.cli.pager import no_pager_option, show_long
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT")
 @click.option("--run", metavar="RUN", help="The run that it is of, instead of the active one.")
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
+@no_pager_option
 @json_option
 def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
@@ -37,8 +39,11 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     chosen = run_with_ledger(run)
     match = thing_meant(chosen, what)
     data, lines = told.TELLERS[match.kind](chosen, match.id)
+    if not content and not as_json:
+        show_long(lambda: lines)
+        return
     if not content:
-        show(data, lines, as_json=as_json)
+        show(data, [], as_json=True)
         return
     text = _content(chosen, data)
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.fields import change_data, change_line
 from faber_ledger.cli.loaded_content import kept_contents
 from faber_ledger.cli.log import line_of
-from faber_ledger.cli.session_words import session_lines
+from faber_ledger.cli.session_words import session_data, session_lines
 from faber_ledger.ledger.log import READ, ROW, Log, decoded
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.shapes import is_foldable
@@ -87,7 +87,13 @@ def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     found = list(events(run.ledger_path, Wanted(session=session_id)))
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
-    data = {"kind": "session", "session": told, "clients": clients, "writers": writers, "events": found}
+    data = {
+        "kind": "session",
+        "session": told and session_data(told),
+        "clients": clients,
+        "writers": writers,
+        "events": found,
+    }
     return data, [
         *(session_lines(told) if told is not None else [session_id]),
         f"  the client's session: {', '.join(clients) or 'unknown'}",

@@ -63,12 +63,14 @@ def phases(path: str) -> list[str]:
 def near(path: str, text: str) -> list[Match]:
     """Give what is written nearly as `text` is: sessions, artifacts, and the events around it; raises as `Log.read`."""
     with connection_to(path) as connection:
-        sessions = {name.casefold(): name for name in connection.scalars(_sessions())}
+        names = list(connection.scalars(_sessions()))
+        sessions = {name.casefold().rpartition("-")[2]: name for name in names}
+        sessions |= {name.casefold(): name for name in names}
         artifacts = {name.casefold(): name for name in connection.scalars(_artifacts()) if isinstance(name, str)}
         found = []
-        for kind, names in (("artifact", artifacts), ("session", sessions)):
-            close = difflib.get_close_matches(text.casefold(), names, n=3, cutoff=0.5)
-            found += [Match(kind, names[name]) for name in close]
+        for kind, known in (("artifact", artifacts), ("session", sessions)):
+            close = difflib.get_close_matches(text.casefold(), known, n=3, cutoff=0.5)
+            found += [Match(kind, name) for name in dict.fromkeys([known[name] for name in close])]
         if found:
             return found
         if text.isdecimal():

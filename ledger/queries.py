@@ -191,7 +191,7 @@ def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
     if wanted.type is not None:
         yield EVENT.c.type == wanted.type
     if wanted.machine is not None:
-        there = select(EVENT.c.session_id).where(STARTED, wanted.machine == HOSTNAME)
+        there = select(EVENT.c.session_id).where(STARTED, HOSTNAME.is_not_distinct_from(wanted.machine))
         yield or_(EVENT.c.writer == wanted.machine, EVENT.c.session_id.in_(there.scalar_subquery()))
     if wanted.since is not None:
         yield EVENT.c.id >= _first_id(wanted.since)
