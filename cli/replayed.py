@@ -109,9 +109,10 @@ class _Telling:
         """Give each event that is told, with the fields that it changed."""
         for recorded in events(self.run.ledger_path, Wanted()):
             if self.past.has(recorded):
-                changed = self.steps.apply(recorded)
                 if self.wish.has(recorded):
-                    yield recorded, changed
+                    yield recorded, self.steps.apply(recorded)
+                else:
+                    self.steps.pass_over(recorded)
             elif self.past.is_over:
                 break
         self.past.warn()

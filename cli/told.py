@@ -72,11 +72,11 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
 
 def _changes(log: Log, name: str) -> list[Change]:
     """Give what an event changed in the blocks."""
-    projector = Steps()
+    steps = Steps()
     for recorded in log.stream():
-        changed = projector.apply(recorded)
         if recorded["id"] == name:
-            return changed
+            return steps.apply(recorded)
+        steps.pass_over(recorded)
     return []
 
 

@@ -64,7 +64,7 @@ def settled(stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int)
     """Count the fields in which a history's fold and a state differ, and give the first so many with their events."""
     steps = Steps()
     for recorded in stream():
-        steps.apply(recorded)
+        steps.pass_over(recorded)
     different = changes(_keyed(steps.blocks), _keyed(found)) or changes(steps.blocks, found)
     told: dict[Path, Settled] = {
         path: {"path": path, "expected": _within(steps.blocks, path), "found": _within(found, path), "event": None}

@@ -108,6 +108,8 @@ def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
 
     What one list has more than the other is listed item by item; a list in whose place others stand is one field.
     """
+    if before is after:  # what two copies share, as most of a long state is
+        return []
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*after, *[name for name in before if name not in after]]
         pairs = [(name, before.get(name, MISSING), after.get(name, MISSING)) for name in names]
@@ -122,7 +124,8 @@ def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
 
 def _is_continued(before: list[Any], after: list[Any]) -> bool:
     """Tell whether two lists have the same things in the same places, as far as both go."""
-    return all([identity(one) == identity(other) for one, other in zip(before, after, strict=False)])
+    pairs = zip(before, after, strict=False)
+    return all([one is other or identity(one) == identity(other) for one, other in pairs])
 
 
 def identity(item: Any) -> str | None:

@@ -37,6 +37,12 @@ class Steps:
         """Give the blocks after the last event; the next one changes them in place."""
         return self._projector.blocks
 
+    def pass_over(self, recorded: Recorded) -> None:
+        """Fold one event of which nobody asks what it changed."""
+        self._projector.apply(recorded)
+        if recorded["event"]["type"] == "run_adopted":
+            self._places, self._counted = {}, 0
+
     def apply(self, recorded: Recorded) -> list[Change]:
         """Fold one event and give the fields that it changed."""
         if not is_foldable(recorded):
@@ -44,8 +50,7 @@ class Steps:
         event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # any event's session is asked for
         if event["type"] == "run_adopted":
             whole = copy.deepcopy(self.blocks)
-            self._projector.apply(recorded)
-            self._places, self._counted = {}, 0
+            self.pass_over(recorded)
             return changes(whole, self.blocks)
         name = str(event.get("session_id"))
         entry = self._projector.index.get(name)

@@ -344,13 +344,13 @@ def test_a_pager_that_is_left_early_is_no_error_and_one_that_is_not_there_is_tol
 def test_a_person_who_reads_slowly_keeps_no_hook_from_writing(sample: Project) -> None:
     with Log.open(str(sample.ledger_path)) as log:
         for number in range(3000):
-            log.append([{"event": {**history()[8]}}], at=START + 300 + number, writer="w")
+            log.append([{"event": history()[8]}], at=START + 300 + number, writer="w")
         log.commit()
     reader = subprocess.Popen([COMMAND, "log"], cwd=sample.root, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     reader.stdout.readline()  # the pipe fills up behind this line, and the reader waits in the middle of the log
     with Log.open(str(sample.ledger_path), busy_seconds=5.0) as log:
-        log.append([{"event": {**history()[8]}}], at=START + 9000, writer="w")
+        log.append([{"event": history()[8]}], at=START + 9000, writer="w")
         log.commit()
     rest = reader.stdout.read().splitlines()
     reader.stdout.close()

@@ -1,4 +1,4 @@
-"""`replay --check`: a state that was edited, left behind by a crash, or taken from one side of a merge is told as that."""
+"""`replay --check`: a state that was edited, left by a crash, or taken from one side of a merge is told as that."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def test_the_state_of_one_side_of_a_merge_is_told_as_that(project: Project, tmp_
         with Log.open(str(path)) as log:
             started: Any = {**history()[2], "session_id": f"claude-session-20260107-090000-{name}"}
             log.append([{"event": started}], at=START + 1000, writer=name)
-            log.append([{"event": {**history()[6], "session_id": started["session_id"]}}], at=START + 1010, writer=name)
+            reloaded: Any = {**history()[6], "session_id": started["session_id"]}
+            log.append([{"event": reloaded}], at=START + 1010, writer=name)
             log.commit()
     with Log.read(str(other)) as log:
         theirs = fold(log.stream())
@@ -116,7 +117,7 @@ def test_the_state_of_one_side_of_a_merge_is_told_as_that(project: Project, tmp_
     assert tree["first"]["event"]["writer"] == "laptop"
     assert "what one side of a merge had" in project.faber("replay", "--check").stdout
     with Log.open(str(project.ledger_path)) as log:  # the next append names both sides as its parents
-        log.append([{"event": {**history()[8]}}], at=START + 2000, writer="laptop")
+        log.append([{"event": history()[8]}], at=START + 2000, writer="laptop")
         log.commit()
     assert checked(project)[0]["outcome"] == "side"
 
