@@ -25,6 +25,7 @@ MASKS = [
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"(\d+  <time>  \w+ +)[a-z0-9]{6}  "), r"\1<six>  "),
     (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
+    (re.compile(r"\bopen {2,}"), "open  "),  # in a column that is as wide as those seconds
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
     (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with what fills its column up
     (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state holds its folder's name
