@@ -14,7 +14,7 @@ from sqlalchemy.pool import NullPool
 from ulid import ULID
 
 from faber_ledger.ledger.events import Recorded
-from faber_ledger.ledger.log import Log, decoded
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import EVENT
 
 READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decoded` takes
@@ -60,9 +60,10 @@ def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first:
     pager does, keeps no hook from writing.
     """
     with connection_to(path) as connection:
+        decoded = Log(connection.connection.driver_connection, path).decoded  # type: ignore[arg-type]  # SQLite's own
         question = READ.where(*_conditions(wanted))
         if wanted.phase is not None:
-            yield from _in_phase(connection, question, wanted.phase, limit, newest_first)
+            yield from map(decoded, _in_phase(connection, question, wanted.phase, limit, newest_first))
         elif newest_first:
             yield from map(decoded, islice(_rows(connection, question, newest_first=True), limit))
         else:
@@ -106,7 +107,7 @@ def _newest_key(connection: Connection, question: Select[Any], count: int | None
 
 def _in_phase(
     connection: Connection, question: Select[Any], phase: str, limit: int | None, newest_first: bool
-) -> Iterator[Recorded]:
+) -> Iterator[Any]:
     """Give the rows of one phase. What is kept of a long log is a byte an event: whether it is in that phase."""
     flags, last = bytearray(), None
     for row, there in _with_phases(connection, question):
@@ -117,7 +118,7 @@ def _in_phase(
     left_out = max(0, sum(flags) - limit) if limit is not None else 0
     rows = _rows(connection, question, newest_first=newest_first, last=last)
     found = (row for row, is_there in zip(rows, reversed(flags) if newest_first else flags, strict=False) if is_there)
-    yield from map(decoded, islice(found, limit) if newest_first else islice(found, left_out, None))
+    yield from islice(found, limit) if newest_first else islice(found, left_out, None)
 
 
 def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tuple[Any, str | None]]:
