@@ -13,6 +13,7 @@ import click
 
 from faber_ledger import __version__
 from faber_ledger.cli.output import json_text, kept, say
+from faber_ledger.cli.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.header import is_busy, locked
 
@@ -35,7 +36,7 @@ COMMANDS = {
     "status": ("faber_ledger.cli.run_list:status", "Say where a run stands."),
     "config": ("faber_ledger.cli.config:config", "Show what is configured, and where."),
     "log": ("faber_ledger.cli.log:log", "List the events of a run."),
-    "replay": ("faber_ledger.cli.replay:replay", "Tell a run event by event."),
+    "replay": ("faber_ledger.cli.replay:replay", "Tell a run event by event, or as it was at a moment."),
     "show": ("faber_ledger.cli.show:show_one", "Show all that is known of an event, session or artifact."),
     "export": ("faber_ledger.cli.export:export", "Write a run's events as JSON lines, CloudEvents or a database."),
     "import": ("faber_ledger.cli.import_events:import_events", "Take in events that `export` wrote."),
@@ -87,6 +88,7 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="faber-ledger")
+@no_pager_option
 def app() -> None:
     """Record what happens to the agent's sessions in a FABER run, and give its context back."""
 

@@ -45,6 +45,13 @@ def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _items(found, incomplete)
 
 
+def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    """Offer the events of the run that the command names, else of the active one."""
+    from faber_ledger.ledger.prefixes import events_with
+
+    return _items(_found(ctx, incomplete, events_with), incomplete)
+
+
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the clone's other worktrees by the names of their folders."""
     from faber_ledger.context.git import place_of

@@ -11,7 +11,7 @@ import click
 from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,6 +35,19 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     else:
         for line in lines:
             tell(line)
+
+
+def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
+    """Print the JSON envelope of an object whose members are long lists: an item a line, and none of them kept."""
+    click.echo(f'{{"result_version": {RESULT_VERSION}, "data": {{')
+    for number, (name, items) in enumerate(lists.items()):
+        click.echo(f"{',' if number else ''}{json.dumps(name)}: [")
+        for place, item in enumerate(items):
+            click.echo(f"{',' if place else ''}{json_text(item, indent=None)}")
+        click.echo("]")
+    if kept:
+        click.echo(f', "warnings": {json_text(kept, indent=None)}')
+    click.echo("}}")
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:

@@ -86,7 +86,7 @@ def _differences(run: Run) -> Iterator[Difference]:
     """Give the first event and field in which log and state.json differ, if they do."""
     found = shape.blocks_of(states.read_state(run).value)
     with Log.read(run.ledger_path) as log:
-        differs = difference(log.stream(), found)
+        differs = difference(log.stream, found)
     if differs is not None:
         yield differs
 

@@ -11,8 +11,8 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
+from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.cli.show import meant_event
 from faber_ledger.ledger.errors import ChoiceNeeded
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Take an event's payload, or fields of it, out of the log.")
-@click.argument("event", metavar="EVENT", shell_complete=completing.things)
+@click.argument("event", metavar="EVENT", shell_complete=completing.events)
 @click.option(
     "--field", "fields", multiple=True, metavar="PATH", help="One field, as `environment.hostname`; repeatable."
 )
@@ -57,7 +57,7 @@ def redact(
     from faber_ledger.schemas.events import check_event
 
     chosen = run_with_ledger(run)
-    name = meant_event(chosen, event)
+    name = thing_meant(chosen, event, ("event",)).id
 
     def make_plan(log: Log) -> Plan:
         return plan_of(log, name, fields, reason, check_event)

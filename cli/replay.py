@@ -1,94 +1,145 @@
-"""`faber-ledger replay`: tell a run event by event, with what each event changed."""
+"""`faber-ledger replay`: tell a run event by event, as it was at a moment, or what changed between two."""
 
 from __future__ import annotations
 
-import copy
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli import completing
+from faber_ledger.cli import completing, moments
 from faber_ledger.cli.ledgers import run_with_ledger
-from faber_ledger.cli.log import line_of
+from faber_ledger.cli.meant import session_meant
 from faber_ledger.cli.output import json_option, show
-from faber_ledger.cli.texts import duration
-from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import changes
-from faber_ledger.projections.fold import Projector
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.cli.pager import no_pager_option, show_long
+from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.projections.history import Told
-
-LONGEST = 100
+    from faber_ledger.cli.replayed import Wish
+    from faber_ledger.context.project import Run
 
 
-@click.command(short_help="Tell a run event by event.")
+@click.command(short_help="Tell a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
+@click.option(
+    "--at", metavar=moments.MOMENT, shell_complete=completing.events, help="The state at a moment, and nothing else."
+)
+@click.option(
+    "--diff",
+    nargs=2,
+    metavar="A B",
+    shell_complete=completing.events,
+    help="What changed between two moments, field by field.",
+)
+@click.option(
+    "--from",
+    "start",
+    metavar=moments.MOMENT,
+    shell_complete=completing.events,
+    help="Tell the events from this moment on.",
+)
+@click.option(
+    "--to", "end", metavar=moments.MOMENT, shell_complete=completing.events, help="Tell the events up to this moment."
+)
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completing.sessions,
+    help="One session: its id, its beginning or last part, or its client's id.",
+)
+@click.option("--step", is_flag=True, help="Tell the state after each event too.")
+@click.option("--strict", is_flag=True, help="Hold each event against its model, and name those that do not fit.")
+@click.option("--check", is_flag=True, help="Where state.json, in the work tree and in HEAD, stops agreeing.")
+@no_pager_option
 @json_option
-def replay(run: str | None, as_json: bool) -> None:
+def replay(
+    run: str | None,
+    at: str | None,
+    diff: tuple[str, str] | None,
+    start: str | None,
+    end: str | None,
+    session: str | None,
+    step: bool,
+    strict: bool,
+    check: bool,
+    as_json: bool,
+) -> int:
     """Tell what happened in RUN (default: the active run), event by event, and what each session came to.
 
+    A moment is a seq (0: before the first event), an event's id or its beginning, or a time with
+    its zone. The state at an event is what it and all before it, in the log's order, fold to; the
+    state at a time, what the events fold to whose own clock shows that time or an earlier one.
+
     \b
-    Example: faber-ledger replay
-    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger; 12 newer format;
-    20 the ledger is damaged.
+    Example: faber-ledger replay --at 2026-01-05T14:30:22Z
+    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several of that
+    name; 12 newer format; 20 the ledger is damaged, or an event does not fit (--strict);
+    21 state.json differs (--check).
     """
-    path = run_with_ledger(run).ledger_path
-    if as_json:
-        steps = list(_steps(path))
-        events = [{**recorded, "changes": changed} for recorded, changed, _ in steps]
-        blocks = steps[-1][2] if steps else shape.empty()
-        show({"events": events, "sessions": told_sessions(blocks)}, [], as_json=True)
-    else:
-        show(None, _lines(path), as_json=False)
-
-
-def _steps(path: str) -> Iterator[tuple[Any, list[dict[str, Any]], Blocks]]:
-    """Give each event with the fields that it changed and the blocks after it."""
-    projector = Projector(shape.empty())
-    with Log.read(path) as log:
-        for recorded in log.stream():
-            before = copy.deepcopy(projector.blocks)
-            projector.apply(recorded)
-            changed = [
-                {"field": field, "before": one, "after": other}
-                for field, one, other in changes(before, projector.blocks)
-            ]
-            yield recorded, changed, projector.blocks
-
-
-def _lines(path: str) -> Iterator[str]:
-    blocks = shape.empty()
-    for recorded, changed, after in _steps(path):
-        yield line_of(recorded)
-        for change in changed:
-            yield f"         {change['field']}: {_short(change['before'])} -> {_short(change['after'])}"
-        blocks = after
-    for told in told_sessions(blocks):
-        yield ""
-        yield from session_lines(told)
-
-
-def session_lines(told: Told) -> Iterator[str]:
-    """Say what a session came to."""
-    started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
-    length = duration(ended - started) if started is not None and ended is not None else "unknown"
-    end = (
-        f"ended {told['ended_at']} ({told['end_reason'] or 'unknown'}), after {length}" if told["ended_at"] else "open"
+    _check_usage(
+        {"--at": at, "--diff": diff, "--check": check, "--strict": strict},
+        {"--from": start, "--to": end, "--session": session, "--step": step},
     )
-    yield f"{told['session_id']} on {told['hostname'] or 'unknown'} ({told['platform'] or 'unknown'})"
-    yield f"  started {told['started_at']}, {end}"
-    yield f"  newly completed: {', '.join(told['newly_completed']) or 'none'}"
-    yield f"  loaded: {', '.join(told['artifacts_loaded']) or 'none'}"
+    chosen = run_with_ledger(run)
+    if check:
+        return _check(chosen, as_json)
+    from faber_ledger.cli import replayed  # at its use: `--help` loads every command
+
+    if at is not None:
+        data, lines = replayed.state_at(chosen, moments.moment_of(chosen, at))
+        show(data, lines, as_json=as_json)
+        return 0
+    if diff is not None:
+        first, second = (moments.moment_of(chosen, text) for text in diff)
+        data, lines = replayed.between(chosen, first, second)
+        show(data, lines, as_json=as_json)
+        return 0
+    wish = replayed.Wish(
+        start=moments.moment_of(chosen, start) if start is not None else None,
+        end=moments.moment_of(chosen, end) if end is not None else None,
+        session=session_meant(chosen, session),
+        step=step,
+    )
+    replayed.check_order(wish)
+    return _strict(chosen, wish, as_json) if strict else _told(chosen, wish, as_json)
 
 
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
+    """Refuse what makes no sense together; raises UsageError."""
+    asked = [name for name, value in modes.items() if value]
+    limited = [name for name, value in limits.items() if value]
+    if len(asked) > 1:
+        raise click.UsageError(f"give one of {', '.join(modes)}, not {' and '.join(asked)}")
+    if asked == ["--strict"]:
+        limited = [name for name in limited if name == "--step"]
+    if asked and limited:
+        raise click.UsageError(f"{asked[0]} cannot be had with {' and '.join(limited)}")
+
+
+def _told(run: Run, wish: Wish, as_json: bool) -> int:
+    from faber_ledger.cli import replayed
+
+    if as_json:
+        replayed.show_as_json(run, wish)
+    else:
+        show_long(lambda: replayed.lines(run, wish))
+    return 0
+
+
+def _strict(run: Run, wish: Wish, as_json: bool) -> int:
+    from faber_ledger.cli.strict import Strict
+
+    strict = Strict(run, wish)
+    if as_json:
+        show(strict.data(), [], as_json=True)
+    else:
+        show(None, strict.lines(), as_json=False)
+    return IntegrityError.exit_code if strict.misfits else 0
+
+
+def _check(run: Run, as_json: bool) -> int:
+    from faber_ledger.cli.state_check import checked, lines_of
+
+    results = checked(run)
+    show({"run_id": run.run_id, "states": results}, lines_of(results), as_json=as_json)
+    differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
+    return ProjectionDiffers.exit_code if differs else 0

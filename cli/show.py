@@ -10,12 +10,13 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger
+from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, printable, show
+from faber_ledger.cli.pager import no_pager_option, show_long
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
-    from faber_ledger.ledger.lookup import Match
 
 
 @click.command("show", short_help="Show all that is known of an event, session or artifact.")
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     "--run", metavar="RUN", shell_complete=completing.runs, help="The run that it is of, instead of the active one."
 )
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
+@no_pager_option
 @json_option
 def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
@@ -38,10 +40,13 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     from faber_ledger.cli import told  # at its use: `--help` loads every command
 
     chosen = run_with_ledger(run)
-    match = _meant(chosen, what)
+    match = thing_meant(chosen, what)
     data, lines = told.TELLERS[match.kind](chosen, match.id)
+    if not content and not as_json:
+        show_long(lambda: lines)
+        return
     if not content:
-        show(data, lines, as_json=as_json)
+        show(data, [], as_json=True)
         return
     text = _content(chosen, data)
     if as_json:
@@ -50,36 +55,6 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         click.echo(printable(text), nl=False)
     else:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
-
-
-def meant_event(run: Run, text: str) -> str:
-    """Give the id of the one event that a text means in a run's log; raises NotFound as `show` does."""
-    return _meant(run, text, kinds=("event",)).id
-
-
-def _meant(run: Run, text: str, kinds: tuple[str, ...] = ("event", "session", "artifact")) -> Match:
-    """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
-    from faber_ledger.ledger.lookup import MOST, matches, near
-
-    found = [one for one in matches(run.ledger_path, text) if one.kind in kinds]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        more = "\n  and others" if len(found) > MOST else ""
-        raise NotFound(
-            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MOST])}{more}",
-            hint="give more of the id, or the whole of it",
-        )
-    close = near(run.ledger_path, text)
-    told = f"; near it are:\n{_listed(close)}" if close else ""
-    raise NotFound(
-        f"there is no {', '.join(kinds[:-1]) + ' or ' if kinds[1:] else ''}{kinds[-1]} {text} in {run.run_id}{told}",
-        hint=f"run `faber-ledger log {run.run_id}` to see its events",
-    )
-
-
-def _listed(found: list[Match]) -> str:
-    return "\n".join([f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found])
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:

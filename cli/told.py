@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.fields import change_data, change_line
 from faber_ledger.cli.loaded_content import kept_contents
 from faber_ledger.cli.log import line_of
-from faber_ledger.cli.replay import session_lines
+from faber_ledger.cli.session_words import session_data, session_lines
 from faber_ledger.ledger.log import READ, ROW, Log
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.redaction import redactions_in, standing
 from faber_ledger.ledger.shapes import is_foldable
 from faber_ledger.ledger.union import HASH, hash_of, parents_of
-from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import changes
-from faber_ledger.projections.fold import Projector, fold
+from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.context.project import Run
+    from faber_ledger.projections.difference import Change
 
     Teller = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 
@@ -53,7 +53,7 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "hash_holds": hash_of(row) == row[HASH],
         "is_redacted": row[10] is None,
         "redacted_by": by,
-        "changes": changed,
+        "changes": [change_data(change) for change in changed],
     }
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
@@ -69,20 +69,17 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         *[f"  {name}: {_text(value)}" for name, value in recorded["event"].items() if name != "type"],
         "",
         "it changed:" if changed else "it changed nothing in state.json",
-        *[f"  {one['field']}: {_text(one['before'])} -> {_text(one['after'])}" for one in changed],
+        *[f"  {change_line(change)}" for change in changed],
     ]
 
 
-def _changes(log: Log, name: str) -> list[dict[str, Any]]:
+def _changes(log: Log, name: str) -> list[Change]:
     """Give what an event changed in the blocks."""
-    projector = Projector(shape.empty())
+    steps = Steps()
     for recorded in log.stream():
         if recorded["id"] == name:
-            before = copy.deepcopy(projector.blocks)
-            projector.apply(recorded)
-            found = changes(before, projector.blocks)
-            return [{"field": field, "before": one, "after": other} for field, one, other in found]
-        projector.apply(recorded)
+            return steps.apply(recorded)
+        steps.pass_over(recorded)
     return []
 
 
@@ -93,7 +90,13 @@ def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     found = list(events(run.ledger_path, Wanted(session=session_id)))
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
-    data = {"kind": "session", "session": told, "clients": clients, "writers": writers, "events": found}
+    data = {
+        "kind": "session",
+        "session": told and session_data(told),
+        "clients": clients,
+        "writers": writers,
+        "events": found,
+    }
     return data, [
         *(session_lines(told) if told is not None else [session_id]),
         f"  the client's session: {', '.join(clients) or 'unknown'}",

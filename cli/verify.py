@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 
 import click
 
@@ -14,6 +13,7 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.git import worktree_roots
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
+from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, find_run
@@ -25,8 +25,6 @@ from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in,
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.projections.fold import fold
-
-LONG = 20_000_000  # bytes of a ledger from which on verifying takes over a second
 
 
 @click.command(short_help="Check a whole log, and state.json against it.")
@@ -80,7 +78,7 @@ def run_findings(run: Run) -> list[Finding]:
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found: list[Finding] = []
-    with _progress(run) as advance:
+    with progress(run, "verifying") as advance:
         found += findings(run.ledger_path, check_event=check_event, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
@@ -171,24 +169,6 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
             yield Finding(
                 ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint
             )
-
-
-@contextmanager
-def _progress(run: Run) -> Iterator[Callable[[int], object]]:
-    """Show a bar on standard error while a long log is read, on a terminal only."""
-    count = 0
-    if sys.stderr.isatty() and os.path.getsize(run.ledger_path) > LONG:
-        from faber_ledger.ledger.queries import summary
-
-        with suppress(LedgerError, sqlite3.DatabaseError):
-            count = summary(run.ledger_path).events
-    if not count:
-        yield lambda done: None
-        return
-    with click.progressbar(
-        length=count, label=f"verifying {run.run_id}", file=sys.stderr, update_min_steps=1000
-    ) as bar:
-        yield bar.update
 
 
 def _data(finding: Finding) -> dict[str, object]:

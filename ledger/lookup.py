@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Select, func, or_, select
 
-from faber_ledger.ledger.queries import connection_to
+from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, connection_to
 from faber_ledger.ledger.tables import EVENT
 
 ARTIFACT_TYPES = ("artifact_loaded", "artifact_failed", "artifact_skipped")
@@ -34,15 +34,43 @@ def matches(path: str, text: str) -> list[Match]:
         return exact or (_found(connection, text, whole=False) if text else [])
 
 
+def is_client(path: str, text: str) -> bool:
+    """Tell whether a text is a client's own session id in the log at `path`; raises as `Log.read`."""
+    with connection_to(path) as connection:
+        return connection.execute(select(EVENT.c.seq).where(EVENT.c.client == text).limit(1)).first() is not None
+
+
+def is_writer(path: str, text: str) -> bool:
+    """Tell whether a text is the writer of an event in the log at `path`; raises as `Log.read`."""
+    with connection_to(path) as connection:
+        return connection.execute(select(EVENT.c.seq).where(EVENT.c.writer == text).limit(1)).first() is not None
+
+
+def machines(path: str) -> list[str]:
+    """Give the host names of the sessions in the log at `path`, in their order; raises as `Log.read`."""
+    with connection_to(path) as connection:
+        found = connection.scalars(select(HOSTNAME).where(STARTED).distinct().order_by(HOSTNAME))
+        return [name for name in found if isinstance(name, str)]
+
+
+def phases(path: str) -> list[str]:
+    """Give the phases that events of the log at `path` name, in their order; raises as `Log.read`."""
+    with connection_to(path) as connection:
+        found = connection.scalars(select(PHASE).where(PHASE.is_not(None)).distinct().order_by(PHASE))
+        return [name for name in found if isinstance(name, str)]
+
+
 def near(path: str, text: str) -> list[Match]:
     """Give what is written nearly as `text` is: sessions, artifacts, and the events around it; raises as `Log.read`."""
     with connection_to(path) as connection:
-        sessions = {name.casefold(): name for name in connection.scalars(_sessions())}
+        names = list(connection.scalars(_sessions()))
+        sessions = {name.casefold().rpartition("-")[2]: name for name in names}
+        sessions |= {name.casefold(): name for name in names}
         artifacts = {name.casefold(): name for name in connection.scalars(_artifacts()) if isinstance(name, str)}
         found = []
-        for kind, names in (("artifact", artifacts), ("session", sessions)):
-            close = difflib.get_close_matches(text.casefold(), names, n=3, cutoff=0.5)
-            found += [Match(kind, names[name]) for name in close]
+        for kind, known in (("artifact", artifacts), ("session", sessions)):
+            close = difflib.get_close_matches(text.casefold(), known, n=3, cutoff=0.5)
+            found += [Match(kind, name) for name in dict.fromkeys([known[name] for name in close])]
         if found:
             return found
         if text.isdecimal():

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
 
-from sqlalchemy import ColumnElement, Connection, create_engine, func, literal_column, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, create_engine, func, literal_column, or_, select, tuple_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 from ulid import ULID
@@ -17,7 +18,13 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import EVENT
 
 READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decoded` takes
+HOSTNAME = func.json_extract(EVENT.c.payload, "$.environment.hostname")
+PHASE = func.json_extract(EVENT.c.payload, "$.phase")
+PHASE_TYPE = func.json_type(EVENT.c.payload, "$.phase")
+PAGE = 500
 STARTED = EVENT.c.type == literal_column("'session_started'")  # a bound value would not match the partial index
+
+Key: TypeAlias = tuple[int, str]
 
 
 class Wanted(NamedTuple):
@@ -25,6 +32,8 @@ class Wanted(NamedTuple):
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
     `since` and `until` are in seconds since 1970, and the whole second of `until` counts: times are shown in seconds.
+    The phase of an event is the one that it names; else the one that its session named last before it; else the one
+    that any event named last.
     """
 
     session: str | None = None
@@ -32,6 +41,7 @@ class Wanted(NamedTuple):
     machine: str | None = None
     since: float | None = None
     until: float | None = None
+    phase: str | None = None
 
 
 class Summary(NamedTuple):
@@ -44,13 +54,86 @@ class Summary(NamedTuple):
 
 
 def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first: bool = False) -> Iterator[Recorded]:
-    """Give the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`."""
-    order = (EVENT.c.seq.desc(), EVENT.c.id.desc()) if newest_first else (EVENT.c.seq, EVENT.c.id)
-    question = READ.where(*_conditions(wanted)).order_by(*order).limit(limit)
+    """Give the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
+
+    With a limit the newest so many. The log is read page by page, so that whoever reads slowly, as a person with a
+    pager does, keeps no hook from writing.
+    """
     with connection_to(path) as connection:
-        log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
-        for row in connection.execution_options(yield_per=500).execute(question):
-            yield log.decoded(tuple(row))
+        decoded = Log(connection.connection.driver_connection, path).decoded  # type: ignore[arg-type]  # SQLite's own
+        question = READ.where(*_conditions(wanted))
+        if wanted.phase is not None:
+            yield from map(decoded, _in_phase(connection, question, wanted.phase, limit, newest_first))
+        elif newest_first:
+            yield from map(decoded, islice(_rows(connection, question, newest_first=True), limit))
+        else:
+            yield from map(decoded, _rows(connection, question, first=_newest_key(connection, question, limit)))
+
+
+def _rows(
+    connection: Connection,
+    question: Select[Any],
+    *,
+    newest_first: bool = False,
+    first: Key | None = None,
+    last: Key | None = None,
+) -> Iterator[Any]:
+    """Give rows that begin with seq and id, page by page; both keys are included."""
+    place = tuple_(EVENT.c.seq, EVENT.c.id)
+    order = (EVENT.c.seq.desc(), EVENT.c.id.desc()) if newest_first else (EVENT.c.seq, EVENT.c.id)
+    page = question.order_by(*order).limit(PAGE)
+    if first is not None:
+        page = page.where(place >= first)
+    if last is not None:
+        page = page.where(place <= last)
+    key: Key | None = None
+    while True:
+        beyond = page if key is None else page.where(place < key if newest_first else place > key)
+        rows = connection.execute(beyond).fetchall()
+        yield from map(tuple, rows)
+        if len(rows) < PAGE:
+            return
+        key = (rows[-1][0], rows[-1][1])
+
+
+def _newest_key(connection: Connection, question: Select[Any], count: int | None) -> Key | None:
+    """Give the key of the first of the newest `count` rows; None if there are no more than that."""
+    if count is None:
+        return None
+    keys = question.with_only_columns(EVENT.c.seq, EVENT.c.id).order_by(EVENT.c.seq.desc(), EVENT.c.id.desc())
+    row = connection.execute(keys.limit(1).offset(count - 1)).first()
+    return (row[0], row[1]) if row else None
+
+
+def _in_phase(
+    connection: Connection, question: Select[Any], phase: str, limit: int | None, newest_first: bool
+) -> Iterator[Any]:
+    """Give the rows of one phase. What is kept of a long log is a byte an event: whether it is in that phase."""
+    flags, last = bytearray(), None
+    for row, there in _with_phases(connection, question):
+        flags.append(there == phase)
+        last = (row[0], row[1])
+    if last is None:
+        return
+    left_out = max(0, sum(flags) - limit) if limit is not None else 0
+    rows = _rows(connection, question, newest_first=newest_first, last=last)
+    found = (row for row, is_there in zip(rows, reversed(flags) if newest_first else flags, strict=False) if is_there)
+    yield from islice(found, limit) if newest_first else islice(found, left_out, None)
+
+
+def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tuple[Any, str | None]]:
+    """Give rows, oldest first, each with the phase that it is in."""
+    named = select(EVENT.c.seq, EVENT.c.id, EVENT.c.session_id, PHASE).where(PHASE_TYPE.in_(("text", "null")))
+    snapshots = _rows(connection, named)
+    snapshot = next(snapshots, None)
+    by_session: dict[str | None, str | None] = {}
+    known: str | None = None
+    keys = question.with_only_columns(EVENT.c.seq, EVENT.c.id, EVENT.c.session_id)
+    for row in _rows(connection, keys):
+        while snapshot is not None and snapshot[:2] <= row[:2]:
+            known = by_session[snapshot[2]] = snapshot[3]
+            snapshot = next(snapshots, None)
+        yield row, by_session.get(row[2], known) if row[2] is not None else known
 
 
 def summary(path: str) -> Summary:
@@ -66,6 +149,26 @@ def summary(path: str) -> Summary:
         log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
         last_one = log.decoded(tuple(newest)) if newest is not None else None
     return Summary(*counted, *((last_one["at"], last_one["event"]["type"]) if last_one else (None, None)))
+
+
+def keys_at(path: str, seq: int) -> list[Key]:
+    """Give the keys of the events that have a seq, in order: several, where clones have worked apart."""
+    with connection_to(path) as connection:
+        question = select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.seq == seq).order_by(EVENT.c.id)
+        return [(row[0], row[1]) for row in connection.execute(question)]
+
+
+def key_of(path: str, name: str) -> Key:
+    """Give the key of an event that is there, by its id."""
+    with connection_to(path) as connection:
+        row = connection.execute(select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.id == name)).one()
+        return (row[0], row[1])
+
+
+def last_key(path: str) -> Key | None:
+    """Give the key of the last event; None for an empty log."""
+    with connection_to(path) as connection:
+        return _newest_key(connection, READ, 1)
 
 
 @contextmanager
@@ -91,8 +194,7 @@ def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
     if wanted.type is not None:
         yield EVENT.c.type == wanted.type
     if wanted.machine is not None:
-        hostname = func.json_extract(EVENT.c.payload, "$.environment.hostname")
-        there = select(EVENT.c.session_id).where(STARTED, hostname == wanted.machine)
+        there = select(EVENT.c.session_id).where(STARTED, HOSTNAME.is_not_distinct_from(wanted.machine))
         yield or_(EVENT.c.writer == wanted.machine, EVENT.c.session_id.in_(there.scalar_subquery()))
     if wanted.since is not None:
         yield EVENT.c.id >= _first_id(wanted.since)

@@ -1,4 +1,4 @@
-"""Where two projections of one run differ, and which event made the difference."""
+"""Where two projections of one run differ, field by field, and which event made the difference."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from faber_ledger.projections.fold import Projector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, TypedDict
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeAlias, TypedDict
 
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
+
+    Path: TypeAlias = tuple[str | int, ...]
+    Change: TypeAlias = tuple[Path, Any, Any]  # a field's path, what it was, and what it is
 
     class Difference(TypedDict):
         """A field by its path, what the log says of it, what state.json says, and the event that settled the first."""
@@ -24,10 +27,16 @@ if TYPE_CHECKING:
         event: Recorded | None
 
 
-MISSING = "(missing)"
+class Missing(str):
+    """What stands where nothing is: told from every text, whatever a state holds."""
+
+    __slots__ = ()
 
 
-def first_difference(expected: Any, found: Any, path: tuple[str | int, ...] = ()) -> tuple[str | int, ...] | None:
+MISSING = Missing("(missing)")
+
+
+def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
     """Give the path of the first field in which two values differ, in the expected one's order; None if they agree."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name in [*expected, *[name for name in found if name not in expected]]:
@@ -49,10 +58,12 @@ def first_difference(expected: Any, found: Any, path: tuple[str | int, ...] = ()
     return None if same else path
 
 
-def difference(events: Iterable[Recorded], found: Blocks) -> Difference | None:
-    """Fold events and compare: give the first field that differs and the event that last settled it, or None."""
-    events = list(events)
-    expected = Projector(shape.empty()).folded(events)
+def difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
+    """Fold events and compare: give the first field that differs and the event that last settled it, or None.
+
+    `stream` gives the events anew each time, so that a long log need not be kept.
+    """
+    expected = Projector(shape.empty()).folded(stream())
     path = first_difference(expected, found)
     if path is None:
         return None
@@ -60,11 +71,11 @@ def difference(events: Iterable[Recorded], found: Blocks) -> Difference | None:
         "field": field_text(path),
         "expected": value_at(expected, path),
         "found": value_at(found, path),
-        "event": _settled_by(events, path),
+        "event": _settled_by(stream(), path),
     }
 
 
-def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
+def value_at(value: Any, path: Path) -> Any:
     """Give the value at a path, `(missing)` where there is none."""
     for step in path:
         try:
@@ -74,13 +85,13 @@ def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
     return value
 
 
-def field_text(path: tuple[str | int, ...]) -> str:
+def field_text(path: Path) -> str:
     """Write a path as people do: `sessions.session_history[1].ended_at`."""
-    text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in path])
+    text = "".join([f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]).replace(".[", "[")
     return text.removeprefix(".")
 
 
-def _settled_by(events: list[Recorded], path: tuple[str | int, ...]) -> Recorded | None:
+def _settled_by(events: Iterable[Recorded], path: Path) -> Recorded | None:
     """Give the last event that changed the value at a path."""
     projector, settled = Projector(shape.empty()), None
     before = json.dumps(value_at(projector.blocks, path))
@@ -92,13 +103,34 @@ def _settled_by(events: list[Recorded], path: tuple[str | int, ...]) -> Recorded
     return settled
 
 
-def changes(before: Any, after: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str, Any, Any]]:
-    """List the fields in which two values differ, each with its path, what it was and what it is."""
+def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
+    """List the fields in which two values differ; put in order at their paths, they make the one the other.
+
+    What one list has more than the other is listed item by item; a list in whose place others stand is one field.
+    """
+    if before is after:  # what two copies share, as most of a long state is
+        return []
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*after, *[name for name in before if name not in after]]
         pairs = [(name, before.get(name, MISSING), after.get(name, MISSING)) for name in names]
         return [change for name, one, other in pairs for change in changes(one, other, (*path, name))]
-    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        pairs = [(number, one, other) for number, (one, other) in enumerate(zip(before, after, strict=True))]
-        return [change for number, one, other in pairs for change in changes(one, other, (*path, number))]
-    return [] if type(before) is type(after) and before == after else [(field_text(path), before, after)]
+    if isinstance(before, list) and isinstance(after, list) and _is_continued(before, after):
+        both = min(len(before), len(after))
+        found = [change for number in range(both) for change in changes(before[number], after[number], (*path, number))]
+        found += [((*path, number), MISSING, after[number]) for number in range(both, len(after))]
+        return found + [((*path, number), before[number], MISSING) for number in range(len(before) - 1, both - 1, -1)]
+    return [] if type(before) is type(after) and before == after else [(path, before, after)]
+
+
+def _is_continued(before: list[Any], after: list[Any]) -> bool:
+    """Tell whether two lists have the same things in the same places, as far as both go."""
+    pairs = zip(before, after, strict=False)
+    return all([one is other or identity(one) == identity(other) for one, other in pairs])
+
+
+def identity(item: Any) -> str | None:
+    """Give the id of the session or the artifact that an item of a list is about; None if it is about none."""
+    if not isinstance(item, dict):
+        return None
+    name = item.get("session_id", item.get("artifact_id"))
+    return name if isinstance(name, str) else None

@@ -6,6 +6,7 @@ from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, TypedDict
 
     from faber_ledger.projections.blocks import Blocks
@@ -23,9 +24,8 @@ if TYPE_CHECKING:
         artifacts_loaded: list[str]
 
 
-def told_sessions(blocks: Blocks) -> list[Told]:
+def told_sessions(blocks: Blocks) -> Iterator[Told]:
     """Tell the sessions of a run, oldest first; entries that an older tool left unreadable are left out."""
-    told: list[Told] = []
     before: list[str] = []
     for entry in shape.session_history(blocks):
         if not isinstance(entry, dict):
@@ -33,20 +33,17 @@ def told_sessions(blocks: Blocks) -> list[Told]:
         environment = entry.get("environment")
         where = environment if isinstance(environment, dict) else {}
         completed = _texts(entry.get("phases_completed"))
-        told.append(
-            {
-                "session_id": str(entry.get("session_id")),
-                "hostname": where.get("hostname"),
-                "platform": where.get("platform"),
-                "started_at": entry.get("started_at"),
-                "ended_at": entry.get("ended_at"),
-                "end_reason": entry.get("end_reason"),
-                "newly_completed": [phase for phase in completed if phase not in before],
-                "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
-            }
-        )
+        yield {
+            "session_id": str(entry.get("session_id")),
+            "hostname": where.get("hostname"),
+            "platform": where.get("platform"),
+            "started_at": entry.get("started_at"),
+            "ended_at": entry.get("ended_at"),
+            "end_reason": entry.get("end_reason"),
+            "newly_completed": [phase for phase in completed if phase not in before],
+            "artifacts_loaded": _texts(entry.get("artifacts_loaded")),
+        }
         before = completed or before
-    return told
 
 
 def _texts(value: Any) -> list[str]:

@@ -7,14 +7,15 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
-from sample import CLIENT, FIRST, RUN, SECOND, WRITER, append_sample, write_run
+from sample import CLIENT, FIRST, RUN, SECOND, START, WRITER, append_sample, history, write_run
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Summary, Wanted, connection_to, events, summary
+from faber_ledger.ledger.queries import PAGE, Summary, Wanted, connection_to, events, summary
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 
@@ -62,6 +63,11 @@ def test_a_query_gives_what_the_log_gives(ledger: str) -> None:
         (Wanted(since=-1e12, until=1e15), list(range(1, 12))),
         (Wanted(since=1e15), []),
         (Wanted(session=FIRST, type="session_ended"), [10]),
+        (Wanted(phase="frame"), [3, 4, 5, 6, 7]),
+        (Wanted(phase="build"), [8, 9, 10, 11]),
+        (Wanted(phase="release"), []),
+        (Wanted(phase="frame", type="artifact_loaded"), [4]),
+        (Wanted(phase="build", session=FIRST), [8, 10]),
     ],
 )
 def test_a_filter_gives_what_it_says(ledger: str, wanted: Wanted, found: list[int]) -> None:
@@ -70,7 +76,39 @@ def test_a_filter_gives_what_it_says(ledger: str, wanted: Wanted, found: list[in
 
 def test_limit_and_order_go_together(ledger: str) -> None:
     assert seqs(ledger, Wanted(), limit=3, newest_first=True) == [11, 10, 9]
-    assert seqs(ledger, Wanted(), limit=2) == [1, 2]
+    assert seqs(ledger, Wanted(), limit=2) == [10, 11]
+    assert seqs(ledger, Wanted(), limit=99) == list(range(1, 12))
+
+
+def test_a_phase_goes_with_limit_and_order(ledger: str) -> None:
+    frame = Wanted(phase="frame")
+    assert seqs(ledger, frame, newest_first=True) == [7, 6, 5, 4, 3]
+    assert seqs(ledger, frame, limit=2, newest_first=True) == [7, 6]
+    assert seqs(ledger, frame, limit=2) == [6, 7]
+
+
+def test_an_event_without_a_phase_has_that_of_its_session_before_that_of_the_run(ledger: str) -> None:
+    first, second = history()[3], {**history()[3], "session_id": SECOND}
+    other: Any = {**history()[2], "session_id": "claude-session-20260107-090000-ccc333", "phase": "release"}
+    with Log.open(ledger) as log:
+        log.append([{"event": event} for event in (other, first, second, history()[8])], at=START + 900, writer="w")  # type: ignore[typeddict-item]
+        log.commit()
+    assert seqs(ledger, Wanted(phase="release")) == [12, 15]
+    assert seqs(ledger, Wanted(phase="build")) == [8, 9, 10, 11, 13, 14]
+
+
+def test_a_log_of_many_pages_is_given_whole_in_both_directions(ledger: str) -> None:
+    with Log.open(ledger) as log:
+        log.append([{"event": history()[8]} for _ in range(2 * PAGE - 11)], at=START + 900, writer="w")
+        log.commit()
+    whole = list(range(1, 2 * PAGE + 1))
+    for wanted in (Wanted(), Wanted(since=0.0)):
+        assert seqs(ledger, wanted) == whole
+        assert seqs(ledger, wanted, newest_first=True) == whole[::-1]
+    build = Wanted(phase="build")
+    assert seqs(ledger, build) == whole[7:]
+    assert seqs(ledger, build, newest_first=True, limit=PAGE + 1) == whole[: -PAGE - 2 : -1]
+    assert seqs(ledger, build, limit=PAGE + 1) == whole[-PAGE - 1 :]
 
 
 def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
@@ -127,6 +165,9 @@ def test_log_gives_the_newest_events_in_either_order(project: Path) -> None:
     assert shown("--reverse")[0] == 11
     assert shown("--machine", "desktop") == [11]
     assert shown(RUN[:20], "--session", SECOND) == [11]
+    assert shown("--session", SECOND[:-2]) == [11]
+    assert shown("--phase", "frame", "-n", "1") == [7]
+    assert shown("--phase", "release") == []  # a phase that FABER has and the run has not reached
     assert shown("--since", "2026-01-05T15:31:42+01:00", "--until", "2026-01-05T14:31:42Z") == [9]
 
 
@@ -142,6 +183,11 @@ def test_log_as_json_is_one_whole_event_a_line(project: Path) -> None:
         (["--since", "yesterday"], 2, "no time with a zone"),
         (["--type", "coffee_made"], 2, "coffee_made"),
         (["-n", "0"], 2, "0"),
+        (["--since", "2026-01-06T00:00:00Z", "--until", "2026-01-05T00:00:00Z"], 2, "--since is later than --until"),
+        (["--session", "abc124"], 10, f"near it are:\n  session {FIRST}"),
+        (["--session", "claude"], 10, "may be several things"),
+        (["--machine", "dekstop"], 10, "it knows desktop, dev-machine-1"),
+        (["--phase", "bulid"], 10, "it knows build, frame"),
         (["no-such-run"], 10, "there is no run no-such-run"),
         (["../x"], 1, "is not a run id"),
     ],

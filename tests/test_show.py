@@ -60,7 +60,7 @@ def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample:
 def test_an_event_tells_what_it_changed(sample: Project) -> None:
     assert [change["field"] for change in shown(sample, "9")["changes"]] == []
     fields = [change["field"] for change in shown(sample, "4")["changes"]]
-    assert "context_metadata.artifacts_in_context" in fields
+    assert "context_metadata.artifacts_in_context[0]" in fields
     lines = sample.faber("show", "9").stdout
     assert "it changed nothing in state.json" in lines
 

@@ -1,0 +1,64 @@
+"""`replay --strict`: every event held against the strict model of its type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.cli.log import line_of
+from faber_ledger.cli.progress import counted, progress
+from faber_ledger.cli.replayed import Past
+from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.schemas.events import check_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.replayed import Wish
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.events import Recorded
+
+
+class Strict:
+    """One reading of a log: how many events fit their models, how many do not, and how many are of no known shape."""
+
+    def __init__(self, run: Run, wish: Wish) -> None:
+        self.run = run
+        self.wish = wish
+        self.fitting = self.misfits = self.unknown = 0
+
+    def lines(self) -> Iterator[str]:
+        """Name each event that does not fit, and count the others."""
+        for recorded, problems in self._found():
+            yield line_of(recorded)
+            for problem in problems:
+                yield f"         {problem}"
+        yield f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} are of a shape not known here"
+        if self.misfits:
+            yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
+
+    def data(self) -> dict[str, Any]:
+        """Give the same as data."""
+        named = [{**recorded, "problems": problems} for recorded, problems in self._found()]
+        return {"fitting": self.fitting, "unknown": self.unknown, "misfits": named}
+
+    def _found(self) -> Iterator[tuple[Recorded, list[str]]]:
+        past = Past(self.wish.end)
+        with progress(self.run, "checking") as advance:
+            for recorded in counted(events(self.run.ledger_path, Wanted()), advance):
+                if not past.has(recorded):
+                    if past.is_over:
+                        return
+                elif self.wish.has(recorded):
+                    yield from self._held(recorded)
+
+    def _held(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
+        if CURRENT.get(recorded["event"]["type"]) != recorded["version"]:
+            self.unknown += 1
+            return
+        problems = check_event(recorded["event"])
+        if problems:
+            self.misfits += 1
+            yield recorded, problems
+        else:
+            self.fitting += 1

@@ -1,0 +1,162 @@
+"""Up to which event a state agrees with a log, and what in it no event says.
+
+A state may be an older fold of the log, as a crash leaves one; or a fold that somebody edited; or both. So the
+position is looked for whose fold has the fewest other fields. Sessions and loads are compared by their ids, not by
+their places: one that is left out must not make all those after it differ.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.difference import MISSING, changes, identity, value_at
+from faber_ledger.projections.steps import Steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypedDict
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.projections.difference import Change, Path
+
+    class Fit(TypedDict):
+        """The position whose fold is nearest to a state: its number of events and the last of them.
+
+        `distance` counts the fields that only one of the two has, or each has its own of; 0 where they agree. `events`
+        is the length of the whole history.
+        """
+
+        position: int
+        last: Recorded | None
+        distance: int
+        events: int
+
+    class Settled(TypedDict):
+        """A field that differs: what the log says, what the state says, and the event that settled the first."""
+
+        path: Path
+        expected: Any
+        found: Any
+        event: Recorded | None
+
+
+def best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
+    """Find the position of a history whose fold is nearest to a state's blocks; of several the last."""
+    steps = Steps()
+    target = _keyed(found)
+    size, same = _counts(shape.empty(), (), target)
+    total = _counts(found, (), target)[0]
+    fit: Fit = {"position": 0, "last": None, "distance": size + total - 2 * same, "events": 0}
+    for number, recorded in enumerate(events, 1):
+        for change in steps.apply(recorded):
+            path = _keyed_path(change, steps.blocks)
+            for value, sign in ((change[1], -1), (change[2], 1)):
+                leaves, matching = _counts(value, path, target)
+                size, same = size + sign * leaves, same + sign * matching
+        fit["events"] = number
+        if size + total - 2 * same <= fit["distance"]:
+            fit |= {"position": number, "last": recorded, "distance": size + total - 2 * same}
+    return fit
+
+
+def settled(stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int) -> tuple[int, list[Settled]]:
+    """Count the fields in which a history's fold and a state differ, and give the first so many with their events."""
+    steps = Steps()
+    for recorded in stream():
+        steps.pass_over(recorded)
+    different = changes(_keyed(steps.blocks), _keyed(found)) or changes(steps.blocks, found)
+    told: dict[Path, Settled] = {
+        path: {"path": path, "expected": _within(steps.blocks, path), "found": _within(found, path), "event": None}
+        for path, _, _ in different[:limit]
+    }
+    steps = Steps()
+    for recorded in stream():
+        for change in steps.apply(recorded):
+            place = _keyed_path(change, steps.blocks)
+            for path, one in told.items():
+                if _touches(change, place, path):
+                    one["event"] = recorded
+    return len(different), list(told.values())
+
+
+def first_lacking(events: Iterable[tuple[Recorded, bool]], found: Blocks) -> tuple[Recorded, Path, Any, Any] | None:
+    """Give the first event that changes something and is marked as not known to a state.
+
+    With it the first field that it changes, what the log says of it then, and what the state says; None if there is
+    no such event.
+    """
+    steps, target = Steps(), _keyed(found)
+    for recorded, is_known in events:
+        changed = steps.apply(recorded)
+        if changed and not is_known:
+            told = [(_keyed_path(change, steps.blocks), change[2]) for change in changed]
+            differing = [(path, value) for path, value in told if value_at(target, path) != _keyed(value)]
+            path, value = [*differing, *told][0]
+            return recorded, path, value, _within(found, path)
+    return None
+
+
+def _touches(change: Change, place: Path, path: Path) -> bool:
+    """Tell whether a change at a place is one of the field at `path` too."""
+    if place[: len(path)] == path:
+        return True
+    if path[: len(place)] != place:
+        return False
+    inner = path[len(place) :]
+    one, other = (MISSING if value is MISSING else value_at(_keyed(value), inner) for value in change[1:])
+    return type(one) is not type(other) or one != other
+
+
+def _keyed(value: Any) -> Any:
+    """Make lists objects: sessions and loads by their ids, other items by their places."""
+    if isinstance(value, dict):
+        return {name: _keyed(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return {_key(item, number): _keyed(item) for number, item in enumerate(value)}
+    return value
+
+
+def _within(value: Any, path: Path) -> Any:
+    """Give the value at a path in which ids stand for places."""
+    for step in path:
+        if isinstance(value, list):
+            value = next((item for number, item in enumerate(value) if step in (number, _key(item, number))), MISSING)
+        else:
+            value = value_at(value, (step,))
+    return value
+
+
+def _key(item: Any, number: int) -> str | int:
+    name = identity(item)
+    return number if name is None else f"[{name}]"
+
+
+def _keyed_path(change: Change, blocks: Blocks) -> Path:
+    """Give a change's path with ids in the place of numbers; `blocks` are those after it."""
+    path, value = [], blocks
+    for step in change[0]:
+        value = value_at(value, (step,))
+        path.append(_key(change[1] if value is MISSING else value, step) if isinstance(step, int) else step)
+    return tuple(path)
+
+
+def _counts(value: Any, path: Path, target: Any) -> tuple[int, int]:
+    """Count the single values within a value at a path, and those of them that the target has too."""
+    count = same = 0
+    for place, leaf in _leaves(value, path):
+        there = value_at(target, place)
+        count += 1
+        same += type(there) is type(leaf) and there == leaf
+    return count, same
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, (*path, name))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _leaves(item, (*path, _key(item, number)))
+    elif value is not MISSING:
+        yield path, value

@@ -1,0 +1,101 @@
+"""A history told step by step: what each event changed in the blocks, at a cost that does not grow with the history.
+
+Before an event only what it can touch is copied, as deep as a fold changes it: its session's entry, and the blocks
+without the two lists that only grow. An adoption alone may touch everything.
+"""
+
+from __future__ import annotations
+
+import copy
+
+from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.difference import MISSING, changes
+from faber_ledger.projections.fold import Projector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks, Entry
+    from faber_ledger.projections.difference import Change
+
+GROWING = (("sessions", "session_history"), ("context_metadata", "compaction_events"))
+
+
+class Steps:
+    """Blocks on which events are folded one by one, each with what it changes."""
+
+    def __init__(self) -> None:
+        self._projector = Projector(shape.empty())
+        self._places: dict[str, int] = {}
+        self._counted = 0
+
+    @property
+    def blocks(self) -> Blocks:
+        """Give the blocks after the last event; the next one changes them in place."""
+        return self._projector.blocks
+
+    def pass_over(self, recorded: Recorded) -> None:
+        """Fold one event of which nobody asks what it changed."""
+        self._projector.apply(recorded)
+        if recorded["event"]["type"] == "run_adopted":
+            self._places, self._counted = {}, 0
+
+    def apply(self, recorded: Recorded) -> list[Change]:
+        """Fold one event and give the fields that it changed."""
+        if not is_foldable(recorded):
+            return []
+        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # any event's session is asked for
+        if event["type"] == "run_adopted":
+            whole = copy.deepcopy(self.blocks)
+            self.pass_over(recorded)
+            return changes(whole, self.blocks)
+        name = str(event.get("session_id"))
+        entry = self._projector.index.get(name)
+        copied = _copied(entry)
+        lengths = {path: len(grown) for path in GROWING if (grown := _grown(self.blocks, path)) is not None}
+        before = _without(self.blocks, lengths)
+        self._projector.apply(recorded)
+        found = changes(before, _without(self.blocks, lengths))
+        if entry is not None:
+            place = self._place(name)
+            found += changes(copied, entry, ("sessions", "session_history", place))
+        for path, length in lengths.items():
+            grown = _grown(self.blocks, path) or []
+            found += [((*path, number), MISSING, grown[number]) for number in range(length, len(grown))]
+        return found
+
+    def _place(self, name: str) -> int:
+        """Give the place of a session's entry in the history; of several of one id the last counts."""
+        history = shape.session_history(self.blocks)
+        for number in range(self._counted, len(history)):
+            if shape.is_named(history[number]):
+                self._places[history[number]["session_id"]] = number
+        self._counted = len(history)
+        return self._places[name]
+
+
+def _grown(blocks: Blocks, path: tuple[str, str]) -> list[Any] | None:
+    held = blocks.get(path[0])
+    values = held.get(path[1]) if isinstance(held, dict) else None
+    return values if isinstance(values, list) else None
+
+
+def _without(blocks: Blocks, paths: Any) -> Blocks:
+    """Copy blocks without the lists at the given paths."""
+    left_out = dict(paths)
+    return {
+        block: {name: value for name, value in held.items() if (block, name) not in left_out}
+        if isinstance(held, dict)
+        else held
+        for block, held in blocks.items()
+    }
+
+
+def _copied(entry: Entry | None) -> Entry | None:
+    """Copy an entry and its members: no fold changes anything below them."""
+    if entry is None:
+        return None
+    return {name: copy.copy(value) if isinstance(value, (dict, list)) else value for name, value in entry.items()}
