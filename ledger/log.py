@@ -142,10 +142,9 @@ class Log:
         """Give the event that already has this draft's id; raises EventConflict if it says something else."""
         if "id" not in draft:
             return None
-        row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
-        if row is None:
+        known = self.event_of(draft["id"])
+        if known is None:
             return None
-        known = decoded(row)
         if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
             raise EventConflict(
                 f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
@@ -166,6 +165,10 @@ class Log:
         """Make what was appended durable: after this the events are there, whatever happens."""
         self.connection.execute("COMMIT")
 
+    def begin(self) -> None:
+        """Begin the next transaction, after a commit."""
+        self.connection.execute("BEGIN IMMEDIATE")
+
     def heads(self) -> list[Head]:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
@@ -177,6 +180,11 @@ class Log:
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
         return map(decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+
+    def event_of(self, name: str) -> Recorded | None:
+        """Give the event of an id, or None."""
+        row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
+        return decoded(row) if row else None
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Give the event that started a session, or None."""
