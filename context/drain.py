@@ -5,14 +5,25 @@ from __future__ import annotations
 from faber_ledger.context import spool
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.delivery import Call
+from faber_ledger.context.environment import writer_of
+from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import StateNotWritten
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.context.recording import Recording
+    from collections.abc import Callable
+
+    from faber_ledger.context.project import Run
     from faber_ledger.context.spool import Spooled
 
 AT_ONCE = 100  # deliveries a transaction, so that a hook which is killed meanwhile has not worked for nothing
+
+
+def take_in(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+    """Record a run's waiting deliveries where nothing else is to be; raises as `Recording`."""
+    if spool.waiting(run):
+        with Recording(run, at=at, writer=writer_of(run.root), warn=warn, tolerant=True):
+            pass  # whoever opens a recording takes them in
 
 
 def drain(recording: Recording) -> None:
