@@ -69,7 +69,7 @@ class Log:
     def read(cls, path: str) -> Log:
         """Open a log for reading alone; raises what `check_file` raises, LedgerError if there is none."""
         if not check_file(path):
-            raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+            raise no_ledger(path)
         log = cls(connected(path, "ro"), path)
         try:
             if log._has_hot_journal():
@@ -272,6 +272,11 @@ class Writing:
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
 
+def no_ledger(path: str) -> LedgerError:
+    """Word that no event was ever recorded at `path`."""
+    return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+
+
 def heads_text(heads: Iterable[Head]) -> bytes:
     """Join the hashes of heads into one value that is equal exactly if the heads are."""
     return b"".join([digest for _, digest in heads])
@@ -341,6 +346,8 @@ def _played_in_memory(path: str) -> sqlite3.Connection:
             ) from error
         with open(copy, "rb") as file:
             content = file.read()
+    if not content:  # killed in its very first transaction; SQLite would take no bytes for no memory
+        raise no_ledger(path)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.deserialize(content)
     return connection

@@ -1,0 +1,72 @@
+"""`make faults`: break every call of every story in every way, and write what came of it into docs/RELIABILITY.md."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from faults.calls import ERRORS, KILL, Call
+from faults.stories import STORIES, Outcome, Story, calls_in, outcome_of, template
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "RELIABILITY.md"
+BEGIN, END = "<!-- begin of the matrix, written by `make faults` -->", "<!-- end of the matrix -->"
+SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "told"}
+FAULTS = (KILL, *ERRORS)
+
+
+def matrix() -> Iterator[str]:
+    """Give the page's lines; raises SystemExit where a promise was broken."""
+    cells, broken = 0, []
+    for story in STORIES.values():
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            calls = calls_in(story, Path(folder) / "calls")
+            found = _broken(story, calls, Path(folder))
+        cells += len(found)
+        broken += [f"{story.name}: {key}: {outcome.problems}" for key, outcome in found if outcome.problems]
+        yield from ("", f"### {story.told[0].upper()}{story.told[1:]}", "")
+        yield f"| call | times | {' | '.join(FAULTS)} |"
+        yield "|---" * (2 + len(FAULTS)) + "|"
+        for name in dict.fromkeys(map(str, calls)):
+            columns = [
+                _cell([outcome for (call, fault), outcome in found if (str(call), fault) == (name, one)])
+                for one in FAULTS
+            ]
+            yield f"| `{name}` | {sum(str(call) == name for call in calls)} | {' | '.join(columns)} |"
+    yield from ("", f"{cells:,} faults, promises broken: {len(broken)}.")
+    if broken:
+        sys.exit("\n".join(broken))
+
+
+def _broken(story: Story, calls: list[Call], folder: Path) -> list[tuple[tuple[Call, str], Outcome]]:
+    """Kill at every call; let fail the first and the last of those that do the same to the same file."""
+    made = template(story, folder / "made")
+    first = {str(call): call for call in reversed(calls)}
+    last = {str(call): call for call in calls}
+    ends = {*first.values(), *last.values()}
+    cells = [(call, fault) for call in calls for fault in FAULTS if fault == KILL or call in ends]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        work = [pool.submit(outcome_of, story, made, *cell, folder / str(n)) for n, cell in enumerate(cells)]
+        return [(cell, done.result()) for cell, done in zip(cells, work, strict=True)]
+
+
+def _cell(outcomes: list[Outcome]) -> str:
+    return " or ".join(dict.fromkeys(f"{SHORT[outcome.delivery]}, {outcome.state}" for outcome in outcomes))
+
+
+def main() -> None:
+    """Write the matrix between its marks on the page."""
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, rest = page.partition(BEGIN)
+    _, _, tail = rest.partition(END)
+    PAGE.write_text("\n".join([f"{head}{BEGIN}", *matrix(), "", f"{END}{tail}"]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
