@@ -49,11 +49,9 @@ def crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
             clients = [f"client-{one}-{number}" for number in range(at_once)]
             kinds = [KINDS[number % len(KINDS)] for number in range(at_once)]
             with ThreadPoolExecutor(at_once) as pool:
-                answers = list(
-                    pool.map(
-                        lambda pair: project.deliver(KINDS[pair[0] % len(KINDS)], client=pair[1]), enumerate(clients)
-                    )
-                )
+                pairs = zip(kinds, clients, strict=True)
+                work = [pool.submit(project.deliver, kind, client=client) for kind, client in pairs]
+                answers = [done.result() for done in work]
             assert {answer.code for answer in answers} == {0}
             spooled += sum("it waits in" in answer.errors for answer in answers)
             delivered += clients
