@@ -58,6 +58,7 @@ MOST_FILES = 1_000
 LONGEST_DELIVERY = 64 * 1024  # what a hook sends is a few hundred bytes, and a compaction's summary some thousand
 LARGEST = 1024 * 1024
 FORGOTTEN_SECONDS = 3600
+TRIES = 20
 
 
 class Malformed(Exception):
@@ -90,7 +91,15 @@ def set_aside(run: Run) -> list[str]:
 
 def put(run: Run, spooled: Spooled) -> str:
     """Write a delivery into the spool, durably, and give its path; raises OSError and Full."""
-    folder = spool_path(run)
+    for _ in range(TRIES):
+        try:
+            return _put(spool_path(run), spooled)
+        except FileNotFoundError:  # whoever took in the last delivery removed the folder meanwhile
+            continue
+    return _put(spool_path(run), spooled)
+
+
+def _put(folder: str, spooled: Spooled) -> str:
     _make_folder(folder)
     names = os.listdir(folder)
     if len(names) >= MOST_FILES:

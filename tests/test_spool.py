@@ -315,3 +315,19 @@ def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pyte
     run = find_run(str(project.root), project.run_id)
     path = spool.put(run, arrival.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
     assert spool.read(path)["delivery"].encode("utf-8", "surrogateescape") == content
+
+
+def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+
+    def removed(folder: str) -> list[str]:
+        monkeypatch.setattr(os, "listdir", listed)
+        os.rmdir(folder)
+        return []
+
+    monkeypatch.setattr(os, "listdir", removed)
+    run = find_run(str(project.root), project.run_id)
+    path = spool.put(run, arrival.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
+    assert spool.waiting(run) == [path]
