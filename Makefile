@@ -55,7 +55,8 @@ bench: .venv/test
 	$(BIN)/python bench/run.py
 
 faults: .venv/test
-	$(BIN)/python tests/faults/matrix.py
+	cd tests && ../$(BIN)/python -m faults.matrix
+	cd tests && ../$(BIN)/python -m faults.crowds
 
 lock:
 	$(PYTHON) -m venv --clear build/lock

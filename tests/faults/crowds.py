@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from support import Project
 
 from faber_ledger.context.decide import delivery_of
+from faults.page import put
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,3 +121,27 @@ def _clients(project: Project) -> Iterator[str]:
     while True:
         number += 1
         yield f"{project.hostname}-{number}"
+
+
+def figures(rounds: int, writes: int) -> Iterator[str]:
+    """Give the page's lines about the crowds; raises SystemExit where something was lost."""
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        many = crowd(Project.made(Path(folder) / "many"), rounds)
+        tool = rewriting(Project.made(Path(folder) / "tool"), writes)
+    yield ""
+    yield "| what | figure |"
+    yield "|---|---|"
+    yield f"| hooks of six kinds, {AT_ONCE} at once, rounds | {rounds} |"
+    yield f"| deliveries | {many.delivered:,} |"
+    yield f"| of them refused the lock, spooled, and taken in by a later hook | {many.spooled:,} |"
+    yield f"| lost / recorded twice | {many.lost} / {many.doubled} |"
+    yield f"| reads of `state.json` meanwhile / torn | {many.reads:,} / {many.torn} |"
+    yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"
+    yield f"| of them overwritten in the window before our rename | {tool.lost} |"
+    yield f"| hooks meanwhile / their events in the log | {tool.hooks:,} / {tool.events:,} |"
+    if many.lost or many.doubled or many.torn or tool.events < tool.hooks:
+        sys.exit(f"something was lost: {many} {tool}")
+
+
+if __name__ == "__main__":
+    put("the crowds", list(figures(*map(int, sys.argv[1:3])) if sys.argv[2:] else figures(200, 3_000)))

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from faults.calls import ERRORS, KILL, Call
+from faults.page import put
 from faults.stories import STORIES, Outcome, Story, calls_in, outcome_of, template
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "RELIABILITY.md"
-BEGIN, END = "<!-- begin of the matrix, written by `make faults` -->", "<!-- end of the matrix -->"
 SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "told"}
 FAULTS = (KILL, *ERRORS)
 
@@ -60,13 +59,5 @@ def _cell(outcomes: list[Outcome]) -> str:
     return " or ".join(dict.fromkeys(f"{SHORT[outcome.delivery]}, {outcome.state}" for outcome in outcomes))
 
 
-def main() -> None:
-    """Write the matrix between its marks on the page."""
-    page = PAGE.read_text(encoding="utf-8")
-    head, _, rest = page.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    PAGE.write_text("\n".join([f"{head}{BEGIN}", *matrix(), "", f"{END}{tail}"]), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    put("the matrix", list(matrix()))
