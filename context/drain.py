@@ -45,32 +45,49 @@ def drain(recording: Recording) -> None:
 
 
 def _is_taken_in(recording: Recording, path: str) -> bool:
-    """Add what a delivery means to the open transaction; tell whether its file is done with once that is durable."""
+    """Add what a delivery means to the open transaction; tell whether its file is done with once that is durable.
+
+    Nothing that stands in one file, and no file that cannot be read, may hold up the others.
+    """
     try:
         spooled = spool.read(path)
         if spooled["run_id"] != recording.run.run_id:
             raise spool.Malformed(f"it is about the run {spooled['run_id']!r:.80}")
-        _take_in(recording, spooled)
     except FileNotFoundError:
         return False
-    except (spool.Malformed, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        # Nothing that stands in one file may hold up the others.
-        aside = spool.put_aside(path)
-        recording.warn(f"a waiting delivery could not be read, and was moved to {aside}: {error}")
+    except OSError as error:
+        recording.warn(f"a waiting delivery cannot be read, and goes on waiting: {path}: {error.strerror}")
         return False
+    except spool.Malformed as error:
+        return _is_put_aside(recording, path, error)
+    try:
+        _take_in(recording, spooled)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        return _is_put_aside(recording, path, error)
     return True
+
+
+def _is_put_aside(recording: Recording, path: str, error: Exception) -> bool:
+    """Move a file that is no delivery out of the way and tell it; it stays there, so that False is given."""
+    try:
+        recording.warn(
+            f"a waiting delivery could not be read, and was moved to {spool.put_aside(path)}: {error!s:.300}"
+        )
+    except OSError as refusal:
+        recording.warn(f"{path} is no delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
+    return False
 
 
 def _take_in(recording: Recording, spooled: Spooled) -> None:
     call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
     call.hook, call.digest = spooled["hook"], spooled["digest"]
     arrival = Arrival.spooled(spooled, call, recording.run, recording.warn)
-    connection = recording.view.log.connection
-    connection.execute("SAVEPOINT delivery")
-    try:
-        arrival.record_in(recording)
-    except BaseException:
-        connection.execute("ROLLBACK TO delivery")
-        raise
-    finally:
-        connection.execute("RELEASE delivery")
+    log = recording.view.log
+    with log.writing():
+        log.connection.execute("SAVEPOINT delivery")
+        try:
+            arrival.record_in(recording)
+        except BaseException:
+            log.connection.execute("ROLLBACK TO delivery")
+            raise
+        log.connection.execute("RELEASE delivery")

@@ -18,7 +18,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import check_event
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
@@ -150,6 +150,21 @@ class Project:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def changed(self, recorded: str, before_it_runs: Callable[[], None], **changes: Any) -> Answer:
+        """Deliver to a hook whose process is changed before it runs."""
+        content, environment, event = self.prepared(recorded, **changes)
+        done = subprocess.run(
+            [COMMAND, "hook", ARGUMENTS[event]],
+            cwd=self.root,
+            env=environment,
+            input=content,
+            capture_output=True,
+            check=False,
+            timeout=60,
+            preexec_fn=before_it_runs,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
 
     def prepared(self, recorded: str, **changes: Any) -> tuple[bytes, dict[str, str], str]:
         """Give a delivery's bytes, its environment and its event, in this project.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import Project
+from support import Project, without_overrides
 
 from faber_ledger.context import arrival, file_system, hooks, recording, spool
 from faber_ledger.context.delivery import Call
@@ -331,3 +331,29 @@ def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
     run = find_run(str(project.root), project.run_id)
     path = spool.put(run, arrival.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
     assert spool.waiting(run) == [path]
+
+
+def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -> None:
+    (path,) = spooled(project, START, client="one")
+    path.chmod(0)  # as root's, of a hook that was run with sudo
+    answer = project.changed("SessionStart.resume.print", without_overrides, client="two")
+    assert answer.packet
+    assert "goes on waiting" in answer.errors
+    assert waiting(project) == [path]
+    path.chmod(0o600)
+    project.deliver(END, client="two")
+    assert waiting(project) == []
+    assert [event["client"] for event in project.events if event["event"]["type"] == "session_started"] == [
+        "two",
+        "one",
+    ]
+    project.assert_projected()
+
+
+def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None:
+    project.deliver(START)
+    (path,) = spooled_with_ledger(project, END)
+    shutil.rmtree(project.run)
+    done = project.faber("run", "forget", project.run_id)
+    assert done.returncode == 0, done.stderr
+    assert not path.parent.exists()

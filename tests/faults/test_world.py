@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support import COMMAND, Answer, Project, answer_of, without_overrides
+from support import Project, answer_of, without_overrides
 
 from faber_ledger.context import spool
 from faber_ledger.context.delivery import Call
@@ -21,7 +21,6 @@ from faber_ledger.context.project import find_run
 from faults.crowds import crowd, rewriting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
@@ -55,22 +54,6 @@ def holder_of(project: Project) -> subprocess.Popen[bytes]:
 
 def waiting(project: Project) -> int:
     return len(spool.waiting(find_run(str(project.root), project.run_id)))
-
-
-def broken(project: Project, recorded: str, before_it_runs: Callable[[], None], **changes: str) -> Answer:
-    """Deliver to a hook whose process is changed before it runs."""
-    content, environment, event = project.prepared(recorded, **changes)
-    done = subprocess.run(
-        [COMMAND, "hook", event],
-        cwd=project.root,
-        env=environment,
-        input=content,
-        capture_output=True,
-        check=False,
-        timeout=60,
-        preexec_fn=before_it_runs,
-    )
-    return Answer(done.returncode, done.stdout, done.stderr)
 
 
 def assert_ended_once(project: Project) -> None:
@@ -119,7 +102,7 @@ def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
 
 def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
     (project.run / "ledger.lock").chmod(0)
-    assert broken(project, END, without_overrides, client="one").code == 0
+    assert project.changed(END, without_overrides, client="one").code == 0
     assert waiting(project) == 1
     (project.run / "ledger.lock").chmod(0o666)
     assert_ended_once(project)
@@ -138,7 +121,7 @@ def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeyp
 
 def test_where_no_file_may_grow_the_hook_says_so_and_exits_0(project: Project) -> None:
     before = project.state_path.read_bytes()
-    answer = broken(project, END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
+    answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
     assert answer.code == 0
     assert "it cannot be spooled" in answer.errors
     assert project.state_path.read_bytes() == before
@@ -151,7 +134,7 @@ def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
     def narrow() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
-    answer = broken(project, END, narrow, client="one")
+    answer = project.changed(END, narrow, client="one")
     assert answer.code == 0
     assert waiting(project) or project.of_type("session_ended") or "cannot be spooled" in answer.errors
     assert project.deliver(END, client="one").code == 0
