@@ -85,8 +85,16 @@ def broken_at(
 ) -> Ended:
     """Run a command that is killed at a call, or whose call fails with the error `fault`."""
     what = "signal=KILL" if fault == KILL else f"error={fault}"
-    options = ["-o", "/dev/null", "-e", f"trace={call.name}", "-e", f"inject={call.name}:{what}:when={call.number}"]
-    return _run([_strace(), *options, *command], project, environment, delivery)
+    trace = project.parent / "trace"
+    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={call.name}"]
+    options += ["-e", f"inject={call.name}:{what}:when={call.number}"]
+    ended = _run([_strace(), *options, *command], project, environment, delivery)
+    hit = [line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line]
+    path = re.search(re.escape(str(project)) + r"[^>\",]*", hit[0].replace(f"AT_FDCWD<{project}>", "")) if hit else None
+    assert fault == KILL or (path and _shown(path.group()[len(str(project)) :]) == call.file), (
+        f"{call} was missed: {hit}"
+    )
+    return ended
 
 
 def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:

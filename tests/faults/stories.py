@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from support import ARGUMENTS, COMMAND, Project
 
+import faber_ledger
 from faber_ledger.context import spool
 from faber_ledger.context.decide import delivery_of
 from faber_ledger.context.json_text import JsonText
@@ -17,8 +20,6 @@ from faber_ledger.projections.fold import fold
 from faults.calls import KILL, Call, broken_at, calls_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from faber_ledger.ledger.events import Recorded
 
 START, PRE, END = "SessionStart.startup.print", "PreCompact.auto.print", "SessionEnd.other.print"
@@ -61,6 +62,8 @@ class Outcome(NamedTuple):
 
 def template(story: Story, folder: Path) -> Project:
     """Make the project as it is before the delivery."""
+    for package in Path(faber_ledger.__file__).parent.iterdir():  # else the first hook that compiles changes the counts
+        compileall.compile_dir(package, quiet=2)
     project = Project.made(folder / "project")
     shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
     if story.has_ledger:
