@@ -41,7 +41,7 @@ REF = "import sqlite3, json"
 EVENTS = 100_000
 SHARED = 20_000
 COMMITS = 40
-GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD, GOAL_SIZE = 1.8, 1.4, 1.5, 1.5
+GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD, GOAL_SIZE, GOAL_START = 1.8, 1.4, 1.5, 1.5, 3.0
 
 
 def main() -> None:
@@ -57,6 +57,7 @@ def main() -> None:
         stage.fill()
         check(stage)
         contenders = processes(stage)
+        check_completion(contenders)
         print("measuring processes …", file=sys.stderr)
         measure(contenders, 5 if quick else 60, stage.restore)
         if not quick:
@@ -77,6 +78,10 @@ def processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
     def process(command: list[str], cwd: Path = stage.project, stdin: Path | None = None) -> Process:
         return Process(command, cwd, stage.environment | {"CLAUDE_PROJECT_DIR": str(cwd)}, stdin)
 
+    def completion(cwd: Path, *words: str) -> Process:
+        asked = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
+        return Process([stage.command], cwd, stage.environment | asked | {"COMP_CWORD": str(len(words))})
+
     ref = process([stage.python, "-c", REF])
     found = [
         (Row(f"`hook {name}`", "REF", GOAL_HOOK), process(stage.hook(name), stdin=stage.delivery(name)), ref)
@@ -91,8 +96,14 @@ def processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
         (Row("durable append, by a script", "REF", GOAL_APPEND), append, ref),
         (Row("`hook session-start` where no run is active", "REF", None), idle, ref),
         (Row("the same, guarded as `init` writes it", "the bare command", None), guarded, idle),
-        (Row("`--version`", "REF", None), process([stage.command, "--version"]), ref),
-        (Row("`--help`", "REF", None), process([stage.command, "--help"]), ref),
+        (Row("`--version`", "REF", GOAL_START), process([stage.command, "--version"]), ref),
+        (Row("`--help`", "REF", GOAL_START), process([stage.command, "--help"]), ref),
+        (Row("completion of a command", "REF", None), completion(stage.project, "st"), ref),
+        (
+            Row(f"completion of one of {EVENTS:,} events", "REF", None),
+            completion(stage.long_run(EVENTS), "show", "0"),
+            ref,
+        ),
     ]
 
 
@@ -105,6 +116,13 @@ def check(stage: Stage) -> None:
         packet = hook.output()
         if count(stage) == before or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
             raise SystemExit(f"`hook {name}` did not do its work: see hooks.log")
+
+
+def check_completion(contenders: list[tuple[Row, Process, Process]]) -> None:
+    """See that completions find something: one that fails offers nothing."""
+    for row, process, _ in contenders:
+        if row.what.startswith("completion") and not process.output().startswith(b"plain,"):
+            raise SystemExit(f"the {row.what} found nothing")
 
 
 def count(stage: Stage) -> int:

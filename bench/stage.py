@@ -101,8 +101,20 @@ class Stage:
     def long_log(self, events: int) -> Path:
         """Write a log of that many events: sessions with eight loads each, a compaction in every one, all ended."""
         path = self.folder / f"{events}.db"
+        if path.exists():
+            return path
         self._done([self.python, str(Path(__file__).with_name("long_log.py")), str(path), str(events)])
         return path
+
+    def long_run(self, events: int) -> Path:
+        """Make a project whose active run has a long log, and give its folder."""
+        project = self.folder / "long"
+        run = project / ".fractary" / "runs" / RUN_ID
+        run.mkdir(parents=True)
+        (run / "ledger.db").hardlink_to(self.long_log(events))
+        (project / ".fractary" / "faber").mkdir()
+        (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
+        return project
 
     def _done(self, command: list[str], cwd: Path | None = None) -> None:
         subprocess.run(command, cwd=cwd or self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)

@@ -7,6 +7,7 @@ import importlib
 import os
 import sqlite3
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,36 +16,43 @@ from faber_ledger.cli.output import json_text, kept, say
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.header import is_busy, locked
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+# A command's module is imported when the command is asked for; its short help stands here for the list of all.
 COMMANDS = {
-    "init": "faber_ledger.cli.init:init",
-    "uninstall": "faber_ledger.cli.uninstall:uninstall",
-    "run": "faber_ledger.cli.run:run",
-    "workflow-run": "faber_ledger.cli.run:workflow_run",
-    "worktree": "faber_ledger.cli.worktree:worktree",
-    "session-load": "faber_ledger.cli.session_load:session_load",
-    "prime-context": "faber_ledger.cli.session_load:session_load",
-    "session-save": "faber_ledger.cli.session_save:session_save",
-    "session-end": "faber_ledger.cli.session_save:session_save",
-    "reconstitute": "faber_ledger.cli.reconstitute:reconstitute",
-    "note": "faber_ledger.cli.note:note",
-    "status": "faber_ledger.cli.run_list:status",
-    "config": "faber_ledger.cli.config:config",
-    "log": "faber_ledger.cli.log:log",
-    "replay": "faber_ledger.cli.replay:replay",
-    "show": "faber_ledger.cli.show:show_one",
-    "export": "faber_ledger.cli.export:export",
-    "import": "faber_ledger.cli.import_events:import_events",
-    "timeline": "faber_ledger.cli.timeline:timeline",
-    "verify": "faber_ledger.cli.verify:verify",
-    "project": "faber_ledger.cli.project:project",
-    "seal": "faber_ledger.cli.seal:seal",
-    "resolve": "faber_ledger.cli.resolve:resolve",
-    "union": "faber_ledger.cli.union:union",
-    "merge-driver": "faber_ledger.cli.merge_driver:merge_driver",
-    "textconv": "faber_ledger.cli.textconv:textconv",
-    "migrate": "faber_ledger.cli.migrate:migrate",
-    "hook": "faber_ledger.cli.hook_command:hook",
-    "demo": "faber_ledger.cli.demo:demo",
+    "init": ("faber_ledger.cli.init:init", "Put the four hooks into the client's settings."),
+    "uninstall": ("faber_ledger.cli.uninstall:uninstall", "Take out what `init` put in."),
+    "run": ("faber_ledger.cli.run:run", "Start, resume and list runs."),
+    "workflow-run": ("faber_ledger.cli.run:workflow_run", "Alias of `run start`; --resume: of `run resume`."),
+    "worktree": ("faber_ledger.cli.worktree:worktree", "List and clean up the worktrees of this clone."),
+    "session-load": ("faber_ledger.cli.session_load:session_load", "Load the critical artifacts into context."),
+    "prime-context": ("faber_ledger.cli.session_load:session_load", "Load the critical artifacts into context."),
+    "session-save": ("faber_ledger.cli.session_save:session_save", "End the open session and record it."),
+    "session-end": ("faber_ledger.cli.session_save:session_save", "End the open session and record it."),
+    "reconstitute": ("faber_ledger.cli.reconstitute:reconstitute", "Put a run's whole context together again."),
+    "note": ("faber_ledger.cli.note:note", "Write down what the next session should know."),
+    "status": ("faber_ledger.cli.run_list:status", "Say where a run stands."),
+    "config": ("faber_ledger.cli.config:config", "Show what is configured, and where."),
+    "log": ("faber_ledger.cli.log:log", "List the events of a run."),
+    "replay": ("faber_ledger.cli.replay:replay", "Tell a run event by event."),
+    "show": ("faber_ledger.cli.show:show_one", "Show all that is known of an event, session or artifact."),
+    "export": ("faber_ledger.cli.export:export", "Write a run's events as JSON lines, CloudEvents or a database."),
+    "import": ("faber_ledger.cli.import_events:import_events", "Take in events that `export` wrote."),
+    "timeline": ("faber_ledger.cli.timeline:timeline", "Draw runs as a page."),
+    "verify": ("faber_ledger.cli.verify:verify", "Check a whole log, and state.json against it."),
+    "redact": ("faber_ledger.cli.redact:redact", "Take an event's payload, or fields of it, out of the log."),
+    "project": ("faber_ledger.cli.project:project", "Write state.json's two blocks from the log."),
+    "seal": ("faber_ledger.cli.seal:seal", "Make a run ready for a commit, and stage it."),
+    "resolve": ("faber_ledger.cli.resolve:resolve", "Mend the conflicts of runs' files that a merge has left."),
+    "union": ("faber_ledger.cli.union:union", "Unite ledgers: the set of their events, in one file."),
+    "merge-driver": ("faber_ledger.cli.merge_driver:merge_driver", "Merge a run's file; git calls it."),
+    "textconv": ("faber_ledger.cli.textconv:textconv", "Show a ledger file as text; git calls it."),
+    "doctor": ("faber_ledger.cli.doctor:doctor", "Check the whole set-up, and mend what is safe."),
+    "migrate": ("faber_ledger.cli.migrate:migrate", "Bring a ledger to the newest format."),
+    "hook": ("faber_ledger.cli.hook_command:hook", "Answer one of the client's hooks."),
+    "demo": ("faber_ledger.cli.demo:demo", "Show a run on two machines."),
+    "completion": ("faber_ledger.cli.completion_script:completion", "Print the shell's completion script."),
 }
 
 
@@ -59,9 +67,22 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands as click does, importing none."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Give the commands that begin so, and the options, as click does, importing none."""
+        from click.shell_completion import CompletionItem
+
+        found = [(name, told) for name, (_, told) in COMMANDS.items() if name.startswith(incomplete)]
+        options = click.Command.shell_complete(self, ctx, incomplete)
+        return [*[CompletionItem(name, help=told) for name, told in found], *options]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

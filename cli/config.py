@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import reload
 from faber_ledger.context import state as states
-from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run
+from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run, why_none
 from faber_ledger.context.project_settings import NAMES, Settings
 from faber_ledger.context.selection import every_artifact
+from faber_ledger.context.units import one_line
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import lineage
 from faber_ledger.ledger.errors import LedgerError
@@ -31,7 +33,7 @@ def config() -> None:
 
 
 @config.command("show")
-@click.argument("run_id", metavar="[RUN]", required=False)
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completing.runs)
 @json_option
 def config_show(run_id: str | None, as_json: bool) -> None:
     """Show what was resolved from where: project, run, workflow, artifacts, settings, plugin roots and commands.
@@ -61,6 +63,9 @@ def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
         },
         "problems": [user["problem"]] if user["problem"] else [],
     }
+    why = "" if active else why_none(root)
+    if why:
+        data["problems"].append(f"no run is active{why}")
     if run_id is not None or active is not None:
         try:
             run = known_run(root, run_id or active or "")
@@ -118,7 +123,8 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
     yield f"Runs: {' or '.join(data['run_layouts'])}"
-    yield f"Active run: {data['active_run'] or 'none'}" + (f" ({data['active_file']})" if data["active_run"] else "")
+    active = data["active_run"]
+    yield f"Active run: {one_line(active, 80)} ({data['active_file']})" if active else "Active run: none"
     run = data["run"]
     if run:
         yield f"Run: {run['run_id']} ({run['state']})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.output import say
 from faber_ledger.cli.output_file import output_file
@@ -14,15 +15,26 @@ from faber_ledger.ledger.union import rows_of
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
-@click.argument("run", required=False, metavar="[RUN]")
-@click.option("-o", "--output", metavar="FILE", help="Write to FILE, whole or not at all; else to standard output.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="Write to FILE, whole or not at all; else to standard output.",
+)
 @click.option(
     "--format",
     "form",
     type=click.Choice(["jsonl", "cloudevents"]),
     help="JSON lines with everything, which `import` reads (the default), or CloudEvents 1.0.",
 )
-@click.option("--sqlite", metavar="FILE", help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.")
+@click.option(
+    "--sqlite",
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
+)
 @click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
 def export(run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool) -> None:
     """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.git import GitFailed
-from faber_ledger.cli.output import json_option, say, show, tell, warn
+from faber_ledger.cli.output import json_option, show, tell, warn
 from faber_ledger.cli.worktree import cleanup_lines, cleanup_of
+from faber_ledger.cli.worktree_blockers import HERE, blockers
 from faber_ledger.cli.worktree_git import NoWorkTree
-from faber_ledger.cli.worktree_survey import HERE, Site, blockers, keep
+from faber_ledger.cli.worktree_survey import Site, keep
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
 from faber_ledger.context.project import Run, chosen_run, find_root
@@ -32,7 +34,7 @@ class NotReleased(LedgerError):
 
 
 @click.command(short_help="Complete a run at Release's end; offer to clean up.")
-@click.argument("run_id", required=False, metavar="[RUN]")
+@click.argument("run_id", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @json_option
 def finish(run_id: str | None, as_json: bool) -> None:
     """Complete RUN (default: the active run), whose Release phase is completed, and offer to remove its worktree.
@@ -49,7 +51,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     records: list[Record] = []
     reasons: list[str] = []
     try:
-        sites, records = keep(root, at=at, warn=say)
+        sites, records = keep(root, at=at, warn=warn)
         here = os.path.realpath(root)
         site = next((one for one in sites if not one.tree.is_main and os.path.realpath(one.root) == here), None)
         site = site if site and site.run_id == run.run_id else None
@@ -97,11 +99,11 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
     away = place.common if place else os.path.dirname(site.tree.path)
     os.chdir(away)  # nothing that git is asked from now on stands in what goes
     result = cleanup_of(site, records, away)
-    for line in cleanup_lines([result]):
+    for line in cleanup_lines([result], named=False):
         tell(line)
     if result["action"] != "removed":
         click.get_current_context().exit(1)
     main = place.main if place else None
     if main is not None:
-        keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=say)
+        keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn)
         tell(f"Next: cd {main}")

@@ -45,9 +45,9 @@ def asked(
             capture_output=True,
             check=False,
         )
-    except FileNotFoundError as error:
-        if at is not None and not os.path.isdir(at):
-            raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if at is not None and not os.path.isdir(at):  # removed by another process a moment ago
+            raise GitFailed(f"the folder {at} is not there", hint="run the command again") from error
         raise GitFailed("git is not installed", hint="install git, then run the command again") from error
 
 

@@ -8,7 +8,7 @@ import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
 from faber_ledger.context.hook_log import log_line
-from faber_ledger.context.project import find_root, find_run, inherited_from, read_active_run
+from faber_ledger.context.project import find_root, find_run, read_active_run, why_none
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 
@@ -35,7 +35,7 @@ def run_hook(name: str) -> int:
         active = read_active_run(root)
         if active is None:
             skipped = SKIPPED.get(call.hook, "the compaction")
-            note(f"No active workflow found, skipping {skipped}{inherited_from(root)}")
+            note(f"No active workflow found, skipping {skipped}{why_none(root)}")
             return 0
         from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli import completing
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
@@ -18,6 +19,7 @@ from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import holds_any
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import", short_help="Take in events that `export` wrote.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completing.files)
 @click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
 @json_option
@@ -52,16 +54,20 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         log = None if new else stack.enter_context(Log.read(run.ledger_path))
         _check_against(staged, log, run, file)
         count = sum(1 for _ in staged.missing_in(log))
+        takes_out = log is not None and holds_any(log.connection, staged.gone())
         if log is not None:
             log.close()
         code = 0
-        if not dry_run and (count or new):
+        if not dry_run and (count or new or takes_out):
             count = _taken_in(staged, run, file)
             code = _projected(run)
     told = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
-    show({"run_id": run.run_id, "new": count, "read": staged.lines, "dry_run": dry_run}, [line], as_json=as_json)
+    if takes_out:
+        line += "; payloads that FILE has redacted " + ("would be taken out" if dry_run else "are taken out")
+    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
+    show(data, [line], as_json=as_json)
     return code
 
 
@@ -93,10 +99,10 @@ def _taken_in(staged: Staged, run: Run, file: str) -> int:
         raise LedgerError(
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, say) as opened, opened.log.writing():
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened, opened.log.writing():
         _check_against(staged, opened.log, run, file)  # somebody may have written since
         count = sum(1 for _ in staged.missing_in(opened.log))
-        opened.take_in(staged.missing_in)
+        opened.take_in(staged.missing_in, staged.gone())
         opened.commit()
     return count
 
@@ -104,11 +110,11 @@ def _taken_in(staged: Staged, run: Run, file: str) -> int:
 def _projected(run: Run) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
-        regenerated(run, rebuild=False, warn=say)
+        regenerated(run, rebuild=False, warn=warn)
     except IntegrityError:
         raise
     except LedgerError as error:
-        say(f"the events are in the log, and state.json does not show them yet: {error.message}")
-        say(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
+        warn(f"the events are in the log, and state.json does not show them yet: {error.message}")
+        warn(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
         return error.exit_code
     return 0

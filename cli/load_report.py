@@ -6,9 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
-from faber_ledger.context.artifact_content import COMMANDS
-from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, ArtifactError
 from faber_ledger.context.command_artifact import mapped_arguments
+from faber_ledger.context.conditions import LONGEST
+from faber_ledger.context.units import one_line
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -150,7 +151,11 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
     outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
     is_command = artifact["type"] in COMMANDS
     size = None if _is_deferred(outcome) else _file_size(outcome)
-    yield f"  {'⊘' if is_skipped else '✓'} {artifact['id']}"
+    mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
+    if isinstance(outcome, ArtifactError) and not _is_missing(outcome, is_command):
+        stops = artifact["required"]
+        mark, action = ("✗", "FAIL (the load would stop here)") if stops else ("⊘", "SKIP (cannot be loaded)")
+    yield f"  {mark} {artifact['id']}"
     yield f"    Type: {artifact['type']}"
     if is_command:
         yield f"    Command: {artifact['command'] or '-'}"
@@ -162,7 +167,7 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
         yield f"    Path from state: {artifact['path_from_state']}"
         yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
-        yield f"    Condition: {artifact['condition']}"
+        yield f"    Condition: {one_line(artifact['condition'], LONGEST)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
         yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
@@ -172,8 +177,13 @@ def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Itera
         yield f"    Size: {messages.kilobytes(size)}"
     minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
-    yield f"    Action: {'SKIP (recently loaded)' if is_skipped else 'LOAD'}"
+    yield f"    Action: {action}"
     yield ""
+
+
+def _is_missing(error: ArtifactError, is_command: bool) -> bool:
+    """Tell whether all that is wrong is that no file is there: RELOAD marks that by `Exists: no` alone."""
+    return not is_command and error.resolved is not None and not os.path.lexists(error.resolved)
 
 
 def _is_deferred(outcome: Loaded | ArtifactError) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.output import json_text, tell
 from faber_ledger.cli.words import session_shown, words_of
@@ -33,10 +34,15 @@ class Moment(click.ParamType[float]):
 
 
 @click.command(short_help="List the events of a run.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="The newest N events alone.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
-@click.option("--session", metavar="ID", help="One session: its id, its last six letters, or its client's id.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completing.sessions,
+    help="One session: its id, its last six letters, or its client's id.",
+)
 @click.option("--type", "kind", type=click.Choice(list(CURRENT)), metavar="TYPE", help=f"One of {', '.join(CURRENT)}.")
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
 @click.option("--since", type=Moment(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")

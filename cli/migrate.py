@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.ledger.errors import LedgerError
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Bring a ledger to the newest format.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
 @click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")
 @json_option

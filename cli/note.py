@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.context.decide import snapshot
 from faber_ledger.context.environment import writer_of
@@ -36,7 +37,7 @@ def note() -> None:
     help="One fact, or the sum of a session's work.",
 )
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
-@click.option("--run-id", metavar="RUN", help="The run; the active one if omitted.")
+@click.option("--run-id", metavar="RUN", shell_complete=completing.runs, help="The run; the active one if omitted.")
 @json_option
 def add(
     text: str | None, kind: Literal["note", "summary"], from_stdin: bool, run_id: str | None, as_json: bool

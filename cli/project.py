@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import at_one_moment, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
 @click.option("--rebuild", is_flag=True, help="Fold the whole log, whatever state.json shows already.")
@@ -59,7 +60,7 @@ def project(
     results, failed = [], []
     for one in runs:
         try:
-            results.append(_checked(one) if check else _written(one, rebuild, restore))
+            results.append(_checked(one) if check else written(one, rebuild=rebuild, restore=restore))
         except LedgerError as error:
             if not every:
                 raise
@@ -92,7 +93,8 @@ def _differences(run: Run) -> Iterator[Difference]:
         yield differs
 
 
-def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:
+def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
+    """Write a run's blocks, or put a backup back first, and tell what came of it; raises as `regenerated`."""
     missing = not os.path.lexists(run.state_path)
     if restore or (missing and read_backup(run) is not None):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)

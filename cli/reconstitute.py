@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.reconstitution_report import boxed, brief, noted
 from faber_ledger.cli.scan import run_to_load
@@ -37,7 +38,7 @@ SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_m
 
 
 @click.command(short_help="Put a run's whole context together again.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print the build skill's input, and nothing else.")
 @click.option(
     "--skip",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.output import json_option, show
@@ -29,7 +30,7 @@ LONGEST = 100
 
 
 @click.command(short_help="Tell a run event by event.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @json_option
 def replay(run: str | None, as_json: bool) -> None:
     """Tell what happened in RUN (default: the active run), event by event, and what each session came to.

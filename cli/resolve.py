@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.conflicts import BASE, OURS, THEIRS, Conflict, conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.merge_driver import merged_state
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
 from faber_ledger.context.project import Run, find_root
@@ -125,14 +125,14 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             continue
         try:
             if os.path.lexists(run.ledger_path):
-                regenerated(run, rebuild=True, warn=say)
+                regenerated(run, rebuild=True, warn=warn)
                 git("add", "--", run.ledger_path)
             git("add", "--", run.state_path)
         except LedgerError as error:
             for result in results:
                 if result["path"] == run.shown("state.json"):
                     result |= {"mended": False, "how": error.message}
-            say(f"note: {run.run_id}: {error.message}")
+            warn(f"note: {run.run_id}: {error.message}")
 
 
 def _keys(conflict: Conflict) -> list[dict[str, str]]:

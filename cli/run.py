@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli import run_worktree
+from faber_ledger.cli import completing, run_worktree
 from faber_ledger.cli.finish import finish
 from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
@@ -88,7 +88,7 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
 
 @run.command(short_help="Make a run the active one; say where it goes on.")
-@click.argument("run_id", metavar="RUN")
+@click.argument("run_id", metavar="RUN", shell_complete=completing.runs)
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @json_option
 def resume(run_id: str, yes: bool, as_json: bool) -> None:
@@ -104,7 +104,13 @@ def resume(run_id: str, yes: bool, as_json: bool) -> None:
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
 @start_options
-@click.option("--resume", "resumed", metavar="RUN", help="Resume this run instead of starting one.")
+@click.option(
+    "--resume",
+    "resumed",
+    metavar="RUN",
+    shell_complete=completing.runs,
+    help="Resume this run instead of starting one.",
+)
 @json_option
 def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
     """Start a run, or resume one with --resume: the documents' name for `run start` and `run resume`.

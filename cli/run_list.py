@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
@@ -46,7 +47,7 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
 
 
 @click.command(short_help="Say where a run stands.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @json_option
 def status(run: str | None, as_json: bool) -> None:
     """Say where RUN stands (default: the active run): its phase, its session, its context and its ledger.
@@ -127,6 +128,9 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
     for line in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    for row in rows:
+        for problem in filter(None, [row["problem"], row["ledger_problem"]]):
+            yield f"{row['run_id']}: {problem}"
 
 
 def _cells(row: dict[str, Any]) -> tuple[str, ...]:

@@ -50,6 +50,11 @@ def shown(folder: str) -> str:
 def make(root: str, plan: Plan) -> None:
     """Make the worktree; raises LedgerError if folder or branch exist, or git refuses."""
     worktree_git.require_work_tree(root)
+    if not plan.branch.removeprefix("feature/"):
+        raise LedgerError(
+            "there is no letter and no digit, a to z and 0 to 9, to name a folder and a branch with",
+            hint="make the worktree with `git worktree add`, and start the run in it",
+        )
     worktree_git.add(root, plan.folder, plan.branch)
 
 

@@ -11,7 +11,7 @@ from faber_ledger.cli import texts
 from faber_ledger.cli.output import say, tell
 from faber_ledger.context import state as states
 from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids
+from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids, why_none
 from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound, SeveralActiveRuns
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], examp
             raise
     runs = _active_runs(root)
     if not runs:
-        raise NoActiveRun("No active workflow found", block=texts.NO_WORKFLOW_TO_LOAD)
+        why = why_none(root)
+        block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{why[2].upper()}{why[3:]}" if why else "")
+        raise NoActiveRun(f"No active workflow found{why}", block=block)
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         return runs[0][0]

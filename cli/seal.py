@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.conflicts import conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
@@ -26,7 +27,7 @@ TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
 
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
-@click.argument("run", required=False, metavar="[RUN]")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completing.runs)
 @click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
 @json_option
 def seal(run: str | None, every: bool, as_json: bool) -> None:
@@ -75,11 +76,11 @@ def _check_settled(root: str, top: str) -> None:
 
 
 def _sealed(run: Run) -> dict[str, Any]:
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, say) as opened:
+    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
         opened.commit()
         returned = opened.returned
     _check(run)
-    regenerated(run, rebuild=False, warn=say)
+    regenerated(run, rebuild=False, warn=warn)
     with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
         if os.path.exists(run.ledger_path + "-journal"):
             recover(run)
@@ -104,7 +105,7 @@ def _check(run: Run) -> None:
 def _staged(run: Run) -> list[str]:
     """Stage a run's files and name them; nothing in a commit of named paths, which is not to hold anything else."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
-        say(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
+        warn(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
         return []
     paths = [path for name in TRAVELLERS if os.path.isfile(path := os.path.join(run.directory, name))]
     if read_active_run(run.root) == run.run_id:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli import load_report, texts
+from faber_ledger.cli import completing, load_report, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import decide, messages, reload, selection
@@ -56,7 +56,12 @@ class Trigger(click.ParamType[str]):
 
 
 @click.command("session-load", short_help="Load the critical artifacts into context.")
-@click.option("--run-id", metavar="RUN", help="The run; the active one, else the one that a scan finds, if omitted.")
+@click.option(
+    "--run-id",
+    metavar="RUN",
+    shell_complete=completing.runs,
+    help="The run; the active one, else the one that a scan finds, if omitted.",
+)
 @click.option("--trigger", type=Trigger(), default="manual", show_default=True, help="What triggered this reload.")
 @click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
 @click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli import texts
+from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
-from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run
+from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @click.command("session-save", short_help="End the open session and record it.")
-@click.option("--run-id", metavar="RUN", help="The run; the active one if omitted.")
+@click.option("--run-id", metavar="RUN", shell_complete=completing.runs, help="The run; the active one if omitted.")
 @click.option(
     "--reason",
     type=click.Choice(["compaction", "normal", "manual"]),
@@ -48,6 +48,9 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
         raise click.UsageError("--run-id must not be empty.")
     named = run_id or read_active_run(root)
     if named is None:
+        why = why_none(root).removeprefix(": ")
+        if why:
+            warn(f"⚠️  {why}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
     run = _run(root, named)

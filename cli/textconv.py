@@ -6,6 +6,7 @@ import sqlite3
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.output import tell
 from faber_ledger.ledger.errors import LedgerError
@@ -15,7 +16,7 @@ MOST = 50_000
 
 
 @click.command(short_help="Show a ledger file as text; git calls it.")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", shell_complete=completing.files)
 def textconv(file: str) -> None:
     """Print the events of the ledger FILE in words, one a line: git calls it to show a ledger's changes.
 

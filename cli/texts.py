@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from faber_ledger.context.messages import state_broken
-from faber_ledger.context.state import ForeignState, backup_name
+from faber_ledger.context.state import StateRefused, backup_name, way_back
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
 
 if TYPE_CHECKING:
@@ -40,13 +41,13 @@ Expected: {path}
 Recovery:
 1. Verify run ID is correct
 2. Check if workflow was started
-3. List available runs: ls .fractary/runs/ [faber-ledger run list]"""
+3. List available runs: ls .fractary/runs/ [faber-ledger run list]{_back(run, 4)}"""
 
 
 def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Word a corrupted state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     return f"""\
-❌ ERROR: Cannot {"read" if isinstance(error, ForeignState) else "parse"} state file: {error.reason}
+❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {error.reason}
 Path: {run.shown("state.json")}
 Error: {error.reason}
 
@@ -83,7 +84,13 @@ Check available runs: ls .fractary/runs/
 
 Recovery:
 1. List active runs: find .fractary/runs -name state.json [faber-ledger run list]
-2. Start new run: /fractary-faber:workflow-run {work_id} [faber-ledger run start --work-id {work_id}]"""
+2. Start new run: /fractary-faber:workflow-run {work_id} [faber-ledger run start --work-id {work_id}]{_back(run, 3)}"""
+
+
+def _back(run: Run, number: int) -> str:
+    """Word where a state that is missing from its run's folder comes from; nothing where the folder is not there."""
+    told = way_back(run)
+    return f"\n{number}. {told[0].upper()}{told[1:]}" if os.path.isdir(run.directory) else ""
 
 
 def duration(seconds: float | None) -> str:

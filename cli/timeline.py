@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
-from faber_ledger.cli.output import json_option, say, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.timeline_page import counted, page
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
 from faber_ledger.ledger.clock import seconds_of
@@ -30,8 +31,15 @@ class NoPage(LedgerError):
 
 
 @click.command(short_help="Draw runs as a page.")
-@click.argument("runs", nargs=-1, metavar="[RUN...]")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The page to write; an older page is replaced.")
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=completing.runs)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=completing.files,
+    help="The page to write; an older page is replaced.",
+)
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
 @json_option
@@ -57,15 +65,15 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
             if not every:
                 raise
             problems.append((run.run_id, str(error)))
-            say(f"{run.run_id} is left out: {error}")
+            warn(f"{run.run_id} is left out: {error}")
     content = page(told, problems).encode("utf-8", "replace")
     make_changes([FileChange(output, before, content)])
     sessions, events = sum(len(one["bars"]) for one in told), sum(one["events"] for one in told)
     data = {"path": output, "runs": [one["run_id"] for one in told], "bytes": len(content)}
     line = f"wrote {output}: {counted(sessions, 'session')}, {counted(events, 'event')}, {len(content) / 1000:,.0f} KB"
-    show(data, [line], as_json=as_json)
     if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
-        say(f"no browser could be started: open {output} yourself")
+        warn(f"no browser could be started: open {output} yourself")
+    show(data, [line], as_json=as_json)
 
 
 def _chosen(runs: tuple[str, ...], every: bool) -> list[Run]:

@@ -6,6 +6,7 @@ import os
 
 import click
 
+from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
@@ -14,8 +15,15 @@ from faber_ledger.ledger.union import write_union
 
 
 @click.command(short_help="Unite ledgers: the set of their events, in one file.")
-@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...")
-@click.option("-o", "--out", required=True, metavar="OUT", help="The file to write; it may be one of those united.")
+@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", shell_complete=completing.files)
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    metavar="OUT",
+    shell_complete=completing.files,
+    help="The file to write; it may be one of those united.",
+)
 @json_option
 def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     """Unite the ledgers A, B and so on: the set of their events, in the order that every clone gives them.

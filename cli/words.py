@@ -19,6 +19,8 @@ def words_of(recorded: Recorded) -> str:
     except (KeyError, TypeError, AttributeError):
         told = _as_json({name: value for name, value in event.items() if name != "session_id"})
     told = " ".join(told.split())
+    if recorded.get("redacted"):
+        told = f"(redacted) {told}"
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
 
 
@@ -70,10 +72,13 @@ def _told(kind: str, event: dict[str, Any]) -> str:
     if kind == "note_recorded":
         return f"{event['kind']}{_where(event)}: {event['text']}"
     if kind == "context_reconstituted":
-        point = ":".join(filter(None, [event["phase"], event["step"]]))
+        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown place"
         resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
         told = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"
+    if kind == "event_redacted":
+        what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
+        return f"took {what} out of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
     raise KeyError(kind)
 
 

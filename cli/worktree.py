@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli import worktree_git
+from faber_ledger.cli import completing, worktree_git
 from faber_ledger.cli.git import GitFailed
-from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, blockers, keep, merged_base, record_of
+from faber_ledger.cli.output import json_option, say, show, warn
+from faber_ledger.cli.worktree_blockers import blockers, leftovers, merged_base
+from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.context.client_settings import HOOKS
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.project import find_root
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.lock import RunLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.context.worktrees import Record
 
+LOCK_SECONDS = 60.0
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")
 
 days_option = click.option(
@@ -56,7 +61,7 @@ def list_(days: int, as_json: bool) -> None:
 
 
 @worktree.command(short_help="Remove the worktrees of finished, merged runs.")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completing.worktrees)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed and why, and remove nothing.")
 @days_option
 @json_option
@@ -70,13 +75,14 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     Exit codes: 0 done; 1 one that was named stays, or git refuses; 2 wrong usage.
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
-    sites, records = keep(root, at=at, warn=say, days=days)
-    chosen = [_chosen(sites, name) for name in names] or [site for site in sites if _is_linked_run(site, records)]
-    once = {site.tree.path: site for site in chosen}.values()
-    results = [_cleaned(site, records, here, named=bool(names), dry_run=dry_run) for site in once]
-    if any([result["action"] == "removed" for result in results]):
-        keep(root, at=at, warn=say, days=days)
-    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results), as_json=as_json)
+    with _alone(root):
+        sites, records = keep(root, at=at, warn=warn, days=days)
+        chosen = [_chosen(sites, name) for name in names] or [site for site in sites if _is_linked_run(site, records)]
+        once = {site.tree.path: site for site in chosen}.values()
+        results = [_cleaned(site, records, here, named=bool(names), dry_run=dry_run) for site in once]
+        if any([result["action"] == "removed" for result in results]):
+            keep(root, at=at, warn=warn, days=days)
+    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)
 
@@ -86,8 +92,21 @@ def cleanup_of(site: Site, records: list[Record], here: str) -> dict[str, Any]:
     return _cleaned(site, records, here, named=False, dry_run=False)
 
 
+@contextmanager
+def _alone(root: str) -> Iterator[None]:
+    """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
+    common = common_directory(root)
+    if common is None:
+        yield  # without git, the survey says so
+        return
+    folder = os.path.join(common, "faber-ledger")
+    os.makedirs(folder, exist_ok=True)
+    with RunLock(os.path.join(folder, "cleanup.lock"), LOCK_SECONDS):
+        yield
+
+
 def _is_linked_run(site: Site, records: list[Record]) -> bool:
-    return not site.tree.is_main and (site.run_id is not None or record_of(site, records) is not None)
+    return not site.tree.is_main and (site.run_id or site.orphan or record_of(site, records)) is not None
 
 
 def _chosen(sites: list[Site], name: str) -> Site:
@@ -96,6 +115,7 @@ def _chosen(sites: list[Site], name: str) -> Site:
     found = [site for site in sites if os.path.realpath(site.tree.path) == path]
     linked = [site for site in sites if not site.tree.is_main]  # the main one names a merged run as well
     found = found or [site for site in linked if name in (site.run_id, os.path.basename(site.tree.path))]
+    found = found or [site for site in sites if name == os.path.basename(site.tree.path)]
     if len(found) != 1:
         told = "no worktree" if not found else "several worktrees"
         raise LedgerError(f"there is {told} {name}", hint="run `faber-ledger worktree list`, and name one by its path")
@@ -106,12 +126,14 @@ def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_r
     why = blockers(site, records, here, named=named)
     action = "kept" if why else "would be removed" if dry_run else "removed"
     if not why:
-        why = [_reason(site)]
-        if not dry_run:
-            try:
+        try:
+            why = [_reason(site)]
+            if not dry_run:
+                for name in leftovers(site) if site.is_there else []:
+                    os.unlink(os.path.join(site.tree.path, name))
                 worktree_git.remove(site.tree, common_directory(here) or here)
-            except GitFailed as error:
-                action, why = "kept", [error.message]
+        except GitFailed as error:
+            action, why = "kept", [error.message]
     return {
         "path": site.tree.path,
         "run_id": site.run_id,
@@ -131,8 +153,8 @@ def _reason(site: Site) -> str:
     return f"{done}, and {site.tree.branch or 'its commit'} is merged into {base}" if base else done
 
 
-def cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what was done with each worktree, and why."""
+def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
+    """Say what was done with each worktree, and why; `named` are those that the user gave by name."""
     if not results:
         yield "no worktree of this clone has a run of its own"
     for result in results:
@@ -141,7 +163,8 @@ def cleanup_lines(results: list[dict[str, Any]]) -> Iterator[str]:
             yield f"  {reason}"
         if result["action"] == "kept" and result["orphaned_reason"]:
             yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
-            yield f"  to remove it: faber-ledger worktree cleanup {os.path.basename(result['path'])}"
+            if not named:
+                yield f"  to remove it: faber-ledger worktree cleanup {shlex.quote(os.path.basename(result['path']))}"
         elif result["action"] == "removed" and result["branch"]:
             yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 

@@ -7,7 +7,7 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.cli import git as of_the_caller
-from faber_ledger.context.git import FOREIGN, place_of
+from faber_ledger.context.git import FOREIGN, Place, place_of, worktree
 from faber_ledger.ledger.errors import LedgerError
 
 # These ask about other work trees: what a git hook that calls us says about its own would answer for them.
@@ -37,6 +37,11 @@ def require_work_tree(root: str) -> None:
     """Check that git has a work tree here; raises NoWorkTree."""
     done = asked("rev-parse", "--is-inside-work-tree", at=root)
     if done.returncode:
+        if os.path.isfile(os.path.join(worktree(root) or root, ".git")):
+            raise NoWorkTree(
+                "git knows this worktree no more: what its file `.git` names is not there",
+                hint="make a new one with `git worktree add`, and copy into it what you need from here",
+            )
         raise NoWorkTree("no git repository is here, and worktrees are git's", hint="run `git init` and make a commit")
     if done.stdout.strip() != b"true":
         hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
@@ -67,7 +72,7 @@ def trees(root: str) -> list[Tree]:
                 head=None if set(head) == {"0"} else head,
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
-                locked=(values["locked"] or "no reason given") if "locked" in values else None,
+                locked=(" ".join(values["locked"].split()) or "no reason given") if "locked" in values else None,
                 why_gone=values.get("prunable"),
             )
         )
@@ -120,19 +125,41 @@ def branch_exists(tree: Tree) -> bool:
     return tree.branch is None or tree.head is not None
 
 
-def last_commit(tree: Tree) -> str | None:
-    """Give the commit that a worktree is at: of one whose branch is gone, the one its own log of HEAD tells."""
+def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
+    """Give the commit that a worktree is at: of one whose branch is gone, the one its own log of HEAD tells.
+
+    `elsewhere` is another work tree of the clone, to ask git in if the folder is not there; None: it had no commit.
+    """
     if tree.head is not None:
         return tree.head
-    done = asked("reflog", "show", "--format=%H", "-1", "HEAD", at=tree.path)
-    if done.returncode == 0 and done.stdout.strip():
-        return done.stdout.decode().strip()
-    place = asked("rev-parse", "--git-path", "logs/HEAD", at=tree.path).stdout.decode().strip()
+    own = _own_directory(tree, elsewhere)
+    if own is None:
+        return None
     try:
-        with open(os.path.join(tree.path, place), encoding="utf-8", errors="replace") as file:
+        with open(os.path.join(own, "logs", "HEAD"), encoding="utf-8", errors="replace") as file:
             return file.read().rstrip("\n").rpartition("\n")[2].split(" ")[1]
     except (OSError, IndexError):
         return None
+
+
+def folder_of(place: Place) -> str | None:
+    """Give the folder that git believes a linked worktree to be in; None if it says none."""
+    try:
+        with open(os.path.join(place.own, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
+            return os.path.dirname(os.path.normpath(os.path.join(place.own, file.read(4096).strip())))
+    except OSError:
+        return None
+
+
+def _own_directory(tree: Tree, elsewhere: str | None) -> str | None:
+    """Find a worktree's own git directory, from its folder or, if that is not there, from the clone's."""
+    place = place_of(tree.path if elsewhere is None else elsewhere)
+    if place is None or elsewhere is None:
+        return place.own if place else None
+    admin = os.path.join(place.common, "worktrees")
+    names = os.listdir(admin) if os.path.isdir(admin) else []
+    known = [Place(tree.path, os.path.join(admin, name), place.common) for name in names]
+    return next((one.own for one in known if folder_of(one) == tree.path), None)
 
 
 def changes(tree: Tree, commit: str | None) -> list[str]:
@@ -141,9 +168,21 @@ def changes(tree: Tree, commit: str | None) -> list[str]:
         printed = git("status", "--porcelain", "-z", "--no-renames", *ALL, at=tree.path)
         return [entry[3:] for entry in os.fsdecode(printed).split("\0") if len(entry) > 3]
     against = [commit] if commit else ["--cached"]
-    differing = git("diff", "--name-only", "-z", *against, at=tree.path)
-    untracked = git("ls-files", "--others", "--exclude-standard", "-z", at=tree.path)
-    return [name for name in os.fsdecode(differing + untracked).split("\0") if name]
+    differing = os.fsdecode(git("diff", "--name-only", "-z", *against, at=tree.path))
+    return [*differing.split("\0")[:-1], *untracked(tree)]
+
+
+def untracked(tree: Tree) -> list[str]:
+    """Name the files of a worktree that git neither has nor leaves out; raises GitFailed."""
+    listed = git("ls-files", "--others", "--exclude-standard", "-z", at=tree.path)
+    return os.fsdecode(listed).split("\0")[:-1]
+
+
+def left_out(tree: Tree, names: list[str]) -> list[str]:
+    """Name those of some files, relative to the worktree, that its rules keep out of git; raises GitFailed."""
+    literal = [f":(literal){name}" for name in names]
+    listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *literal, at=tree.path)
+    return os.fsdecode(listed).split("\0")[:-1]
 
 
 def has_submodules(tree: Tree) -> bool:
@@ -160,10 +199,16 @@ def merged_into(commit: str, at: str) -> str | None:
     return next((base for base in _bases(at) if _has(base, commit, at)), None)
 
 
-def unkept(commit: str, at: str) -> int:
+def unkept(commit: str, at: str) -> tuple[int, str]:
     """Count the commits that are on no remote; in a clone without a remote, those in no branch and no tag."""
-    refs = ["--remotes"] if _remotes(at) else ["--branches", "--tags"]
-    return int(git("rev-list", "--count", commit, "--not", *refs, at=at))
+    if not _remotes(at):
+        return unnamed(commit, at), "in no branch and no tag"
+    return int(git("rev-list", "--count", commit, "--not", "--remotes", at=at)), "on no remote"
+
+
+def unnamed(commit: str, at: str) -> int:
+    """Count the commits that no branch has, no tag, and no remote's branch; raises GitFailed."""
+    return int(git("rev-list", "--count", commit, "--not", "--branches", "--tags", "--remotes", at=at))
 
 
 def commit_time(commit: str, at: str) -> float:

@@ -24,16 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.cli.worktree_git import Tree
+    from faber_ledger.context.git import Place
     from faber_ledger.context.worktrees import Record
 
-HERE = "you are in it"
 INACTIVE_DAYS = 30
 DAY = 24 * 60 * 60
 RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandoned"}
 
 
 class Site(NamedTuple):
-    """A work tree and the run that is active in it; `orphan` is a reason of the registry's, `why` the same in words."""
+    """A work tree and the run that is active in it; `orphan` is a reason of the registry's, `why` the same in words.
+
+    `member` is what the run's state says of its worktree.
+    """
 
     tree: Tree
     root: str
@@ -48,11 +51,12 @@ class Site(NamedTuple):
     without_hooks: list[str]
     orphan: str | None
     why: str | None
+    member: dict[str, Any]
 
     @property
     def is_there(self) -> bool:
-        """Tell whether the folder is there."""
-        return self.tree.why_gone is None and os.path.isdir(self.tree.path)
+        """Tell whether the folder is there: only of one that is not, the size is unknown."""
+        return self.bytes is not None
 
 
 def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Site]:
@@ -61,7 +65,7 @@ def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Si
     place = place_of(root)
     inside = os.path.relpath(root, place.top) if place else "."
     return [
-        _site(tree, os.path.normpath(os.path.join(tree.path, inside)), at, days, records)
+        _site(tree, os.path.normpath(os.path.join(tree.path, inside)), place, at, days, records)
         for tree in worktree_git.trees(root)
     ]
 
@@ -102,76 +106,18 @@ def record_of(site: Site, records: list[Record]) -> Record | None:
     return next(reversed(mine or found), None)
 
 
-def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
-    """Say what speaks against removing a worktree; `named` is one that the user gave by name."""
-    if site.tree.is_main:
-        return ["it is the main work tree"]
-    record = record_of(site, records)
-    if site.run_id is None and record is None:
-        return ["no run is in it: `git worktree remove` is for worktrees of other work"]
-    found = []
-    if os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), "")):
-        found.append(HERE)
-    if site.tree.locked is not None:
-        found.append(f"it is locked: {site.tree.locked}")
-    if site.session is not None:
-        found.append(f"its session {site.session} is open")
-    if site.problem is not None:
-        found.append(site.problem)
-    finished = site.status in states.FINISHED
-    if named and not finished and site.orphan is None:
-        found.append(f"its run is {site.status or 'unknown'}")
-    if not named:
-        if not finished:
-            found.append(f"its run is {site.status or 'unknown'}")
-        if record is not None and record.get("auto_cleanup") is False:
-            found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
-    try:
-        return found + _work_left(site, named)
-    except GitFailed as error:
-        return [*found, error.message]
-
-
-def merged_base(site: Site) -> str | None:
-    """Name the base that has the work of a worktree; None if none has. Raises GitFailed."""
-    commit = worktree_git.last_commit(site.tree)
-    return worktree_git.merged_into(commit, site.tree.path) if commit else None
-
-
-def _work_left(site: Site, named: bool) -> list[str]:
-    if not site.is_there:
-        return [] if named else ["its folder is not there"]
-    found, commit = [], worktree_git.last_commit(site.tree)
-    changed = worktree_git.changes(site.tree, commit)
-    if changed:
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        found.append(f"uncommitted work: {', '.join(changed[:3])}{more}")
-    if worktree_git.has_submodules(site.tree):
-        found.append("submodules are checked out in it: run `git submodule deinit --all` there first")
-    if commit is None or worktree_git.merged_into(commit, site.tree.path):
-        return found
-    if not named:
-        found.append(f"{site.tree.branch or 'its commit'} is not merged")
-    left = worktree_git.unkept(commit, site.tree.path)
-    if left:
-        back = f"; `git branch {site.tree.branch} {commit[:12]}` brings it back" if site.tree.head is None else ""
-        found.append(f"{left} commit{'' if left == 1 else 's'} of it nowhere else{back}")
-    return found
-
-
-def _site(tree: Tree, root: str, at: float, days: int, records: list[Record]) -> Site:
+def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, records: list[Record]) -> Site:
     known = [record for record in records if record["path"] == tree.path and record["status"] != "removed"]
-    blank = Site(tree, root, None, None, None, None, None, None, None, None, [], None, None)
-    if tree.why_gone is not None or not os.path.isdir(tree.path):
-        gone = (
-            f"its folder is not there ({tree.why_gone or 'deleted'}); if it was moved: `git worktree repair NEW-PATH`"
-        )
+    blank = Site(tree, root, None, None, None, None, None, None, None, None, [], None, None, {})
+    gone = _gone(tree, here)
+    if gone is not None:
         last = known[-1] if known else {}
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
         return site._replace(orphan="git_error", why=gone)
     run_id = named_run(root)
     if run_id is None or is_inherited(root, run_id):
-        site = blank._replace(bytes=_size(tree.path))
+        before = _with_run(blank, known[-1]["workflow_run_id"]) if known else blank
+        site = blank._replace(bytes=_size(tree.path), session=before.session)
     else:
         site = _with_run(blank, run_id)._replace(bytes=_size(tree.path), without_hooks=unanswered(root))
     if tree.is_main or (site.run_id is None and not known):
@@ -180,17 +126,33 @@ def _site(tree: Tree, root: str, at: float, days: int, records: list[Record]) ->
     return site._replace(orphan=orphan, why=why)
 
 
+def _gone(tree: Tree, here: Place | None) -> str | None:
+    """Say that a worktree is not where git has it, and what there is to do; None if it is there."""
+    place = place_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
+    if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):
+        return None
+    if here and here.is_linked and not tree.is_main and worktree_git.folder_of(here) == tree.path:
+        return f"it was moved to {here.top}: run `git worktree repair` there"
+    if os.path.isfile(os.path.join(tree.path, ".git")):
+        return "its file `.git` leads elsewhere: run `git worktree repair`"
+    if os.path.lexists(tree.path):
+        return "something else is in its folder's place: move that away, then it can be removed by name"
+    told = tree.why_gone or "deleted"
+    return f"its folder is not there ({told}); if it was moved: `git worktree repair NEW-PATH`"
+
+
 def _with_run(site: Site, run_id: str) -> Site:
     site = site._replace(run_id=run_id)
     try:
         run = find_run(site.root, run_id)
         state = states.read_state(run).value
-        work_id = state.get("work_id")
+        work_id, member = state.get("work_id"), state.get("worktree")
         site = site._replace(
             work_id=work_id if isinstance(work_id, str) else None,
             status=str(state.get("status")),
             phase=states.current_phase(state),
             session=shape.current_session(shape.blocks_of(state)),
+            member=member if isinstance(member, dict) else {},
         )
         if os.path.lexists(run.ledger_path):
             with Log.read(run.ledger_path) as log:
@@ -206,7 +168,7 @@ def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[st
     tree = site.tree
     try:
         commit = worktree_git.last_commit(tree)
-        if not worktree_git.branch_exists(tree):
+        if commit is not None and not worktree_git.branch_exists(tree):
             return "branch_deleted", f"its branch {tree.branch} was deleted"
         worktree_git.changes(tree, commit)
         last = seconds_of(site.last_event) or (worktree_git.commit_time(commit, tree.path) if commit else at)
@@ -236,7 +198,9 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         metadata["git_commit"] = site.tree.head
     if site.orphan:
         metadata |= {"orphaned": True, "orphaned_reason": site.orphan}
+    # What made it is known at its start; later, when the registry is made anew, the run's state still tells it.
     ours = created_by == "fractary-faber" and os.path.realpath(site.root) == os.path.realpath(root)
+    ours = ours or site.member.get("created_by") == "fractary-faber"
     record: Record = {
         "path": site.tree.path,
         "workflow_run_id": site.run_id,
@@ -245,8 +209,8 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         "created_at": registry.created_at(place) if place else utc_text(0),
         "created_by": "fractary-faber" if ours else "manual",
     }
-    if ours:
-        record["auto_cleanup"] = True
+    if ours or site.member.get("auto_cleanup") is False:
+        record["auto_cleanup"] = site.member.get("auto_cleanup") is not False
     if site.tree.branch:
         record["branch"] = site.tree.branch
     if site.last_event:

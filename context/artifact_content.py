@@ -6,7 +6,7 @@ import json
 import os
 
 from faber_ledger.context.artifact_source import find
-from faber_ledger.context.artifacts import MAX_BYTES, STRATEGIES, ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
 from faber_ledger.context.state_path import value_at
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 
 LARGE_BYTES = 100 * 1024
-COMMANDS = {"work_plugin", "skill", "git_info"}
 NOT_CONTENT = {"sessions", "context_metadata", "updated_at"}
 
 
@@ -113,7 +112,7 @@ def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
 
 
 def _is_state(path: str, surroundings: Surroundings) -> bool:
-    return path == os.path.realpath(os.path.join(surroundings["run_dir"], "state.json"))
+    return path == os.path.join(surroundings["run_dir"], "state.json")
 
 
 def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:

@@ -9,7 +9,7 @@ import stat
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.placeholders import filled, run_suffix
 from faber_ledger.context.state_path import value_at
-from faber_ledger.context.untrusted_file import FileRefused, folder_around, real_path, size_of
+from faber_ledger.context.untrusted_file import FileRefused, around, real_path, size_of
 from faber_ledger.context.user_config import places_in_plugins
 
 TYPE_CHECKING = False
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     class Surroundings(TypedDict):
         """What artifacts are resolved against: absolute folders, and the run's state.
 
-        `run_dir` is where the run really lies; `plugin_roots` are those of the user's own configuration, and so are
-        `commands`, the programs that stand in for slash commands: none in a hook, which runs none.
+        `root` and `run_dir` are without links, and the second is where the run really lies; `plugin_roots` are those of
+        the user's own configuration, and so are `commands`, the programs that stand in for slash commands: none in a
+        hook, which runs none.
         """
 
         root: str
@@ -60,12 +61,13 @@ def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
 
 
 def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
-    folders = [surroundings["root"], *surroundings["plugin_roots"]]
+    folders = [surroundings["root"], *map(os.path.realpath, surroundings["plugin_roots"])]
     missing, outside = [], []
     for place in _places(path_of(artifact, surroundings), surroundings):
         try:
-            folder = folder_around(place, folders)
-            size = size_at(place) if folder is not None else None
+            resolved = real_path(place)
+            folder = around(resolved, folders)
+            size = size_at(resolved) if folder is not None else None
         except FileRefused as error:
             raise ArtifactError(f"Cannot read {place}: {error}", place) from error
         if folder is None:
@@ -73,7 +75,6 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
         elif size is None:
             missing.append(place)
         else:
-            resolved = real_path(place)
             source = os.path.relpath(resolved, folder).replace(os.sep, "/")
             return {"source": source, "resolved": resolved, "size_bytes": size}
     existing = [place for place in outside if os.path.lexists(place)]

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1024 * 1024
+COMMANDS = {"work_plugin", "skill", "git_info"}  # what they ask is a command, and all others a path
 STRATEGIES = ("all", "latest_only", "summary")
+REFUSED = "Command refused: "  # how the reason begins where a command is not on the list
 TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 

@@ -9,31 +9,26 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.state_path import value_at
+from faber_ledger.context.units import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+LONGEST = 200  # of one that is quoted
 MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
-TOKEN = re.compile(
-    r"""\s*(?:
-    (?P<sign> \|\| | && | [=!]==? | [!()] )
-  | (?P<number> -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
-  | (?P<string> "[^"\\]*" | '[^'\\]*' )
-  | (?P<path> [A-Za-z_$][A-Za-z0-9_$]* (?: \.[A-Za-z0-9_$]+ | \[[0-9]+\] )* )
-  | (?P<end> \Z )
-    )""",
-    re.VERBOSE,
-)
-NUMBER = r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*"  # few need it: compiled at first use
+SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$"
+DIGITS = "0123456789"
+NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # few need it: compiled at first use
 
 
 class ConditionError(ValueError):
     """The text is no condition of this grammar; the message is the documents' own."""
 
     def __init__(self, expression: object) -> None:
-        super().__init__(f"Cannot evaluate condition: {expression}")
+        super().__init__(f"Cannot evaluate condition: {one_line(expression, LONGEST)}")
 
 
 def evaluate(expression: str, state: dict[str, Any]) -> bool:
@@ -58,12 +53,26 @@ class _Reader:
         return value
 
     def _next(self) -> None:
-        found = TOKEN.match(self.expression, self.at)
-        if found is None:
-            raise ConditionError(self.expression)
-        self.kind = str(found.lastgroup)
-        self.token = found[self.kind]
-        self.at = found.end()
+        text = self.expression
+        start = at = _past_spaces(text, self.at)
+        letter = text[at : at + 1]
+        if not letter:
+            self.kind = "end"
+        elif letter in LETTERS:
+            self.kind, at = "path", _past_path(text, at)
+        elif letter in "\"'":
+            self.kind, at = "string", text.find(letter, at + 1) + 1
+            if not at or "\\" in text[start:at]:
+                raise ConditionError(text)
+        elif sign := next((sign for sign in SIGNS if text.startswith(sign, at)), ""):
+            self.kind, at = "sign", at + len(sign)
+        else:
+            self.kind = "number"
+            found = re.compile(NUMBER).match(text, at)
+            if found is None:
+                raise ConditionError(text)
+            at = found.end()
+        self.token, self.at = text[start:at], at
 
     def _takes(self, sign: str) -> bool:
         if self.kind != "sign" or self.token != sign:
@@ -123,6 +132,34 @@ class _Reader:
         return WORDS[token] if token in WORDS else value_at(self.state, token)
 
 
+# Letter by letter: a pattern of all this would take a hook longer to compile than the condition to read.
+
+
+def _past_spaces(text: str, at: int) -> int:
+    while text[at : at + 1].isspace():
+        at += 1
+    return at
+
+
+def _past_all(text: str, at: int, letters: str) -> int:
+    while text[at : at + 1] and text[at] in letters:
+        at += 1
+    return at
+
+
+def _past_path(text: str, at: int) -> int:
+    """Give where a path ends: a name, then any number of `.name` and `[0]`."""
+    at = _past_all(text, at, LETTERS + DIGITS)
+    while True:
+        after = _past_all(text, at + 1, DIGITS if text[at : at + 1] == "[" else LETTERS + DIGITS)
+        if text[at : at + 1] == "." and after > at + 1:
+            at = after
+        elif text[at : at + 1] == "[" and after > at + 1 and text[after : after + 1] == "]":
+            at = after + 1
+        else:
+            return at
+
+
 # Truth and equality are JavaScript's, since the workflow format calls a condition a JavaScript expression.
 
 
@@ -159,7 +196,7 @@ def _is_plain(value: Any) -> bool:
 def _as_number(value: Any) -> float | None:
     if not isinstance(value, str):
         return _double(value)
-    if re.fullmatch(NUMBER, value):
+    if re.fullmatch(rf"\s*(?:\+(?!-))?{NUMBER}\s*", value):
         return float(value)
     return None if value.strip() else 0.0
 

@@ -9,7 +9,7 @@ import os
 import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
-from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
+from faber_ledger.context.artifacts import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.git import FOREIGN, QUIET, worktree
 from faber_ledger.context.git_options import SUBCOMMANDS
 from faber_ledger.context.placeholders import filled_command
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 SECONDS = 5.0
 NOT_LEDGERS = ":(exclude).fractary"  # what the ledger appends there would change the answer at every turn
+PARENTS = r"(\^[@!]|\^-[0-9]*)?\Z"  # what can follow a commit only at a word's end
+# With one of these git looks for the branches or tags that a word names, where it would make one.
+LOOKED_FOR = "--list|-l|--(no-)?(contains|merged)|--points-at"
+MADE_BY_WORD = {"branch": rf"({LOOKED_FOR})(=|\Z)", "tag": rf"({LOOKED_FOR})(=|\Z)|-n[0-9]*\Z"}
 OF_SHELL = r"[|&;<>]+.*|[0-9]?>.*|.*(?:`|\$\().*"
 SETTINGS = {
     "color.ui": "false",
@@ -85,14 +89,15 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
     if name == "branch" and given == ["--show-current"]:
         return words  # git takes no --list beside it, and without one it would make a branch of any other word
     arguments = [name, *known["always"]]
-    options = given[: given.index("--")] if "--" in given else given
+    options = given[: given.index("--")] if "--" in given else [*given]
     paths = given[len(options) + 1 :]
     while options:
         word = options.pop(0)
         if not word.startswith("-"):
-            if ".fractary" in re.split("[:/]", word.partition(":")[2]):
-                raise _refused(word, "what the ledger writes is left out")
-            (paths if known["names"] == "paths" else arguments).append(word)
+            if name in MADE_BY_WORD and not any([re.match(MADE_BY_WORD[name], option) for option in given]):
+                raise _refused(word, f"`git {name}` would make a new one; --list {word} looks for it")
+            is_path = known["names"] == "paths"
+            (paths if is_path else arguments).append(word if is_path else _revision(word, of_commits=known["shows"]))
         elif word in known["flags"] or re.fullmatch(known["numbers"], word):
             arguments.append(word)
         elif word.partition("=")[0] in known["valued"]:
@@ -128,6 +133,25 @@ def _with_value(word: str, rest: list[str]) -> str:
     if not rest:
         raise _refused(word, "it needs a value")
     return f"{word}={rest.pop(0)}" if word.startswith("--") else f"{word}{rest.pop(0)}"
+
+
+def _revision(word: str, *, of_commits: bool) -> str:
+    """Check a revision, and make it one of commits where git would show a file or folder by its hash alone.
+
+    Then no pathspec leaves out what the ledger writes, and a folder inside it is compared as if it were all there is.
+    """
+    before, colon, path = re.sub(r"\{[^{}]*\}", lambda found: "_" * len(found[0]), word).partition(":")
+    if colon and not word.startswith(":/"):
+        names = path.split("/")
+        if ".fractary" in re.split("[:/]", path):
+            raise _refused(word, "what the ledger writes is left out")
+        if ".." in path or not {*names} - {"", "."}:
+            raise _refused(word, "only a file or folder of a revision can be shown, by its path in the repository")
+        return f"{word[: len(before)]}^{{commit}}{word[len(before) :]}" if before and of_commits else word
+    if colon or not of_commits:
+        return word
+    ends = re.split(r"(\.{2,3})", word)
+    return "".join([end if end in ("", "..", "...") else re.sub(PARENTS, r"^{commit}\1", end, count=1) for end in ends])
 
 
 def _path(path: str, surroundings: Surroundings) -> str:
@@ -167,4 +191,4 @@ def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
 
 
 def _refused(word: str, reason: str) -> ArtifactError:
-    return ArtifactError(f"Command refused: {word!r:.80} - {reason}")
+    return ArtifactError(f"{REFUSED}{word!r:.80} - {reason}")

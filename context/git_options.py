@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
         `always` is put there in any case; `valued` options take a value; `numbers` are those like `-20` and `-U3`.
         `names` tells what its other words are, and whether paths may follow; `reads_files` whether git reads the files
-        themselves, not only what is recorded of them.
+        themselves, not only what is recorded of them; `shows` whether it would show a file or folder by its hash.
         """
 
         always: list[str]
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         numbers: str
         names: Literal["revisions", "paths", "patterns"]
         reads_files: bool
+        shows: bool
 
 
 def _subcommand(
@@ -33,6 +34,7 @@ def _subcommand(
     *,
     always: str = "",
     reads_files: bool = False,
+    shows: bool = False,
 ) -> Subcommand:
     return {
         "always": always.split(),
@@ -41,6 +43,7 @@ def _subcommand(
         "numbers": numbers,
         "names": names,
         "reads_files": reads_files,
+        "shows": shows,
     }
 
 
@@ -54,15 +57,16 @@ CHANGES_VALUED = """
     --inter-hunk-context
     """
 COMMITS = """
-    --oneline --graph --decorate --no-decorate --all --branches --tags --remotes --merges --no-merges --first-parent
-    --reverse --date-order --author-date-order --topo-order --abbrev-commit --no-abbrev-commit --relative-date
-    --full-history --left-right --cherry-pick --boundary --no-notes -i --regexp-ignore-case -E -F --fixed-strings
-    --extended-regexp --all-match --invert-grep --parents --children
+    --oneline --graph --decorate --no-decorate --merges --no-merges --first-parent --reverse --date-order
+    --author-date-order --topo-order --abbrev-commit --no-abbrev-commit --relative-date --full-history --left-right
+    --cherry-pick --boundary --no-notes -i --regexp-ignore-case -E -F --fixed-strings --extended-regexp --all-match
+    --invert-grep --parents --children
     """
 COMMITS_VALUED = """
     -n --max-count --skip --since --after --until --before --author --committer --grep --format --pretty --date
-    --decorate --branches --tags --remotes --min-parents --max-parents
+    --decorate --min-parents --max-parents
     """
+REFS = " --branches --tags --remotes "
 REFS_VALUED = "--format --sort --contains --no-contains --points-at --merged --no-merged"
 NUMBER = r"-[0-9]{1,6}|-n[0-9]{1,6}"
 CONTEXT = r"-U[0-9]{1,6}|-[MC][0-9]{1,3}%?"
@@ -71,8 +75,8 @@ NO_PROGRAMS = "--no-ext-diff --no-textconv"
 SUBCOMMANDS: dict[str, Subcommand] = {
     "log": _subcommand(
         "revisions",
-        COMMITS + CHANGES,
-        COMMITS_VALUED + CHANGES_VALUED,
+        COMMITS + CHANGES + REFS + "--all",
+        COMMITS_VALUED + CHANGES_VALUED + REFS,
         f"{NUMBER}|{CONTEXT}",
         always=f"{NO_PROGRAMS} --submodule=short",
     ),
@@ -91,6 +95,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         CONTEXT,
         always=f"{NO_PROGRAMS} --ignore-submodules=all",
         reads_files=True,
+        shows=True,
     ),
     "show": _subcommand(
         "revisions",
@@ -98,6 +103,7 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         COMMITS_VALUED + CHANGES_VALUED,
         CONTEXT,
         always=f"{NO_PROGRAMS} --submodule=short",
+        shows=True,
     ),
     "branch": _subcommand(
         "patterns",
@@ -133,5 +139,5 @@ SUBCOMMANDS: dict[str, Subcommand] = {
         "--exclude-standard --directory --no-empty-directory --abbrev --full-name",
         reads_files=True,
     ),
-    "rev-list": _subcommand("revisions", "--count " + COMMITS, COMMITS_VALUED, NUMBER),
+    "rev-list": _subcommand("revisions", "--count --all" + REFS + COMMITS, COMMITS_VALUED + REFS, NUMBER),
 }

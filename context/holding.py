@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.git import Place, place_of
-from faber_ledger.context.project import find_run, named_run
+from faber_ledger.context.git import place_of
+from faber_ledger.context.project import TAKEN_UP, find_run, named_run, taken_up
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-
-HELD = "faber-ledger-run"
 
 
 def hold(root: str, run_id: str) -> None:
-    """Keep in a linked worktree's git directory that a run was taken up here; the main one needs no such word."""
+    """Keep in the work tree's own git directory that a run was taken up here; raises LedgerError."""
     place = place_of(root)
-    if place is None or not place.is_linked:
+    if place is None:
         return
-    path = os.path.join(place.own, HELD)
+    path = os.path.join(place.own, TAKEN_UP)
     try:
         with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
             file.write(run_id + "\n")
@@ -32,6 +30,19 @@ def hold(root: str, run_id: str) -> None:
         ) from error
 
 
+def ends_nothing(root: str, named: str, mine: str) -> bool:
+    """Tell whether the active file names a finished run on which nothing was recorded here, while `mine` goes on."""
+    from faber_ledger.context import state as states
+
+    if _was_recorded(root, named):
+        return False
+    try:
+        finished, going_on = [states.read_state(find_run(root, run_id)).value.get("status") for run_id in (named, mine)]
+    except LedgerError:
+        return False
+    return finished in states.FINISHED and going_on in states.ACTIVE
+
+
 def holder_elsewhere(root: str, run_id: str) -> str | None:
     """Give the root of another worktree that holds the run, if this one merely inherited its name; else None.
 
@@ -39,7 +50,7 @@ def holder_elsewhere(root: str, run_id: str) -> str | None:
     something was recorded there.
     """
     place = place_of(root)
-    if place is None or not place.is_linked or _taken_up(place) == run_id:
+    if place is None or not place.is_linked or taken_up(root) == run_id:
         return None
     inside = os.path.relpath(root, place.top)
     for top in place.other_tops():
@@ -55,7 +66,7 @@ def is_inherited(root: str, run_id: str) -> bool:
     The main worktree inherits nothing: what it has pulled is resumed there (SPEC, Example 2).
     """
     place = place_of(root)
-    if place is None or not place.is_linked or _taken_up(place) == run_id:
+    if place is None or not place.is_linked or taken_up(root) == run_id:
         return False
     return holder_elsewhere(root, run_id) is not None or not _was_recorded(root, run_id)
 
@@ -64,7 +75,7 @@ def _is_held(root: str, run_id: str) -> bool:
     place = place_of(root)
     if place is None:
         return False
-    return _taken_up(place) == run_id if place.is_linked else _was_recorded(root, run_id)
+    return taken_up(root) == run_id if place.is_linked else _was_recorded(root, run_id)
 
 
 def _was_recorded(root: str, run_id: str) -> bool:
@@ -73,11 +84,3 @@ def _was_recorded(root: str, run_id: str) -> bool:
         return os.path.exists(find_run(root, run_id).lock_path)
     except InvalidRunId:
         return False
-
-
-def _taken_up(place: Place) -> str | None:
-    try:
-        with open(os.path.join(place.own, HELD), encoding="utf-8") as file:
-            return file.read(4096).strip() or None
-    except (OSError, ValueError):
-        return None

@@ -11,6 +11,13 @@ from faber_ledger.ledger.canonical import without_surrogates
 LONGEST = 6_000
 MARGIN = 4_096  # looked at beyond the longest, since masking makes room
 TOKEN = r"[\w\-./+=~%]"
+# `curl -u name:password`, quoted or not; a user's and a group's number, as `docker run -u 1000:1000`, are no secret.
+USER_OPTION = r"(?:(?<=\s)-[A-Za-z]{0,8}u|--(?:proxy-)?user)[\s=]{0,3}"
+USER_AND_PASSWORD = (
+    r'"[^"\n:]{0,80}:[^"\n]{1,200}"',
+    r"'[^'\n:]{0,80}:[^'\n]{1,200}'",
+    r"(?!\d+:\d+\b)[^\s:\"'`/]{1,80}:(?!/)[^\s\"'`]{3,200}",
+)
 OURS = (
     # The library finds a key by its first line; here all of it goes, also where its end is not there.
     (
@@ -23,6 +30,12 @@ OURS = (
     ("OpenAI Token", r"\bsk-[\w-]{32,}", 0),
     ("GitHub Token", r"github_pat_\w{20,}", 0),
     ("Google API Key", r"AIza[\w-]{35}", 0),
+    # Those below the library does not know: tokens by their beginnings, and credentials that stand in a command.
+    ("npm Token", r"\bnpm_[A-Za-z0-9]{20,}", 0),
+    ("Hugging Face Token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", 0),
+    ("Credentials", r"://[^\s/@:?#]{0,100}:[^\s/@]{1,200}@(?:[^\s/@]{1,200}@)?", 0),
+    ("Credentials", r"://[\w.~%+-]{16,200}@", 0),
+    ("Credentials", rf"{USER_OPTION}(?:{'|'.join(USER_AND_PASSWORD)})", 0),
     ("Authorization", r"\b(?:bearer|basic)\s{1,3}(?=[\w.~+/-]{0,200}\d)[\w.~+/-]{16,}=*", re.IGNORECASE),
 )
 CALLED = re.compile(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.state import ForeignState
+from faber_ledger.context.artifacts import COMMANDS, REFUSED
+from faber_ledger.context.state import StateRefused
 from faber_ledger.context.units import one_line
 from faber_ledger.ledger.errors import StateInvalid
 
@@ -23,6 +24,13 @@ def source_of(artifact: Artifact) -> str:
 
 def required_failed(artifact: Artifact, error: ArtifactError) -> str:
     """Word the failure of a required artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    if artifact["type"] in COMMANDS:
+        return f"""\
+❌ ERROR: Required artifact {_failed_command(artifact, error)}
+
+Recovery:
+1. Correct its command in the workflow config
+2. Run the command yourself to see what it says"""
     return f"""\
 ❌ ERROR: Required artifact not found
 Artifact: {artifact["id"]}
@@ -39,6 +47,11 @@ Recovery:
 
 def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
     """Word the failure of an optional artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    if artifact["type"] in COMMANDS:
+        return f"""\
+⚠️ WARNING: Optional artifact {_failed_command(artifact, error)}
+
+Workflow will continue without this artifact."""
     return f"""\
 ⚠️ WARNING: Optional artifact not found
 Artifact: {artifact["id"]}
@@ -47,6 +60,16 @@ Source: {error.resolved or source_of(artifact)}
 Error: {error.message}
 
 Workflow will continue without this artifact."""
+
+
+def _failed_command(artifact: Artifact, error: ArtifactError) -> str:
+    """Word the failure of a command, which is neither found nor missing anywhere (the documents word paths alone)."""
+    refused = error.message.startswith(REFUSED)
+    return f"""\
+{"refused: its command may not be run" if refused else "not loaded: its command failed"}
+Artifact: {artifact["id"]}
+Command: {one_line(artifact["command"] or "-")}
+Error: {error.message}"""
 
 
 def large(loaded: Loaded) -> str:
@@ -73,7 +96,7 @@ def quoted(text: object) -> str:
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
-    is_json = isinstance(error, ForeignState) or not isinstance(error, StateInvalid)
+    is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
 Path: {run.shown("state.json")}

@@ -7,23 +7,14 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.context.spec_sections import is_wanted
+from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_by
 from faber_ledger.context.units import clipped, one_line, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, TypedDict
+    from typing import Any
 
-    class Section(TypedDict):
-        """A heading: its own lines reach to the next heading, all its lines to the next of its level; from 0."""
-
-        level: int
-        title: str
-        start: int
-        own_end: int
-        end: int
-
+    from faber_ledger.context.headings import Section
 
 MATTERS = ("summary", "requirements", "acceptance_criteria", "files", "phases", "technical_approach")
 HEADINGS_SHARE = 0.4
@@ -43,50 +34,15 @@ def outline(text: str, room: int) -> str:
     return clipped(headings + excerpts, max(room, 0))
 
 
-def sections_of(lines: list[str]) -> list[Section]:
-    """Find a Markdown text's headings (`#` to `######`), outside of front matter and fenced code."""
-    found: list[Section] = []
-    fence = ""
-    for number, line in _body_lines(lines):
-        stripped = line.strip()
-        run = len(stripped) - len(stripped.lstrip(stripped[:1])) if stripped[:1] in ("`", "~") else 0
-        if fence:
-            fence = "" if run >= len(fence) and stripped == fence[0] * run else fence
-        elif run >= 3:
-            fence = stripped[:run]
-        else:
-            level = len(stripped) - len(stripped.lstrip("#"))
-            if 1 <= level <= 6 and stripped[level : level + 1] in (" ", "\t"):
-                title = one_line(stripped[level:].strip().rstrip("#"), LONGEST_TITLE)
-                found.append({"level": level, "title": title, "start": number, "own_end": 0, "end": 0})
-    open_sections: list[Section] = []
-    for section in found:
-        while open_sections and open_sections[-1]["level"] >= section["level"]:
-            open_sections.pop()["end"] = section["start"]
-        open_sections.append(section)
-    for section in open_sections:
-        section["end"] = len(lines)
-    own_ends = [*[section["start"] for section in found], len(lines)][1:]
-    for section, own_end in zip(found, own_ends, strict=True):
-        section["own_end"] = own_end
-    return found
-
-
-def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
-    start = 0
-    if lines[0].strip() == "---":
-        start = next((at + 1 for at, line in enumerate(lines[1:200], 1) if line.strip() == "---"), 0)
-    return enumerate(lines[start:], start)
-
-
 def _headings(lines: list[str], sections: list[Section], room: int) -> str:
     """List headings with their lines and sizes, as deep as the room allows; what is left out is counted."""
-    if not sections:
+    told_of = [section for section in sections if section["level"] < BELOW_HEADINGS]
+    if not told_of:
         return ""
     sizes = [0]
     for line in lines:
         sizes.append(sizes[-1] + (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1)
-    told = [(section["level"], _heading(section, sizes)) for section in sections]
+    told = [(section["level"], _heading(section, sizes)) for section in told_of]
     kept = [text for _, text in told]
     for depth in range(5, 0, -1):
         if sum(map(units, kept)) <= room:
@@ -101,7 +57,8 @@ def _headings(lines: list[str], sections: list[Section], room: int) -> str:
 
 def _heading(section: Section, sizes: list[int]) -> str:
     size = (sizes[section["end"]] - sizes[section["start"]]) / 1024
-    return f"{section['start'] + 1}-{section['end']} {'#' * section['level']} {section['title']} ({size:.1f} KB)\n"
+    title = f"{'#' * section['level']} {one_line(section['title'], LONGEST_TITLE)}"
+    return f"{section['start'] + 1}-{section['end']} {title} ({size:.1f} KB)\n"
 
 
 def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
@@ -123,11 +80,12 @@ def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
 def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
     """Give the lines of the sections that matter, as spans, the most important group first, none twice."""
     groups, taken = [], set()
+    wanted = [wanted_by(section) for section in sections]
     for name in MATTERS:
         group = []
         end = 0
-        for section in sections:
-            if is_wanted(name, section["level"], section["title"]):
+        for section, names in zip(sections, wanted, strict=True):
+            if name in names:
                 end = max(end, section["end"])
             if section["start"] < end and section["start"] not in taken:
                 taken.add(section["start"])

@@ -10,8 +10,7 @@ from faber_ledger.context.messages import kilobytes
 from faber_ledger.context.outline import outline
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.state import current_phase, current_step, phases_completed
-from faber_ledger.context.units import clipped, one_line, shares, units
-from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.context.units import clipped, one_line, plain, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ def pack(
 
     What is missing comes first, then the position, a list of the artifacts with their paths, `notes` (newest first),
     another conversation's `summary`, and then each artifact in the order given: whole, or its outline where a fair
-    share of the room does not hold it.
+    share of the room does not hold it. Whatever a repository brought, the text holds no control character.
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
     head = clipped(head, budget, "… (more was cut)\n")
@@ -73,7 +72,7 @@ def pack(
     told = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
     told += _summary_text(summary, min(room - units(told), int(budget * SUMMARY_SHARE)))
     bodies, given = _bodies(parts, room - units(told))
-    return head + clipped(_index(parts, listed, given), left) + told + bodies, given
+    return plain(head + clipped(_index(parts, listed, given), left) + told + bodies), given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
@@ -160,9 +159,7 @@ def _summary_text(summary: Told | None, room: int) -> str:
         return ""
     head = "\n## What another conversation on this run came to\n\n"
     head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
-    quoted = "\n> ".join(
-        without_surrogates(summary["text"]).strip().splitlines()
-    )  # its headings are none of the packet's
+    quoted = "\n> ".join(summary["text"].strip().splitlines())  # its headings are none of the packet's
     text = clipped(f"> {quoted}", room - units(head) - 1, "\n… (more was cut)")
     return f"{head}{text}\n" if text else ""
 
@@ -175,7 +172,7 @@ def _origin(told: Told) -> str:
 
 
 def _indented(text: str) -> str:
-    return without_surrogates(text).strip().replace("\n", "\n  ")
+    return text.strip().replace("\n", "\n  ")
 
 
 def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
@@ -204,12 +201,12 @@ def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
 
 
 def _whole(part: Part) -> str:
-    return f"{_title(part)}\n{without_surrogates(part['content']).rstrip()}\n"
+    return f"{_title(part)}\n{part['content'].rstrip()}\n"
 
 
 def _outlined(part: Part, room: int) -> str:
     head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"
-    text = outline(without_surrogates(part["content"]), room - units(head) - 1).rstrip()
+    text = outline(part["content"], room - units(head) - 1).rstrip()
     return f"{head}{text}\n"
 
 

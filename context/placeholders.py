@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.artifacts import ArtifactError
-from faber_ledger.context.project import RUN_ID
+from faber_ledger.context.project import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact_source import Surroundings
 
-PLACEHOLDER = re.compile(r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}")
+NAMES = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
 VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
-MAX_RUN_ID = 255
 OF_PLAN = "-run-"
 
 
@@ -23,7 +22,11 @@ def filled(text: str, surroundings: Surroundings) -> str:
     One without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more than a name:
     the state comes with the repository.
     """
-    return PLACEHOLDER.sub(lambda found: _value(found[1], surroundings), text)
+    first, *others = text.split("{")
+    for piece in others:
+        name, _, rest = piece.partition("}")
+        first += _value(name, surroundings) + rest if _is_placeholder(piece) else "{" + piece
+    return first
 
 
 def filled_command(text: str, surroundings: Surroundings) -> str:
@@ -36,8 +39,14 @@ def filled_command(text: str, surroundings: Surroundings) -> str:
 
 def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
     """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
-    names = dict.fromkeys(PLACEHOLDER.findall(text))
+    names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
     return [name for name in names if not _value(name, surroundings, where)]
+
+
+def _is_placeholder(piece: str) -> bool:
+    """Tell whether what follows a brace is a placeholder's name and the brace that closes it."""
+    name, brace, _ = piece.partition("}")
+    return bool(brace) and name in NAMES
 
 
 def without_value(names: list[str]) -> str:
@@ -63,7 +72,7 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
         return ""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else "/"
     if is_of_run:
-        safe = len(text) <= MAX_RUN_ID and RUN_ID.fullmatch(text) is not None
+        safe = is_run_id(text)
         text = run_suffix(text) if name == "run_suffix" else text
     else:
         safe = text == "" or re.fullmatch(VALUE, text) is not None

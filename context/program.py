@@ -33,7 +33,8 @@ def output_of(
     """Run a program in a directory and give what it printed, at most `limit` bytes.
 
     Raises ProgramFailed if it is not there, ends with an error, prints more or takes longer; then it is killed, and
-    with it whatever it started.
+    with it whatever it started, as far as that stayed in its process group. A daemon that left it (setsid) cannot be
+    found again with the standard library alone: it lives on, with its output closed, and nobody waits for it.
     """
     deadline = time.monotonic() + seconds
     pid, out, err = _started(arguments, directory, environment)
@@ -128,6 +129,6 @@ def _status(pid: int, deadline: float) -> int:
 def _kill(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
+    except (ProcessLookupError, PermissionError):
+        pass  # it has ended; macOS says the second of a group whose leader is a zombie
     os.waitpid(pid, 0)

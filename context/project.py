@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
+import stat
 
 from faber_ledger.context.git import common_directory, place_of
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
@@ -15,9 +15,12 @@ if TYPE_CHECKING:
 # Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+TAKEN_UP = "faber-ledger-run"  # in the work tree's own git directory
 
-SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-RUN_ID = re.compile(rf"{SEGMENT}(/{SEGMENT}){{0,2}}")
+ACTIVE_BYTES = 512  # more than any run's id has
+
+LONGEST_ID = 255
+JOINING = dict.fromkeys(map(ord, "._-"))
 
 
 class Run:
@@ -49,6 +52,20 @@ def name_part(text: str) -> str:
     return kept.strip("._-")[:60].rstrip("._-")
 
 
+def is_name(text: str) -> bool:
+    """Tell whether a text is letters, digits, dots, dashes and underscores, and starts with a letter or digit.
+
+    Without a pattern: to compile one takes a hook longer than all that it looks at.
+    """
+    return text.isascii() and text[:1].isalnum() and text.translate(JOINING).isalnum()
+
+
+def is_run_id(text: str) -> bool:
+    """Tell whether a text is a run's id: one to three names joined by `/`, 255 characters in all."""
+    names = text.split("/")
+    return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
+
+
 def find_root(start: str) -> str:
     """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
@@ -66,7 +83,7 @@ def find_run(root: str, run_id: str) -> Run:
 
     Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
     """
-    if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
+    if not is_run_id(run_id):
         raise InvalidRunId(
             f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
             " starting with a letter or digit, 255 characters in all",
@@ -105,32 +122,84 @@ def read_active_run(root: str) -> str | None:
 
 
 def named_run(root: str) -> str | None:
-    """Read which run the active file names; None if no file names one.
+    """Give the run that the active file names; None if no file names one.
+
+    A merge can bring an active file that names the finished run of another branch: that ends nothing, and the run that
+    was taken up here goes on.
+    """
+    run_id = _active_file(root)
+    mine = taken_up(root) if run_id else None
+    if run_id is None or mine is None or mine == run_id:
+        return run_id
+    from faber_ledger.context.holding import ends_nothing
+
+    return mine if ends_nothing(root, run_id, mine) else run_id
+
+
+def taken_up(root: str) -> str | None:
+    """Read which run was last started or resumed in this work tree; None where none was, or without git."""
+    place = place_of(root)
+    try:
+        with open(os.path.join(place.own if place else root, TAKEN_UP), encoding="utf-8") as file:
+            return (file.read(4096).strip() or None) if place else None
+    except (OSError, ValueError):
+        return None
+
+
+def _active_file(root: str) -> str | None:
+    """Read the id in the active file.
 
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
-    is none (END, Step 1).
+    is none (END, Step 1). Of a longer text its beginning is given, which is no run's id.
     """
+    return next(_names(root, []), None)
+
+
+def _names(root: str, problems: list[str]) -> Iterator[str]:
+    """Give what each active file names; what keeps one from being read is added to `problems`."""
     for name in ACTIVE_FILES:
+        path = os.path.join(root, *name.split("/"))
         try:
             # No link is followed and no pipe waited for: the file may have come with the repository.
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-            descriptor = os.open(os.path.join(root, *name.split("/")), flags)
-            with open(descriptor, encoding="utf-8") as file:
-                lines = file.read(4096).removeprefix("\ufeff").strip().splitlines()
-        except (OSError, ValueError):
+            text = _beginning(os.open(path, flags))
+        except FileNotFoundError:
             continue
+        except (OSError, ValueError) as error:
+            told = error.strerror if isinstance(error, OSError) else str(error)
+            told = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else told
+            problems.append(f"{name} cannot be read: {'a link' if os.path.islink(path) else told}")
+            continue
+        lines = text.removeprefix("\ufeff").strip().splitlines()
         if lines:
-            return lines[0].strip()
-    return None
+            yield lines[0].strip()
 
 
-def inherited_from(root: str) -> str:
-    """Say that the active file's run goes on in another worktree, as the end of a sentence; empty if it does not."""
+def _beginning(descriptor: int) -> str:
+    """Read the beginning of a regular file and close it; raises ValueError for anything else."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            raise ValueError("a directory" if stat.S_ISDIR(mode) else "a pipe or device, not a regular file")
+        content = os.read(descriptor, ACTIVE_BYTES)
+    finally:
+        os.close(descriptor)
+    return content.decode(errors="strict" if len(content) < ACTIVE_BYTES else "ignore")
+
+
+def why_none(root: str) -> str:
+    """Say why no run is active although there is an active file, as the end of a sentence; empty if there is none.
+
+    It cannot be read, or it came with the commit while its run goes on in another worktree.
+    """
     from faber_ledger.context.holding import holder_elsewhere
 
-    named = named_run(root)
+    problems: list[str] = []
+    named = next(_names(root, problems), None)
     holder = holder_elsewhere(root, named) if named else None
-    return f": the active file came with the commit, and {named} is active in {holder}" if holder else ""
+    if holder:
+        return f": the active file came with the commit, and {named} is active in {holder}"
+    return f": {'; '.join(problems)}" if problems and not named else ""
 
 
 def write_active_run(root: str, run_id: str) -> None:
@@ -169,7 +238,7 @@ def chosen_run(root: str, text: str | None) -> Run:
         return known_run(root, text)
     active = read_active_run(root)
     if active is None:
-        told = f"no run is active here{inherited_from(root)}"
+        told = f"no run is active here{why_none(root)}"
         raise NoActiveRun(told, hint="name one; `faber-ledger run list` shows them")
     run = find_run(root, active)
     if not os.path.isdir(run.directory):
@@ -195,7 +264,7 @@ def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
         return
     for entry in entries:
         run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not RUN_ID.fullmatch(run_id):
+        if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
             continue
         if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
             yield run_id

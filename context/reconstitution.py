@@ -87,13 +87,15 @@ def load_state(run: Run) -> dict[str, Any]:
         raise context_lost(
             f"State file missing: {run.shown('state.json')}",
             "Run may have been cleaned up; start new run [faber-ledger run start --work-id <work_id>],"
-            f" or make the file from the ledger: faber-ledger project {run.run_id}",
+            f" or {error.hint}",
             first=f"❌ ERROR: Run not found: {run.run_id}",
         ) from error
     except StateInvalid as error:
+        is_refused = isinstance(error, states.StateRefused) and not isinstance(error, states.ForeignState)
         raise context_lost(
-            f"State file corrupted: {run.shown('state.json')}: {error.reason}",
-            f"Inspect and repair state.json manually [faber-ledger project {run.run_id} --restore]",
+            f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown('state.json')}: {error.reason}",
+            f"Inspect and repair state.json manually, or take its backup {run.shown(states.backup_name(run))}"
+            f" [faber-ledger project {run.run_id} --restore]",
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import ArtifactError, artifact_of
 from faber_ledger.context.findings import one_line
-from faber_ledger.context.spec_sections import front_matter, sections_of, title_of
+from faber_ledger.context.spec_sections import front_matter, title_of, wanted_sections
 from faber_ledger.context.untrusted_file import FileRefused, text_of
 
 TYPE_CHECKING = False
@@ -49,7 +49,7 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     journal.log(f"✓ Loaded specification: {one_line(spec_path)}")
     for name in ("title", "type", "status"):
         journal.log(f"  {name.capitalize()}: {one_line(told[name])}")
-    return {**told, **sections_of(text), "content": text}
+    return {**told, **wanted_sections(text), "content": text}
 
 
 def _text(path: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 
 from faber_ledger.context.json_text import JsonText
+from faber_ledger.context.units import one_line
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.projections import blocks as shape
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks
 
 
-class ForeignState(StateInvalid):
+class StateRefused(StateInvalid):
+    """What lies in state.json's place is not read as this run's: a link, no regular file, too large."""
+
+
+class ForeignState(StateRefused):
     """The state in a run's folder is another run's."""
 
 
@@ -26,6 +32,7 @@ ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
 PHASES = ("frame", "architect", "build", "evaluate", "release")
+CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
 MAX_BYTES = 64 * 1024 * 1024
@@ -45,6 +52,13 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
     What only the state schema asks for is never demanded: real states lack it.
     """
     for names in (("run_id", "workflow_id"), ("status",)):
+        for name in names:
+            value = state.get(name)
+            if not (value is None or isinstance(value, str)):
+                told = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
+                hint = f"correct it in {run.shown('state.json')}"
+                block = f"❌ ERROR: {told}\nPath: {run.shown('state.json')}\n\n{CORRECT}"
+                raise LedgerError(told, hint=hint, block=block)
         if not all([isinstance(state.get(name), str) and state[name] for name in names]):
             told, hint, block = fields_missing(run, names)
             raise LedgerError(told, hint=hint, block=block)
@@ -187,26 +201,29 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
-        raise StateMissing(f"the run {run.run_id} has no state.json", hint=_way_back(run)) from None
+        raise StateMissing(f"the run {run.run_id} has no state.json", hint=way_back(run)) from None
     except OSError as error:
         if os.path.islink(path):
-            raise _invalid(run, "it is a link") from error
+            raise _invalid(run, "it is a link", StateRefused) from error
         raise LedgerError(
             f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
         ) from error
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
-        raise _invalid(run, "it is not a regular file")
+        raise _invalid(run, "it is not a regular file", StateRefused)
     with open(descriptor, "rb") as file:
         content = file.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else b""
     if max(status.st_size, len(content)) > MAX_BYTES:
-        raise _invalid(run, f"it is larger than 64 MB ({max(status.st_size, len(content)):,} bytes)")
+        size = f"{max(status.st_size, len(content)):,} bytes"
+        raise _invalid(run, f"it is larger than 64 MB ({size})", StateRefused)
     return content
 
 
-def _way_back(run: Run) -> str:
+def way_back(run: Run) -> str:
     """Say where a missing state comes from: its backup knows what no ledger does."""
+    if not os.path.isdir(run.directory):
+        return "run `faber-ledger run list` to see the runs of this project"
     name = backup_name(run)
     if os.path.exists(os.path.join(run.directory, name)):
         return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(name)}"
@@ -230,9 +247,9 @@ def _parsed(run: Run, content: bytes) -> JsonText:
     return document
 
 
-def _invalid(run: Run, reason: str) -> StateInvalid:
+def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:
     hint = f"correct the file, or take its newest backup with `faber-ledger project {run.run_id} --restore`"
-    return StateInvalid(reason, path=run.shown("state.json"), hint=hint)
+    return kind(reason, path=run.shown("state.json"), hint=hint)
 
 
 def _reason(error: ValueError, content: bytes) -> str:
@@ -258,7 +275,8 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
             _back_up(run, before, like)
         except OSError:
             warn("Could not create backup")
-        if _bytes_of(run) != before:
+        seen = _version(run.state_path)
+        if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than the last look
             return False
         os.replace(temporary, run.state_path)
         sync_directory(run.directory)
@@ -267,6 +285,12 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
     finally:
         _remove(temporary)
     return True
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    """Give what changes with every rewriting of a file, at the price of one call."""
+    status = os.stat(path, follow_symlinks=False)
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _write(path: str, content: bytes, like: os.stat_result | None, *, durable: bool = True) -> None:

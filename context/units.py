@@ -9,7 +9,19 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MOST_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
-JOINERS = "\u200d\ufe0e\ufe0f"
+CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+ZERO_WIDTH_JOINER = "\u200d"
+VIRAMA = 9  # the combining class of the signs that join two consonants
+
+
+def plain(text: str) -> str:
+    """Put U+FFFD in the place of control characters and lone surrogates; lines end as here, and tabs stay.
+
+    What comes from a repository reaches a model and a terminal, and must steer neither. No text becomes longer.
+    """
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # tells much sooner than looking at each character
+    return without_surrogates(text.replace("\r\n", "\n").translate(CONTROLS))
 
 
 def units(text: str) -> int:
@@ -19,7 +31,10 @@ def units(text: str) -> int:
 
 def one_line(text: object, longest: int = 300) -> str:
     """Make one line of at most `longest` units of a text that came from a repository."""
-    return clipped(" ".join(without_surrogates(str(text)[: 4 * longest]).split()), longest)
+    looked_at = str(text)
+    if len(looked_at) > 4 * longest:
+        looked_at = looked_at[: _place(looked_at, 4 * longest)]
+    return clipped(plain(" ".join(looked_at.split())), longest)
 
 
 def clipped(text: str, room: int, mark: str = "…") -> str:
@@ -41,21 +56,43 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
 
 def _place(text: str, room: int) -> int:
     """Give how many characters fit into `room` units, without the base of marks that would be left behind."""
-    if text.isascii():
-        return room
     at = min(room, len(text))
     while units(text[:at]) > room:
         at -= max((units(text[:at]) - room) // 2, 1)
-    for back in range(min(at, MOST_MARKS)):
-        if at - back == len(text) or not _joins(text, at - back):
-            return at - back
-    return at
+    for place in range(at, max(at - MOST_MARKS, 0), -1):
+        if place == len(text) or not _joins(text, place):
+            return place
+    return at if at > MOST_MARKS else 0
 
 
 def _joins(text: str, at: int) -> bool:
-    """Tell whether the character at a place belongs to the one before it: an accent, a joined or a tinted emoji."""
+    """Tell whether the character at a place belongs to the one before it, as readers see it (after UAX 29).
+
+    So do marks, what a joiner joins, tinted emoji, the second half of a flag, a syllable's parts, and LF after CR.
+    """
+    before, letter = text[at - 1], text[at]
+    if letter.isascii():
+        return (before, letter) == ("\r", "\n")
+    if _is_of_flag(letter):
+        run = at
+        while run and _is_of_flag(text[run - 1]):
+            run -= 1
+        return (at - run) % 2 == 1
     import unicodedata  # rarely asked for: most texts are cut between lines
 
-    letter = text[at]
-    tinted = "\U0001f3fb" <= letter <= "\U0001f3ff"
-    return unicodedata.category(letter)[0] == "M" or letter in JOINERS or tinted or text[at - 1] == "\u200d"
+    category = unicodedata.category(letter)
+    if category[0] == "M" or before == ZERO_WIDTH_JOINER or letter in "\u200c\u200d":
+        return True
+    if "\U0001f3fb" <= letter <= "\U0001f3ff" or "\U000e0020" <= letter <= "\U000e007f":
+        return True  # a skin tone, a region's tag
+    if category == "Lo" and unicodedata.combining(before) == VIRAMA:
+        return True
+    leads = "\u1100" <= before <= "\u115f" or "\ua960" <= before <= "\ua97c"
+    if leads and unicodedata.name(letter, "").startswith("HANGUL"):
+        return True
+    follows = "\u1160" <= letter <= "\u11ff" or "\ud7b0" <= letter <= "\ud7fb"
+    return follows and unicodedata.name(before, "").startswith("HANGUL")
+
+
+def _is_of_flag(letter: str) -> bool:
+    return "\U0001f1e6" <= letter <= "\U0001f1ff"

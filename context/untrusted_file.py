@@ -31,11 +31,14 @@ def folder_around(path: str, folders: Iterable[str]) -> str | None:
 
     Raises FileRefused for a text that can be no path.
     """
-    real = real_path(path)
+    return around(real_path(path), map(os.path.realpath, folders))
+
+
+def around(real: str, folders: Iterable[str]) -> str | None:
+    """Give the first of the folders that a path lies in, all without links; None for none of them."""
     for folder in folders:
-        resolved = os.path.realpath(folder)
-        if real == resolved or real.startswith(resolved.rstrip(os.sep) + os.sep):
-            return resolved
+        if real == folder or real.startswith(folder.rstrip(os.sep) + os.sep):
+            return folder
     return None
 
 

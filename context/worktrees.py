@@ -60,7 +60,6 @@ def update(
     lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
     try:
         os.makedirs(os.path.dirname(lock), exist_ok=True)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
         with RunLock(lock, LOCK_SECONDS):
             try:
                 rest, known = _document(path)
@@ -70,7 +69,8 @@ def update(
                 warn(f"{path} is malformed ({error}); it is kept as {os.path.basename(aside)} and made anew")
                 rest, known = {}, []
             records = change([dict(record) for record in known])
-            if records != known or not os.path.exists(path):
+            if records != known:  # a clone without a run gets no file
+                os.makedirs(os.path.dirname(path), exist_ok=True)
                 _write(path, {**rest, "worktrees": records, "last_updated": utc_text(at)})
             return records
     except OSError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -133,6 +134,27 @@ class Project:
             encoding="utf-8",
             check=False,
         )
+
+    def on_terminal(self, *arguments: str, answers: list[str] | None = None) -> tuple[str, int]:
+        """Run a command on a terminal, type an answer at each prompt, and give what was shown and the exit code."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [COMMAND, *arguments], cwd=self.root, env=self.environment(), stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        shown, typed = b"", iter(answers or [])
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # Linux ends a terminal whose other side is closed so
+                break
+            if not piece:
+                break
+            shown += piece
+            if shown.endswith((b"]: ", b"> ")):
+                os.write(ours, next(typed).encode() + b"\n")
+        os.close(ours)
+        return shown.decode().replace("\r\n", "\n"), process.wait(timeout=60)
 
     def deliver(self, recorded: str, **changes: Any) -> Answer:
         """Deliver a recorded payload, named as its file is, changed as `prepared` says, and give the answer."""

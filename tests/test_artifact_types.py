@@ -7,6 +7,7 @@ import json
 import os
 import re
 import select
+import signal
 import subprocess
 import sys
 import tracemalloc
@@ -337,6 +338,98 @@ def test_anything_else_is_refused_with_the_reason(project: Project, command: str
     assert project.git("branch", "--list") == "* main"
 
 
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git branch newb", "'newb' - `git branch` would make a new one; --list newb looks for it"),
+        ("git branch -v newb", "`git branch` would make a new one"),
+        ("git branch -a newb HEAD", "`git branch` would make a new one"),
+        ("git branch --sort=refname newb", "`git branch` would make a new one"),
+        ("git tag newt", "'newt' - `git tag` would make a new one; --list newt looks for it"),
+        ("git tag newt HEAD", "`git tag` would make a new one"),
+    ],
+)
+def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
+    project: Project, command: str, answer: str
+) -> None:
+    before = project.git("for-each-ref")
+    assert answer in reason(around(project.root), "git_info", command=command)
+    assert project.git("for-each-ref") == before
+
+
+@pytest.mark.parametrize(
+    "command", ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]
+)
+def test_branches_and_tags_can_be_looked_for(project: Project, command: str) -> None:
+    assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *[
+            "git show BLOB",
+            "git show TREE",
+            "git show RUNS",
+            "git show HEAD^{tree}",
+            "git show HEAD:",
+            "git show HEAD:./",
+        ],
+        *[
+            "git show :",
+            "git show HEAD:a/../.fractary",
+            "git show :.fractary/note",
+            "git show RUNS:note",
+            "git show :0:./",
+        ],
+        *["git show tagged", "git show --tags", "git show --all", "git show HEAD^{tree}:.fractary/note"],
+        *[
+            "git diff BLOB OTHER",
+            "git diff RUNS HEAD:",
+            "git diff RUNS EMPTY",
+            "git diff EMPTY..RUNS",
+            "git diff -R RUNS",
+        ],
+        *["git diff HEAD:.fractary HEAD~1:plugins", "git diff HEAD:a.txt..BLOB"],
+        *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
+    ],
+)
+def test_what_the_ledger_writes_is_not_reached_by_its_hash_either(project: Project, command: str) -> None:
+    blob = project.git("rev-parse", "HEAD:.fractary/note")
+    project.git("tag", "tagged", blob)
+    known = {
+        "BLOB": blob,
+        "OTHER": project.git("rev-parse", "HEAD:a.txt"),
+        "TREE": project.git("rev-parse", "HEAD^{tree}"),
+        "RUNS": project.git("rev-parse", "HEAD:.fractary"),
+        "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    }
+    for name, value in known.items():
+        command = command.replace(name, value)
+    told = reason(around(project.root), "git_info", command=command)
+    assert told.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git show --no-patch --format=%s v1", "Add a\n"),
+        ("git show -s --format=%s HEAD^!", "Add a\n"),
+        ("git show -s --format=%s HEAD~1..HEAD", "Add a\n"),
+        ("git show -s --format=%s ':/Begin'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD^{/Begin}'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD@{2037-01-01 00:00:00}'", "Add a\n"),
+        ("git show :a.txt", "one\n"),
+        ("git show HEAD:plugins", "tree HEAD^{commit}:plugins\n\nfaber/\n"),
+        ("git diff --name-only HEAD~1", "a.txt\n"),
+        ("git diff --name-only HEAD~1...HEAD", "a.txt\n"),
+        ("git diff --name-only ^HEAD~1 HEAD", "a.txt\n"),
+    ],
+)
+def test_commits_are_shown_whatever_they_are_called(project: Project, command: str, answer: str) -> None:
+    assert git(project, command) == answer
+
+
 def test_a_word_makes_no_branch_and_no_tag(project: Project) -> None:
     before = project.git("for-each-ref")
     for command in ("git branch new", "git tag new", "git branch --sort --show-current new", "git branch -r new HEAD"):
@@ -535,6 +628,22 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
         assert pipe.readline() == "child\n"
         assert select.select([pipe], [], [], 60)[0], "one of them lives"
         assert pipe.read() == ""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_nobody_waits_for_a_daemon_that_keeps_the_output_open(tmp_path: Path, waits: bool) -> None:
+    code = f"""if True:
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+            time.sleep(1000)
+        time.sleep(1000 * {waits})"""
+    try:
+        with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
+            python(code, seconds=3)
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
 
 
 def test_a_program_that_closes_its_output_and_hangs_is_killed() -> None:
@@ -763,3 +872,67 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json", "--force")
     assert done.stdout == ""
     assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
+
+
+# What is said of commands that fail
+
+
+def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
+    """Give a project whose workflow has these git commands, in their order c0, c1, …"""
+    project = Project.made(tmp_path / "project", run_id=RUN)
+    project.change_state(workflow_id="own")
+    artifacts = [
+        {"id": f"c{number}", "type": "git_info", "command": command, "description": "d", "required": required}
+        for number, command in enumerate(commands)
+    ]
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    return project
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_found(
+    tmp_path: Path, required: bool
+) -> None:
+    kind = "❌ ERROR: Required" if required else "⚠️ WARNING: Optional"
+    for command, heading in (
+        ("git push", f"{kind} artifact refused: its command may not be run\nArtifact: c0\nCommand: git push\nError: "),
+        (
+            "git log nope",
+            f"{kind} artifact not loaded: its command failed\nArtifact: c0\nCommand: git log nope\nError: ",
+        ),
+    ):
+        folder = tmp_path / command[4:8]
+        folder.mkdir()
+        project = commanded(folder, command, required=required)
+        told = project.faber("session-load").stderr
+        assert heading in told
+        assert "Path:" not in told
+        assert "not found" not in told
+        if required:
+            assert heading in (project.deliver("SessionStart.startup.print").packet or "")
+
+
+def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> None:
+    project = commanded(tmp_path, "git push", "git log -1 --format=%s")
+    lines = project.faber("session-load", "--dry-run").stdout.splitlines()
+    refused = lines[lines.index("  ⊘ c0") : lines.index("  ✓ c1")]
+    assert "    Action: SKIP (cannot be loaded)" in refused
+    assert "    Action: LOAD" not in refused
+    assert "Total: 2 artifacts (1 would be loaded, 1 skipped)" in lines
+    project.write(
+        ".fractary/faber/workflows/own.json",
+        project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
+    )
+    told = project.faber("session-load", "--dry-run").stdout
+    assert "  ✗ c0\n" in told
+    assert "    Action: FAIL (the load would stop here)" in told
+
+
+def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
+    project = commanded(tmp_path)
+    artifact = {"id": "long", "type": "markdown", "path": "a.md", "condition": "1 +" * 10_000}
+    critical = {"always_load": [], "conditional_load": [artifact]}
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
+    for command in (["session-load"], ["session-load", "--dry-run"], ["config", "show"]):
+        done = project.faber(*command)
+        assert len(done.stdout + done.stderr) < 3_000, command

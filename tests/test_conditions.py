@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.conditions import MAX_DEPTH, ConditionError, evaluate
+from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, ConditionError, _Reader, evaluate
+from faber_ledger.context.units import one_line
 
 STATE: dict[str, Any] = {
     "work_id": "258",
@@ -104,7 +106,7 @@ def test_a_condition_holds_as_in_javascript(condition: str) -> None:
 def test_what_is_no_condition_is_named_in_the_documents_words(condition: str) -> None:
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
-    assert str(raised.value) == f"Cannot evaluate condition: {condition}"
+    assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, LONGEST)}"
 
 
 def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
@@ -181,3 +183,44 @@ def test_the_work_grows_with_the_length_and_no_faster(unit: str) -> None:
         return made
 
     assert calls(4000) <= 4.1 * calls(1000)
+
+
+# What the grammar's words are, as a pattern, against which the reader is held.
+TOKENS = re.compile(
+    r"""\s*(?:
+    (?P<sign> \|\| | && | [=!]==? | [!()] )
+  | (?P<number> -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
+  | (?P<string> "[^"\\]*" | '[^'\\]*' )
+  | (?P<path> [A-Za-z_$][A-Za-z0-9_$]* (?: \.[A-Za-z0-9_$]+ | \[[0-9]+\] )* )
+  | (?P<end> \Z )
+    )""",
+    re.VERBOSE,
+)
+PIECES = st.sampled_from([*"a_$09.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[0]", "1.5", "\u00a0", "é", "²"])
+
+
+def words_by(expression: str, *, pattern: bool) -> list[tuple[str, str]] | None:
+    """Give the words of an expression, None where it has none: by the pattern, or as the reader reads them."""
+    words: list[tuple[str, str]] = []
+    at = 0
+    reader = _Reader.__new__(_Reader)
+    reader.expression, reader.at = expression, 0
+    while not words or words[-1][0] != "end":
+        if pattern:
+            found = TOKENS.match(expression, at)
+            if found is None:
+                return None
+            words.append((str(found.lastgroup), found[str(found.lastgroup)]))
+            at = found.end()
+        else:
+            try:
+                reader._next()
+            except ConditionError:
+                return None
+            words.append((reader.kind, reader.token))
+    return words
+
+
+@given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=20))
+def test_a_condition_is_read_in_the_words_of_its_grammar(expression: str) -> None:
+    assert words_by(expression, pattern=False) == words_by(expression, pattern=True)

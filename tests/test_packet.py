@@ -13,14 +13,15 @@ from support import PROTOCOL, RUN, Project
 
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
-from faber_ledger.context.units import MOST_MARKS, clipped, shares, units
+from faber_ledger.context.spec_sections import wanted_sections
+from faber_ledger.context.units import MOST_MARKS, clipped, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from faber_ledger.context.packet import Part, Told
 
-ODD = 'a \n#`~-{}[]":é\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
+ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
     st.text(st.sampled_from(ODD), max_size=80),
     st.text(max_size=60),
@@ -57,6 +58,76 @@ PARTS = st.lists(
 )
 NOTES = st.lists(st.builds(told, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=5)
 STATES = st.fixed_dictionaries({}, optional={"work_id": TEXTS, "target": TEXTS, "current_step": TEXTS, "status": TEXTS})
+
+
+CHARACTERS = st.sampled_from(
+    [
+        *["a", " ", "\n", "é", "漢", "🦀", "\r\n", "e\u0301\u0323", "\u2764\ufe0f", "1\ufe0f\u20e3", "👍\U0001f3fd"],
+        *["\U0001f1e9\U0001f1ea", "\U0001f1eb\U0001f1f7", "\U0001f1fa\U0001f1f8"],  # the flags of three countries
+        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",  # a region's flag
+        "👩\u200d👩\u200d👧\u200d👦",
+        "👩\U0001f3fd\u200d🔬",
+        *["한", "\u1112\u1161\u11ab", "\u1100\u1161", "가\u11a8"],  # Hangul, composed, in parts, and half so
+        "\u0915\u094d\u0937\u093f",  # a Devanagari conjunct with its vowel
+    ]
+)
+
+
+@given(st.lists(CHARACTERS, max_size=30), st.integers(0, 60))
+@example(["\U0001f1e9\U0001f1ea"] * 3, 8)
+@example(["a", "\r\n", "b"], 3)
+@example(["👩\u200d👩\u200d👧\u200d👦"], 4)
+def test_a_cut_is_between_characters_as_readers_see_them(characters: list[str], room: int) -> None:
+    text = "".join(characters)
+    cut = clipped(text, room)
+    assert units(cut) <= room
+    if cut != text and room:
+        beginnings = {"".join(characters[:count]) for count in range(len(characters))}
+        assert cut.removesuffix("…") in beginnings
+
+
+@given(st.lists(CHARACTERS, max_size=12), st.integers(0, 30))
+def test_a_line_is_cut_between_characters_too(characters: list[str], room: int) -> None:
+    line = one_line(" " * (4 * room - 3) + "".join(characters), room)
+    whole = " ".join("".join(characters).split())
+    assert units(line) <= room
+    beginnings = {" ".join("".join(characters[:count]).split()) for count in range(len(characters) + 1)}
+    assert line == whole or line.removesuffix("…").rstrip() in beginnings
+
+
+def unprintable(text: str) -> list[str]:
+    return [letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t"]
+
+
+@given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | st.builds(told, TEXTS), st.integers(1, 25_000))
+def test_no_control_character_reaches_the_packet(
+    state: dict[str, Any],
+    parts: list[Part],
+    problems: list[str],
+    notes: list[Told],
+    summary: Told | None,
+    budget: int,
+) -> None:
+    text, _ = pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
+    assert not unprintable(text)
+
+
+def test_what_a_repository_says_steers_no_terminal(tmp_path: Path) -> None:
+    steers = "\x1b[2J\x9b31m\x07\x7f"
+    project = Project.made(tmp_path / "project")
+    project.write("specs/a.md", f"# Spec\n\n## Summary {steers}\n\nText {steers}\r\n" + "long line\n" * 2000)
+    state = json.loads(project.state_path.read_text())
+    project.put_state(
+        {**state, "target": f"t{steers}", "artifacts": {"spec_path": "specs/a.md", "branch": f"b{steers}"}}
+    )
+    project.faber("note", "add", f"note {steers} of somebody")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert not unprintable(packet)
+    assert "note \ufffd[2J\ufffd31m\ufffd\ufffd of somebody" in packet
+    assert "Target: t\ufffd[2J" in packet
+    hint = project.deliver("PreCompact.auto.print").hint or ""
+    assert not unprintable(hint)
+    assert "b\ufffd[2J" in hint
 
 
 @given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | st.builds(told, TEXTS), st.integers(1, 25_000))
@@ -123,6 +194,17 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
 @given(TEXTS, st.integers(0, 5_000))
 def test_an_outline_keeps_to_its_room(text: str, room: int) -> None:
     assert units(outline(text, room)) <= room
+
+
+def test_a_bold_line_heads_what_matters_as_it_does_in_a_reconstitution() -> None:
+    filler = "Detail that nobody needs at once.\n" * 60
+    text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
+    text += "## Non-goals\n"
+    shown = outline(text, 1_000)
+    assert "- ledger/log.py" in shown
+    assert shown.index("- ledger/log.py") < shown.index("Detail")
+    assert wanted_sections(text)["files"] == "**Files to Modify**:\n\n- ledger/log.py"
+    assert wanted_sections(text)["summary"] is None
 
 
 # A long protocol and a long specification

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jsonschema
 import pytest
-from support import COMMAND, Project
+from hypothesis import given
+from hypothesis import strategies as st
+from support import Project
 
-from faber_ledger.context.project import find_run
+from faber_ledger.context.project import find_run, is_run_id
 from faber_ledger.ledger.errors import InvalidRunId
 
 if TYPE_CHECKING:
@@ -167,35 +166,14 @@ def test_yes_takes_over_without_a_question(project: Project) -> None:
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
 
 
-@pytest.mark.parametrize(("answer", "code"), [("y\n", 0), ("n\n", 1), ("\n", 1), ("YES\n", 0)])
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("YES", 0)])
 def test_a_person_is_asked_before_a_workflow_is_taken_over(project: Project, answer: str, code: int) -> None:
     first = started(project, "--work-id", "258")
-    output, ended = asked(project, ["run", "start", "--work-id", "259"], answer)
+    output, ended = project.on_terminal("run", "start", "--work-id", "259", answers=[answer])
     assert "potentially interfering with the other workflow. [y/N]:" in output
     assert ended == code
     active = (project.root / ".fractary/faber/.active-run-id").read_text().strip()
     assert (active == first) == (code == 1)
-
-
-def asked(project: Project, arguments: list[str], answer: str) -> tuple[str, int]:
-    """Run a command on a terminal, answer its question, and give what was shown and the exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # Linux ends a terminal whose other side is closed so
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return shown.decode(), process.wait(timeout=30)
 
 
 @pytest.mark.parametrize("status", ["completed", "cancelled"])
@@ -312,3 +290,9 @@ def test_an_active_file_that_leads_elsewhere_is_an_error_in_a_command(
     done = project.faber("status")
     assert done.returncode == 1
     assert "is not a run id" in done.stderr
+
+
+@given(st.lists(st.sampled_from([*"aZ09._-/ \n²é"]), max_size=12).map("".join) | st.text(max_size=300))
+def test_a_run_id_is_one_to_three_names(text: str) -> None:
+    name = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+    assert is_run_id(text) == (len(text) <= 255 and re.fullmatch(rf"{name}(/{name}){{0,2}}", text) is not None)

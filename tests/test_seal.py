@@ -201,3 +201,12 @@ def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
     one.faber("run", "forget", code=2)
     one.faber("run", "forget", RUN, "--list", code=2)
     assert "is not a run id" in one.faber("run", "forget", "../../x", code=1).stderr
+
+
+def test_with_json_a_note_stands_in_the_one_object(one: Clone) -> None:
+    one.record("next")
+    shutil.copy(one.root / ".git/index", one.root / ".git/next-index-7")
+    done = one.call(str(COMMAND), "seal", "--json", GIT_INDEX_FILE=".git/next-index-7")
+    assert (done.returncode, done.stderr) == (0, "")
+    (warning,) = json.loads(done.stdout)["data"]["warnings"]
+    assert warning.startswith("note: this commit is of named paths alone: ")

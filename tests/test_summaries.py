@@ -37,6 +37,8 @@ SECRETS = [
     "eyJhbGciOiJIUzI1NiJ9" + ".eyJzdWIiOiIxMjM0NTY3ODkwIn0" + ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U",
     "AIza" + "SyA1234567890abcdefghijklmnopqrstuv",
     "glpat-" + "aBcDeFgHiJkLmNoPqRsT",
+    "npm" + "_" + "a1B2" * 9,
+    "hf" + "_" + "aBcD" * 8 + "xy",
 ]
 
 
@@ -145,6 +147,14 @@ def test_a_secret_is_masked_whole(secret: str, around: str) -> None:
         "**Password**: hunter2hunter",
         "Authorization: Bearer abcdef0123456789abcdef",
         "postgres://user:hunter2hunter@host/db",
+        "redis://:hunter2hunter@host/0",
+        "https://user:hunter2@hunter2!hunter2@host/x",
+        "https://0123456789abcdef0123@github.com/a/b.git",
+        "curl -u user:hunter2hunter https://host/x",
+        "curl -su 'user:hunter2 hunter2' https://host",
+        "curl -uuser:hunter2hunter https://host",
+        'curl --user "user:hunter2hunter" https://host',
+        "curl --proxy-user=user:hunter2hunter https://host",
     ],
 )
 def test_what_is_called_a_secret_is_masked(text: str) -> None:
@@ -155,6 +165,13 @@ def test_what_is_called_a_secret_is_masked(text: str) -> None:
 
 def test_plain_words_paths_and_commits_stay() -> None:
     text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027. Token budgets hold."
+    assert masked(text) == text
+
+
+def test_commands_and_addresses_without_credentials_stay() -> None:
+    text = (
+        "`docker run -u 1000:1000 x`, `sort -u a.txt`, `git push -u origin main`, https://host:8080/a@b, npm_config_x"
+    )
     assert masked(text) == text
 
 

@@ -8,16 +8,13 @@ command of theirs ours stands in brackets.
 from __future__ import annotations
 
 import json
-import os
-import pty
 import re
-import subprocess
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
-from support import COMMAND, PROTOCOL, SPEC_RUN, Project, spec_state
+from support import PROTOCOL, SPEC_RUN, Project, spec_state
 
 from faber_ledger.cli.texts import duration
 
@@ -60,24 +57,8 @@ def ran(project: Project, *arguments: str, **env: str) -> Printed:
 
 def on_terminal(project: Project, answers: list[str], *arguments: str) -> Printed:
     """Run a command on a terminal of its own, and type an answer at each prompt."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    shown, typed = b"", iter(answers)
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # Linux ends a terminal whose other side is closed so
-            break
-        if not piece:
-            break
-        shown += piece
-        if shown.endswith((b"]: ", b"> ")):
-            os.write(ours, next(typed).encode() + b"\n")
-    os.close(ours)
-    return Printed(process.wait(timeout=30), shown.decode().replace("\r\n", "\n"), "")
+    shown, code = project.on_terminal(*arguments, answers=answers)
+    return Printed(code, shown, "")
 
 
 def artifact(id: str, **fields: Any) -> dict[str, Any]:

@@ -348,3 +348,11 @@ def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
     done = project.faber("timeline", RUN, "-o", "run.html", "--open", env={"BROWSER": f"{browser} %s"})
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
+
+
+def test_with_json_a_warning_stands_in_the_one_object(project: Project) -> None:
+    (write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db").write_bytes(b"no ledger at all")
+    done = project.faber("timeline", "--all", "-o", "all.html", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (warning,) = json.loads(done.stdout)["data"]["warnings"]
+    assert f"{RUN[:-6]}zzzzzz is left out: " in warning

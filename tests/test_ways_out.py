@@ -240,3 +240,102 @@ def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_p
         done = project.faber(command)
         assert done.returncode == 10
         assert "faber-ledger project" in done.stderr
+
+
+# What stands in a file's place
+
+
+def in_place(path: Path, what: str) -> None:
+    path.unlink()
+    if what == "a directory":
+        path.mkdir()
+    elif what == "a pipe":
+        os.mkfifo(path)
+    elif what == "not UTF-8":
+        path.write_bytes(b"run-\xff\n")
+    else:
+        path.write_bytes(b"")
+        os.truncate(path, 5_000_000_000)
+
+
+COMMANDS = (["status"], ["session-load"], ["session-save"], ["config", "show"])
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "not UTF-8"])
+def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, what: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.change_state(status="completed")  # so that no scan finds it
+    in_place(project.active_path, what)
+    for command in COMMANDS:
+        done = project.faber(*command)
+        said = f".fractary/faber/.active-run-id cannot be read: {what}"
+        assert said in done.stdout + done.stderr, command
+    assert any(said in line for line in [project.deliver(START).errors])
+
+
+def test_of_a_huge_active_file_only_a_beginning_is_read_and_shown(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.active_path.write_bytes(b"x" * 3_000_000)
+    for command in COMMANDS:
+        done = project.faber(*command)
+        assert len(done.stdout + done.stderr) < 3_000, command
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "5 GB"])
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_what_is_no_state_file_at_all_is_not_called_bad_json(tmp_path: Path, what: str, command: str) -> None:
+    project = Project.made(tmp_path / "project")
+    in_place(project.state_path, what)
+    told = project.faber(command).stderr
+    assert "larger than 64 MB (5,000,000,000 bytes)" in told if what == "5 GB" else "not a regular file" in told
+    assert "invalid JSON" not in told
+    assert "Cannot parse" not in told
+    assert "corrupted" not in told
+    packet = project.deliver(START).packet or ""
+    assert packet.startswith("❌ ERROR: Cannot read state file\n")
+
+
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_a_field_that_is_no_text_is_called_so(tmp_path: Path, command: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.change_state(status=5)
+    done = project.faber(command)
+    assert done.returncode == 1
+    assert "State file has no valid status: it must be a text, and is 5" in done.stderr
+    assert "missing required fields" not in done.stderr
+
+
+@pytest.mark.parametrize("has_backup", [True, False])
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_the_text_of_a_missing_state_names_the_backup_that_exists_and_the_way_back(
+    tmp_path: Path, command: str, has_backup: bool
+) -> None:
+    project = begun(tmp_path)
+    project.state_path.unlink()
+    if not has_backup:
+        project.run.joinpath("state.json.backup").unlink()
+    told = project.faber(command).stderr
+    assert f"faber-ledger project {RUN}{' --restore' if has_backup else ''}`" in told
+    assert (f".fractary/runs/{RUN}/state.json.backup" in told) is has_backup
+
+
+@pytest.mark.parametrize("command", ["session-load", "session-save"])
+def test_a_run_that_is_not_there_has_no_way_back(tmp_path: Path, command: str) -> None:
+    project = begun(tmp_path)
+    told = project.faber(command, "--run-id", "no-such-run").stderr
+    assert "faber-ledger project" not in told
+
+
+def test_the_list_of_runs_says_why_one_cannot_be_read(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.put_state('{"run_id": ')
+    listed = project.faber("run", "list").stdout
+    assert f"{RUN}: .fractary/runs/{RUN}/state.json cannot be read: Invalid JSON at line 1" in listed
+
+
+def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    state = {name: value for name, value in project.state.items() if name not in ("current_phase", "current_step")}
+    project.put_state(state)
+    assert project.faber("reconstitute").returncode == 0
+    assert "continue at an unknown place)" in project.faber("log", "--type", "context_reconstituted").stdout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -81,27 +81,6 @@ def records(project: Project) -> list[dict[str, Any]]:
     return found
 
 
-def asked(project: Project, arguments: list[str], answer: str) -> tuple[str, int]:
-    """Run a command on a terminal, answer its question, and give what was shown and the exit code."""
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        [COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=theirs, stdout=theirs, stderr=theirs
-    )
-    os.close(theirs)
-    os.write(ours, answer.encode())
-    shown = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # Linux ends a terminal whose other side is closed so
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(ours)
-    return shown.decode().replace("\r\n", "\n"), process.wait(timeout=60)
-
-
 # Starting in a worktree of its own
 
 
@@ -140,9 +119,9 @@ def test_a_client_that_asks_for_a_worktree_keeps_its_session_where_it_is(project
     assert tree.current is None
 
 
-@pytest.mark.parametrize(("answer", "code"), [("w\n", 0), ("W\n", 0), ("y\n", 0), ("n\n", 1), ("\n", 1)])
+@pytest.mark.parametrize(("answer", "code"), [("w", 0), ("W", 0), ("y", 0), ("n", 1), ("", 1)])
 def test_a_conflict_is_answered_each_way(project: Project, answer: str, code: int) -> None:
-    shown, ended = asked(project, ["run", "start", "--work-id", "259"], answer)
+    shown, ended = project.on_terminal("run", "start", "--work-id", "259", answers=[answer])
     assert "\nEnter w to create that worktree and start there.\n\nDo you want to proceed anyway?" in shown
     assert ended == code
     tree = project.root.parent / "project-issue-259"
@@ -152,7 +131,7 @@ def test_a_conflict_is_answered_each_way(project: Project, answer: str, code: in
 
 def test_w_is_no_answer_to_a_resume(project: Project) -> None:
     started(project, "259", "--yes")
-    shown, ended = asked(project, ["run", "resume", project.run_id], "w\n")
+    shown, ended = project.on_terminal("run", "resume", project.run_id, answers=["w"])
     assert "Enter w" not in shown
     assert ended == 1
 
@@ -210,6 +189,12 @@ def test_where_no_worktree_can_be_made_it_is_told(tmp_path: Path, prepare: Calla
 
 def git_in(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
+
+
+def test_a_work_item_without_a_letter_that_names_a_folder_is_told(project: Project) -> None:
+    done = project.faber("run", "start", "--work-id", "ö", "--worktree")
+    assert done.returncode == 1
+    assert "no letter and no digit" in done.stderr
 
 
 def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
@@ -345,6 +330,25 @@ def test_a_registry_that_is_a_link_leads_nowhere(project: Project, tmp_path: Pat
     assert len(records(project)) == 1
 
 
+def test_a_rebuilt_registry_knows_from_the_run_who_made_its_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    (project.root / REGISTRY).write_text("{")
+    listed(project)
+    assert (records(project)[0]["created_by"], records(project)[0]["auto_cleanup"]) == ("fractary-faber", True)
+    tree.change_state(worktree={**tree.state["worktree"], "auto_cleanup": False})
+    (project.root / REGISTRY).unlink()
+    listed(project)
+    assert records(project)[0]["auto_cleanup"] is False
+
+
+def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet")
+    assert listed(project)["project"]["run_id"] is None
+    assert project.git("status", "--porcelain") == ""
+
+
 def test_what_others_put_into_a_record_stays(project: Project) -> None:
     in_worktree(project, "259")
     document = json.loads((project.root / REGISTRY).read_text())
@@ -432,6 +436,62 @@ def test_a_finished_and_merged_one_is_removed_and_its_branch_stays(project: Proj
     assert "removed_at" in record
 
 
+def test_cleanups_at_the_same_time_remove_each_worktree_once(project: Project) -> None:
+    trees = [in_worktree(project, number) for number in ("300", "301", "302")]
+    for tree in trees:
+        finished(tree)
+        project.git("merge", "--quiet", "--strategy=ours", "--no-edit", f"feature/{tree.root.name[-3:]}")
+    command = [COMMAND, "worktree", "cleanup", "--json"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    running = [
+        subprocess.Popen(command, cwd=project.root, env=project.environment(), **pipes)  # type: ignore[call-overload]
+        for _ in range(3)
+    ]
+    removed = []
+    for process in running:
+        printed, told = process.communicate(timeout=120)
+        assert process.returncode == 0, told
+        rows = json.loads(printed)["data"]["worktrees"]
+        removed += [os.path.basename(row["path"]) for row in rows if row["action"] == "removed"]
+    assert sorted(removed) == [tree.root.name for tree in trees]
+    assert {record["status"] for record in records(project)} == {"removed"}
+
+
+def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("commit", "--quiet", "--allow-empty", "-m", "Begin")
+    tree = in_worktree(project, "259")
+    tree.write(".fractary/faber/logs/hooks.log", "a line\n")
+    tree.change_state(status="completed")
+    tree.git("add", ".fractary/faber/.active-run-id", *[str(tree.run / name) for name in ("state.json", "ledger.db")])
+    tree.git("add", str(tree.run / "metadata.json"))
+    tree.git("commit", "--quiet", "-m", "Finish")
+    project.git("merge", "--quiet", "feature/259")
+    draft = tree.write(".fractary/faber/draft.lock.txt", "mine")
+    assert cleaned(project)["project-issue-259"]["why"] == ["uncommitted work: .fractary/faber/draft.lock.txt"]
+    assert (tree.run / "ledger.lock").exists()
+    draft.unlink()
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
+def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.write(".gitignore", ".fractary\n")
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Begin")
+    tree = in_worktree(project, "259")
+    tree.change_state(status="completed")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        assert row["action"] == "kept"
+        (why,) = row["why"]
+        assert why.startswith("git ignores .fractary/runs/")
+    assert tree.state_path.exists()
+
+
 def test_a_squashed_merge_is_a_merge(project: Project) -> None:
     tree = in_worktree(project, "259")
     tree.write("a.txt", "a")
@@ -496,7 +556,7 @@ def test_unpushed_work_keeps_its_worktree(project: Project, tmp_path: Path) -> N
     for names in ([], ["project-issue-259"]):
         row = cleaned(project, *names)["project-issue-259"]
         assert row["action"] == "kept"
-        assert "1 commit of it nowhere else" in row["why"]
+        assert "1 commit of it on no remote" in row["why"]
     project.git("push", "--quiet", "origin", "main")
     assert cleaned(project)["project-issue-259"]["action"] == "removed"
 
@@ -505,8 +565,9 @@ def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
     tree = in_worktree(project, "259")
     finished(tree)
     project.git("merge", "--quiet", "feature/259")
-    project.git("worktree", "lock", "--reason", "on a stick", str(tree.root))
-    assert cleaned(project)["project-issue-259"]["why"] == ["it is locked: on a stick"]
+    project.git("worktree", "lock", "--reason", "on a\nstick", str(tree.root))
+    told = "it is locked: on a stick; `git worktree unlock` unlocks it"
+    assert cleaned(project)["project-issue-259"]["why"] == [told]
     assert "locked: on a stick" in project.faber("worktree", "list").stdout
 
 
@@ -623,6 +684,149 @@ def test_a_deleted_branchs_commits_that_are_nowhere_else_keep_the_worktree(proje
     assert f"`git branch feature/259 {commit[:12]}` brings it back" in row["why"][0]
 
 
+def test_a_folder_that_is_not_there_is_removed_by_name_also_if_no_run_is_known_of_it(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    shutil.rmtree(tree.root)
+    (project.root / REGISTRY).unlink()
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["run_id"], row["orphaned_reason"]) == ("kept", None, "git_error")
+    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+    assert "project-issue-259" not in project.git("worktree", "list")
+
+
+def test_commits_that_only_a_deleted_folder_names_keep_its_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.git("checkout", "--quiet", "--detach")
+    finished(tree, "in_progress")
+    commit = tree.git("rev-parse", "HEAD")
+    shutil.rmtree(tree.root)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert f"`git branch NAME {commit[:12]}` keeps them" in row["why"][0]
+    project.git("branch", "kept", commit)
+    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+
+
+def test_commits_that_only_a_deleted_folder_and_its_deleted_branch_name_keep_its_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    commit = tree.git("rev-parse", "HEAD")
+    project.git("update-ref", "-d", "refs/heads/feature/259")
+    shutil.rmtree(tree.root)
+    assert commit[:12] in cleaned(project, "project-issue-259")["project-issue-259"]["why"][0]
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "repository"])
+def test_what_is_in_the_place_of_a_worktrees_folder_is_told_and_left_alone(project: Project, what: str) -> None:
+    tree = in_worktree(project, "259")
+    shutil.rmtree(tree.root)
+    if what == "file":
+        tree.root.write_text("mine")
+    else:
+        tree.root.mkdir()
+        (tree.root / "mine.txt").write_text("mine")
+    if what == "repository":
+        tree.git("init", "--quiet")
+    row = listed(project)["project-issue-259"]
+    assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", [row["orphaned_why"]])
+    assert "move that away" in row["orphaned_why"]
+    tree.root.rename(tree.root.with_name("aside"))
+    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+
+
+def test_whoever_stands_in_a_moved_worktree_is_told_how_to_repair_it(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
+    row = cleaned(moved, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["why"][0]) == ("kept", "you are in it")
+    assert row["orphaned_why"] == f"it was moved to {moved.root}: run `git worktree repair` there"
+    moved.git("worktree", "repair")
+    assert listed(moved)["moved"]["run_id"] == tree.run_id
+
+
+def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
+    project.git("worktree", "prune")
+    done = moved.faber("worktree", "list")
+    assert done.returncode == 1
+    assert "git knows this worktree no more" in done.stderr
+    assert "git init" not in done.stderr
+
+
+def test_a_worktree_whose_run_was_taken_out_is_removed_by_name(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    tree.git("rm", "-r", "--quiet", str(tree.run))
+    shutil.rmtree(tree.run, ignore_errors=True)
+    tree.git("commit", "--quiet", "-m", "Without the run")
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["orphaned_reason"]) == ("removed", "workflow_abandoned"), row
+
+
+def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259")
+    tree.active_path.write_text(f"{project.run_id}\n")
+    finished(tree, "in_progress")
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
+    assert row["why"] == [f"its session {tree.current} is open"]
+
+
+def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> None:
+    project.git("worktree", "add", "--quiet", "--detach", "--no-checkout", "../unborn")
+    tree = Project(project.root.parent / "unborn")
+    tree.git("symbolic-ref", "HEAD", "refs/heads/unborn")
+    shutil.rmtree(project.root / ".git/worktrees/unborn/logs")
+    started(tree, "261")
+    assert listed(project)["unborn"]["orphaned_reason"] is None
+
+
+# What a merge brings into the active file
+
+
+def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    assert project.active_path.read_text().strip() == tree.run_id
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
+    assert project.deliver(START, client="c-258").packet is not None
+    assert project.current is not None
+    assert listed(project)["project"]["run_id"] == project.run_id
+    done = project.faber("run", "start", "--work-id", "260")
+    assert (done.returncode, f"Active: {project.run_id}\n" in done.stdout) == (1, True)
+    assert project.faber("run", "resume", project.run_id).returncode == 0
+    assert project.active_path.read_text().strip() == project.run_id
+
+
+def test_a_merged_run_that_is_unfinished_is_the_active_one(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+
+
+def test_a_run_that_was_finished_here_gives_its_place_to_none(project: Project) -> None:
+    second = Project(project.root, started(project, "259", "--yes"))
+    project.faber("run", "resume", project.run_id, "--yes")
+    second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
+    second.change_state(status="completed")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == second.run_id
+    assert second.deliver(START).packet is None
+
+
+def test_where_neither_goes_on_the_active_file_counts(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    project.change_state(status="completed")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+
+
 # The end of a run
 
 
@@ -650,9 +854,9 @@ def test_finish_offers_its_own_cleanup(project: Project) -> None:
     finished(tree)
     project.git("merge", "--quiet", "feature/259")
     assert "can go: faber-ledger worktree cleanup" in tree.faber("run", "finish").stdout
-    shown, code = asked(tree, ["run", "finish"], "n\n")
+    shown, code = tree.on_terminal("run", "finish", answers=["n"])
     assert (f"Remove its worktree {tree.root} now? [y/N]:" in shown, code, tree.root.exists()) == (True, 0, True)
-    shown, code = asked(tree, ["run", "finish"], "y\n")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
     assert (code, tree.root.exists()) == (0, False), shown
     assert records(project)[0]["status"] == "removed"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import Project, answer_of
-from test_worktrees import asked, begun, cleaned, finished, in_worktree, listed, records, released
+from test_worktrees import begun, cleaned, finished, in_worktree, listed, records, released
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,18 +47,18 @@ def at_once(trees: list[Project], recorded: str) -> None:
 
 def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(project: Project) -> None:
     # A conflict: declined, then answered with w; the third by SPEC's own recipe.
-    shown, code = asked(project, ["run", "start", "--work-id", "259"], "n\n")
+    shown, code = project.on_terminal("run", "start", "--work-id", "259", answers=["n"])
     assert (code, shown.endswith("Workflow start cancelled. Use separate worktrees for concurrent workflows.\n")) == (
         1,
         True,
     )
-    shown, code = asked(project, ["run", "start", "--work-id", "259"], "w\n")
+    shown, code = project.on_terminal("run", "start", "--work-id", "259", answers=["w"])
     assert (code, "✓ Worktree created: ../project-issue-259 (branch feature/259)" in shown) == (0, True)
     second = Project(project.root.parent / "project-issue-259")
     second = Project(second.root, second.active_path.read_text().strip())
     project.git("worktree", "add", "--quiet", "../project-issue-260", "-b", "feature/260")
     third = Project(project.root.parent / "project-issue-260")
-    shown, code = asked(third, ["run", "start", "--work-id", "260"], "")
+    shown, code = third.on_terminal("run", "start", "--work-id", "260")
     assert (code, "WARNING" in shown) == (0, False)
     third = Project(third.root, third.active_path.read_text().strip())
     trees = [project, second, third]
@@ -105,12 +105,13 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
         third.run_id: "removed",
     }
 
-    # What the second run was is in the main work tree now; the merge made it the active one, and 258 is taken up again.
+    # What the second run was is in the main work tree now; the merged active file names it, and 258 goes on.
     home = Project(project.root, second.run_id)
     assert ids(home) == before
     home.assert_projected()
-    assert project.faber("run", "resume", project.run_id).returncode == 0
+    assert project.active_path.read_text().strip() == second.run_id
     assert project.deliver(START, client="later").packet is not None
+    assert project.current is not None
     assert project.faber("verify", project.run_id).returncode == 0
 
 
@@ -118,7 +119,7 @@ def test_taking_over_leaves_the_other_worktrees_alone(project: Project) -> None:
     second = in_worktree(project, "259")
     second.deliver(START, client="c-259")
     before = second.ledger_path.read_bytes()
-    shown, code = asked(project, ["run", "start", "--work-id", "260"], "y\n")
+    shown, code = project.on_terminal("run", "start", "--work-id", "260", answers=["y"])
     assert (code, "✓ Workflow started" in shown) == (0, True)
     project.deliver(START, client="c-260")
     assert second.ledger_path.read_bytes() == before

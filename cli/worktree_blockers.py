@@ -1,0 +1,112 @@
+"""What speaks against removing a worktree: work that would be lost, a session, a lock, or the user standing in it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli import worktree_git
+from faber_ledger.cli.git import GitFailed
+from faber_ledger.cli.worktree_survey import record_of
+from faber_ledger.context import state as states
+from faber_ledger.context.git import place_of
+from faber_ledger.context.project import find_run
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.worktree_survey import Site
+    from faber_ledger.context.worktrees import Record
+
+HERE = "you are in it"
+OURS = ("ledger.lock", "state.backup.json", "faber/writer")
+OUR_LOGS = "faber/logs/"
+
+
+def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
+    """Say what speaks against removing a worktree; `named` is one that the user gave by name."""
+    if site.tree.is_main:
+        return ["it is the main work tree"]
+    record = record_of(site, records)
+    if site.run_id is None and record is None and site.is_there:
+        return ["no run is in it: `git worktree remove` is for worktrees of other work"]
+    found = [HERE] if _is_in(site, here) else []
+    if site.tree.locked is not None:
+        found.append(f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it")
+    if site.session is not None:
+        found.append(f"its session {site.session} is open")
+    if site.problem is not None and site.orphan != "workflow_abandoned":
+        found.append(site.problem)
+    unfinished = site.status not in states.FINISHED
+    if unfinished and not (named and site.orphan):
+        found.append(f"its run is {site.status or 'unknown'}")
+    if not named and record is not None and record.get("auto_cleanup") is False:
+        found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
+    try:
+        return found + (_work_left(site, named) if site.is_there else _commits_left(site, here, named))
+    except GitFailed as error:
+        return [*found, error.message]
+
+
+def merged_base(site: Site) -> str | None:
+    """Name the base that has the work of a worktree; None if none has. Raises GitFailed."""
+    commit = worktree_git.last_commit(site.tree)
+    return worktree_git.merged_into(commit, site.tree.path) if commit else None
+
+
+def leftovers(site: Site) -> list[str]:
+    """Name the files of ours that stand in git's way where `init` has not told it to leave them out; raises GitFailed.
+
+    They are locks, backups and logs: nothing that anybody has written.
+    """
+    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
+    return [
+        name
+        for name in worktree_git.untracked(site.tree)
+        if name.startswith(f"{below}/")
+        and (name.endswith(tuple([f"/{ours}" for ours in OURS])) or name.startswith(f"{below}/{OUR_LOGS}"))
+    ]
+
+
+def _is_in(site: Site, here: str) -> bool:
+    """Tell whether the user stands in the worktree, also if it was moved without git's knowledge."""
+    place = place_of(here)
+    moved = place is not None and place.is_linked and worktree_git.folder_of(place) == site.tree.path
+    inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
+    return moved or inside
+
+
+def _commits_left(site: Site, here: str, named: bool) -> list[str]:
+    """Say what a worktree whose folder is not there would lose: commits that it alone still names."""
+    found = [] if named else ["its folder is not there"]
+    if site.why and os.path.lexists(site.tree.path):
+        found.append(site.why)
+    commit = worktree_git.last_commit(site.tree, here)
+    left = worktree_git.unnamed(commit, here) if commit else 0
+    if left and commit:
+        commits = f"{left} commit{'' if left == 1 else 's'} of it in no branch and no tag"
+        found.append(f"{commits}; `git branch NAME {commit[:12]}` keeps them")
+    return found
+
+
+def _work_left(site: Site, named: bool) -> list[str]:
+    found, commit = [], worktree_git.last_commit(site.tree)
+    ours = leftovers(site)
+    changed = [name for name in worktree_git.changes(site.tree, commit) if name not in ours]
+    if changed:
+        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
+        found.append(f"uncommitted work: {', '.join(changed[:3])}{more}")
+    if site.run_id is not None:
+        run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
+        kept_out = worktree_git.left_out(site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")])
+        if kept_out:
+            found.append(f"git ignores {', '.join(kept_out)}: copy the run's folder, then `git worktree remove`")
+    if worktree_git.has_submodules(site.tree):
+        found.append("submodules are checked out in it: run `git submodule deinit --all` there first")
+    if commit is None or worktree_git.merged_into(commit, site.tree.path):
+        return found
+    if not named:
+        found.append(f"{site.tree.branch or 'its commit'} is not merged")
+    left, where = worktree_git.unkept(commit, site.tree.path)
+    if left:
+        back = f"; `git branch {site.tree.branch} {commit[:12]}` brings it back" if site.tree.head is None else ""
+        found.append(f"{left} commit{'' if left == 1 else 's'} of it {where}{back}")
+    return found

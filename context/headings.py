@@ -1,0 +1,95 @@
+"""The headings of a Markdown text, and which of them head what an implementer needs (RECON, 0.2 Load Specification)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypedDict
+
+    class Section(TypedDict):
+        """A heading: its own lines reach to the next heading, all its lines to the next of its level; from 0."""
+
+        level: int
+        title: str
+        start: int
+        own_end: int
+        end: int
+
+
+# What RECON wants from a specification, and how real ones head it. Words, and no patterns: to compile a dozen of those
+# costs more than all else of a packet.
+WANTED = {
+    "summary": ("summary", "overview", "goal", "goals", "objective", "objectives", "purpose"),
+    "requirements": ("requirement", "requirements"),
+    "acceptance_criteria": ("acceptance criteria", "success criteria", "definition of done"),
+    "technical_approach": ("approach", "design", "architecture", "solution"),
+    "files": ("files", "file changes"),
+    "phases": ("phase", "phases", "task", "tasks", "implementation plan", "implementation steps"),
+}
+BELOW_HEADINGS = 7  # a bold line on its own heads a part of its section, as FABER's own template has it
+LONGEST_BOLD = 80
+MARKS = ("#", "`", "~", "*")  # what a line begins with that heads something, or fences code
+FRONT_MATTER_LINES = 200
+
+
+def sections_of(lines: list[str]) -> list[Section]:
+    """Find a text's headings (`#` to `######`, and bold lines below them), outside of front matter and fenced code."""
+    found: list[Section] = []
+    fence = ""
+    for number, line in _body_lines(lines):
+        stripped = line.strip()
+        first = stripped[:1]
+        if first not in MARKS or (fence and first != fence[0]):
+            continue
+        run = len(stripped) - len(stripped.lstrip(first))
+        if fence:
+            fence = "" if run >= len(fence) and len(stripped) == run else fence
+        elif first in "`~":
+            fence = first * run if run >= 3 else ""
+        elif len(line) - len(line.lstrip()) <= 3:
+            level, title = _heading(stripped, run)
+            if title:
+                found.append({"level": level, "title": title, "start": number, "own_end": 0, "end": 0})
+    open_sections: list[Section] = []
+    for section in found:
+        while open_sections and open_sections[-1]["level"] >= section["level"]:
+            open_sections.pop()["end"] = section["start"]
+        open_sections.append(section)
+    for section in open_sections:
+        section["end"] = len(lines)
+    own_ends = [*[section["start"] for section in found], len(lines)][1:]
+    for section, own_end in zip(found, own_ends, strict=True):
+        section["own_end"] = own_end
+    return found
+
+
+def _heading(stripped: str, run: int) -> tuple[int, str]:
+    """Give the level and title of a line that begins with `run` signs; an empty title if it heads nothing."""
+    if stripped[0] == "#":
+        title = stripped[run:].strip()
+        plain = title.rstrip("#")
+        is_heading = run <= 6 and stripped[run : run + 1] in (" ", "\t")
+        return run, (plain.strip() if plain[-1:] in ("", " ", "\t") else title) if is_heading else ""
+    title, end, rest = stripped[2:].partition("**")
+    is_bold = run == 2 and end and rest in ("", ":") and "*" not in title and len(title) <= LONGEST_BOLD
+    return BELOW_HEADINGS, title if is_bold else ""
+
+
+def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
+    start = 0
+    if lines[0].strip() == "---":
+        start = next((at + 1 for at, line in enumerate(lines[1:FRONT_MATTER_LINES], 1) if line.strip() == "---"), 0)
+    return enumerate(lines[start:], start)
+
+
+def wanted_by(section: Section) -> list[str]:
+    """Give what RECON wants that a section's heading names; one of the first level names all of the text.
+
+    A word after a dash is another one: non-goals are no goals.
+    """
+    if section["level"] == 1:
+        return []
+    letters = [letter if letter.isalnum() or letter in "-_" else " " for letter in section["title"].lower()]
+    title = f" {' '.join(''.join(letters).split())} "
+    return [name for name, phrases in WANTED.items() if any([f" {phrase} " in title for phrase in phrases])]

@@ -1,0 +1,51 @@
+"""What in a log begins with some letters, for a shell that completes a word: bounded, and quick in the longest log."""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.log import Log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+END = 10
+NEWEST = 1000
+EVENTS = "SELECT id, type || ' at ' || at FROM event WHERE id >= ? AND id < ?"
+SESSIONS = (
+    "SELECT session_id, 'session of ' || at FROM event"
+    " WHERE type = 'session_started' AND session_id >= ? AND session_id < ?"
+)
+ARTIFACTS = (
+    "SELECT DISTINCT json_extract(payload, '$.artifact_id') FROM (SELECT type, payload FROM event ORDER BY seq DESC, id"
+    f" DESC LIMIT {NEWEST}) WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
+)
+
+
+def events_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Give the events whose id begins so, with words on each: of many, the first and the last; raises as `Log.read`.
+
+    A shell that completes what is common to all of them then does so rightly: both ends of the range are there.
+    """
+    yield from _both_ends(path, EVENTS, "id", prefix.upper())
+
+
+def sessions_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Give the sessions whose id begins so, as `events_with` gives events."""
+    yield from _both_ends(path, SESSIONS, "session_id", prefix)
+
+
+def artifacts_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
+    """Give the artifacts of the newest events whose id begins so; raises as `Log.read`."""
+    with Log.read(path) as log:
+        for (name,) in log.connection.execute(ARTIFACTS):
+            if isinstance(name, str) and name.startswith(prefix):
+                yield name, "artifact"
+
+
+def _both_ends(path: str, question: str, column: str, prefix: str) -> Iterator[tuple[str, str]]:
+    found: dict[str, str] = {}
+    with Log.read(path) as log:
+        for order in ("ASC", "DESC"):
+            bounded = f"{question} ORDER BY {column} {order} LIMIT {END}"
+            found |= dict(log.connection.execute(bounded, (prefix, f"{prefix}\U0010ffff")).fetchall())
+    yield from sorted(found.items())
