@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.git import asked, top_of, worktree_roots
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context import spool
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import RUNS, Run, find_root, find_run
@@ -50,6 +51,9 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
         )
     events = _events(path)
     _remove(path)
+    for waits in [*spool.waiting(run), *spool.set_aside(run)]:
+        spool.remove(waits)
+    spool.tidy(run)
     show(
         {"run_id": run_id, "events": events},
         [f"{run_id}: its mirror, with {events_shown(events)}, is removed"],

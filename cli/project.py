@@ -12,8 +12,10 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import at_one_moment, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.regenerate import regenerated, restored
 from faber_ledger.context.state import read_backup
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
@@ -97,6 +99,7 @@ def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     if restore or (missing and read_backup(run) is not None):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
+    take_in(run, now(), warn=say)
     changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}

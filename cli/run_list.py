@@ -14,6 +14,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
 from faber_ledger.context.resume import resume_point
+from faber_ledger.context.spool import waiting
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
@@ -74,8 +75,9 @@ def status(run: str | None, as_json: bool) -> None:
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
+        "waiting": len(waiting(meant)),
     }
-    show(data, _status_lines(meant, state, blocks, log, agrees), as_json=as_json)
+    show(data, [*_status_lines(meant, state, blocks, log, agrees), *_waiting_lines(meant)], as_json=as_json)
 
 
 def _row(root: str, run_id: str) -> dict[str, Any]:
@@ -160,6 +162,14 @@ def _status_lines(
     yield f"Ledger: {log.events} events, the last {log.last_type} at {log.last_at}"
     if not agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
+
+
+def _waiting_lines(run: Run) -> Iterator[str]:
+    count = len(waiting(run))
+    if count:
+        waits = "1 delivery waits" if count == 1 else f"{count} deliveries wait"
+        command = f", and so does `faber-ledger project {run.run_id}`" if os.path.lexists(run.ledger_path) else ""
+        yield f"{waits} to be recorded: the next hook does it{command}"
 
 
 def _session_text(blocks: shape.Blocks) -> str:

@@ -20,6 +20,7 @@ HOOKS = {
     "post-compact": "PostCompact",
     "session-end": "SessionEnd",
 }
+FIELDS = ("session_id", "cwd", "hook_event_name", "source", "trigger", "reason", "agent_id")
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
 
@@ -34,6 +35,7 @@ class Call:
         """
         self.hook = hook
         self.problem: str | None = None
+        self._content = content
         self._values = self._read(content)
         self._environ = environ
         self.digest = sha256(content).hexdigest()
@@ -91,3 +93,10 @@ class Call:
     def delivery(self) -> Delivery:
         """Give what is recorded of the call itself."""
         return {"hook": self.hook, "digest": self.digest, "pid": self.pid}
+
+    def kept(self, longest: int, summary: str) -> str:
+        """Give the delivery as it came; of one that is longer than `longest` bytes what is read, `summary` for its."""
+        if len(self._content) <= longest:
+            return self._content.decode("utf-8", "surrogateescape")
+        found = {name: text for name in FIELDS if (text := self.text(name)) is not None}
+        return json.dumps({**found, "compact_summary": summary}, ensure_ascii=False)

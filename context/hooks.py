@@ -5,24 +5,26 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from faber_ledger.context import decide
 from faber_ledger.context import state as states
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.arrival import Arrival
+from faber_ledger.context.environment import Surroundings
 from faber_ledger.context.recording import Recording
-from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.decide import Caller, Reason
     from faber_ledger.context.delivery import Call
+    from faber_ledger.context.packet import Told
     from faber_ledger.context.project import Run
-    from faber_ledger.context.project_settings import Settings
-    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
+    from faber_ledger.ledger.log import Log
+
+# A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
+LOCK_SECONDS = 3.0
+LOCK_SECONDS_AT_THE_END = 1.0
+REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
@@ -33,23 +35,26 @@ class Hook:
         self.run = run
         self.at = at
         self.note = note
+        self._was_there = os.path.isdir(run.directory)
+        self._arrival = Arrival(call, run, at, note)
 
     def answer(self) -> str | None:
         """Record the call and give what is printed: a start's packet, or what a compaction's summary should keep.
 
-        Raises LedgerError, OSError, sqlite3.Error.
+        A call that is refused is spooled. Raises LedgerError, OSError and sqlite3.Error where there is no such run.
         """
-        run = self.run
-        if self.call.text("agent_id") is not None and self.call.hook != "PostCompact":
-            self._record(run, lambda recording, caller: self._ignored(caller, "subagent"))
-            return None
-        if self.call.hook == "SessionStart":
-            return self._start(run)
-        if self.call.hook == "PostCompact":
-            summary = self._summary(run)
-            self._record(run, lambda recording, caller: self._compaction(recording, caller, summary))
-        elif not self._record(run, self._end) and self.call.hook == "PreCompact":
-            return self._hint(run)
+        try:
+            if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
+                return self._start(self.run)
+            self._arrival.summary()  # masking takes its time: before the lock
+            if self._is_on_network():
+                self._spool_first()
+            repeated = self._record()
+        except REFUSALS as error:
+            self._spool(error)
+            repeated = False
+        if self.call.hook == "PreCompact" and not repeated and not self._arrival.is_subagents:
+            return self._hint(self.run)
         return None
 
     # SessionStart
@@ -60,6 +65,7 @@ class Hook:
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
+        arrival = self._arrival
         try:
             state, problem = self._state(run)
         except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
@@ -67,7 +73,7 @@ class Hook:
             from faber_ledger.context import messages
 
             broken = messages.state_broken(run, error, states.backup_name(run))
-            return pack(run.run_id, {}, [], [broken], budget=self._settings(run).packet_budget)[0]
+            return pack(run.run_id, {}, [], [broken], budget=arrival.settings().packet_budget)[0]
         if state.get("status") in states.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
             return None
@@ -77,33 +83,32 @@ class Hook:
         problems = [*([problem] if problem else []), *found]
         for told in found:  # the state itself is noted when it is recorded
             self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
-        budget = self._settings(run).packet_budget
-        environment = surroundings.environment()
-        session_id = identity.session_id(self.at, os.urandom(6))
-
+        budget = arrival.settings().packet_budget
+        arrival.environment = surroundings.environment()
+        arrival.saw(state)
         packet = ""
 
-        def opened(recording: Recording, caller: Caller) -> list[Draft]:
+        def packed(notes: list[Told] | None = None, summary: Told | None = None) -> None:
             nonlocal packet
-            caller["environment"] = environment
-            source = self.call.text("source") or "unknown"
-            log = recording.view.log
-            notes, summary = newest_notes(log), summary_for(log, caller["client"], source)
             packet, given = pack(
-                run.run_id, state, gathered.parts(), problems, budget=budget, notes=notes, summary=summary
+                run.run_id, state, gathered.parts(), problems, budget=budget, notes=notes or [], summary=summary
             )
-            drafts = decide.session_opened(
-                recording.view, caller, session_id, source, empties_context=True, delivery=self.call.delivery()
-            )
-            return [*drafts, *gathered.drafts(session_id, caller["client"], given)]
+            arrival.loads = gathered.drafts(arrival.session_id, self.call.client, given)
+
+        def packed_with(log: Log) -> None:
+            source = self.call.text("source") or "unknown"
+            packed(newest_notes(log), summary_for(log, self.call.client, source))
 
         try:
-            if self._record(run, opened):
+            if self._is_on_network():
+                packed()
+                self._spool_first()
+            if self._record(packed_with):
                 return None
-        except (LedgerError, OSError, sqlite3.Error) as error:
-            hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
-            self.note(f"not recorded: {error}{hint}")  # the agent gets its context back all the same
-            packet = packet or pack(run.run_id, state, gathered.parts(), problems, budget=budget)[0]
+        except REFUSALS as error:  # the agent gets its context back all the same
+            if not packet:
+                packed()
+            self._spool(error)
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
             from faber_ledger.context.env_file import export_run
@@ -126,93 +131,65 @@ class Hook:
             backup = states.read_backup(run)
             return (backup[1].value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
 
-    # PreCompact, SessionEnd and PostCompact
-
-    def _end(self, recording: Recording, caller: Caller) -> list[Draft]:
-        session_id = decide.session_of(recording.view, caller)
-        if session_id is None:
-            return self._ignored(caller, "no_session")
-        if decide.lacks_environment(recording.view, session_id):
-            caller["environment"] = self._environment()
-        reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
-        said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        return [decide.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
-
-    def _compaction(self, recording: Recording, caller: Caller, summary: str) -> list[Draft]:
-        agent = self.call.text("agent_id")
-        event: CompactionCompleted = {
-            "type": "compaction_completed",
-            "trigger": self.call.text("trigger"),
-            "agent_id": agent,
-            "phase": caller["progress"]["phase"],
-            "step": caller["progress"]["step"],
-            "delivery": self.call.delivery(),
-        }
-        session_id = decide.session_of(recording.view, caller) if agent is None else None
-        if session_id is not None:
-            event["session_id"] = session_id
-        if summary:
-            event["summary"] = summary
-        return [{"event": event, "client": caller["client"]}]
-
-    def _summary(self, run: Run) -> str:
-        """Give what the main conversation came to, as it may be recorded; empty if it is not to be."""
-        said = self.call.compact_summary
-        if not said or self.call.text("agent_id") is not None or not self._settings(run).summaries:
-            return ""
-        from faber_ledger.context.masking import bounded_summary  # its rules are many, and nothing else needs them
-
-        return bounded_summary(said)
+    # PreCompact
 
     def _hint(self, run: Run) -> str | None:
         from faber_ledger.context.summary_hint import what_to_keep
 
         state, _ = self._state(run)
-        if state.get("status") in states.FINISHED or not self._settings(run).precompact_hint:
+        if state.get("status") in states.FINISHED or not self._arrival.settings().precompact_hint:
             return None
         return what_to_keep(run, state)
 
     # What they share
 
-    def _settings(self, run: Run) -> Settings:
-        from faber_ledger.context.project_settings import Settings
-
-        settings = Settings(run, os.environ)
-        for problem in settings.problems:
-            self.note(problem)
-        return settings
-
-    def _record(self, run: Run, drafts: Callable[[Recording, Caller], list[Draft]]) -> bool:
-        """Append what a delivery means, and tell whether it was a repeated one."""
-        writer = writer_of(self.run.root)
-        with Recording(run, at=self.at, writer=writer, warn=self.note, tolerant=True) as recording:
+    def _record(self, prepare: Callable[[Log], None] | None = None) -> bool:
+        """Append what the call means, and tell whether it was a repeated one; `prepare` is given the log before."""
+        seconds = LOCK_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else LOCK_SECONDS
+        with Recording(
+            self.run, at=self.at, writer=self._arrival.writer, warn=self.note, tolerant=True, seconds=seconds
+        ) as recording:
             if recording.problem is not None:
                 self.note(f"{recording.problem} - {recording.problem.hint}")
-            caller: Caller = {
-                "client": self.call.client,
-                "pid": self.call.pid,
-                "writer": writer,
-                "at": self.at,
-                "environment": None,
-                "progress": decide.snapshot(recording.state),
-            }
-            repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
-            if self._changes_nothing(recording):
-                return repeated
-            try:
-                recording.append(self._ignored(caller, "repeated") if repeated else drafts(recording, caller))
-            except StateNotWritten as error:
-                self.note(f"{error} - what happened is in the ledger: {error.hint}")
+            if prepare is not None:
+                prepare(recording.view.log)
+            repeated, has_added = self._arrival.record_in(recording)
+            if has_added:
+                try:
+                    recording.commit()
+                except StateNotWritten as error:
+                    self.note(f"{error} - what happened is in the ledger: {error.hint}")
             return repeated
 
-    def _changes_nothing(self, recording: Recording) -> bool:
-        """Tell whether the run is over: then only a session that is open is still ended."""
-        if recording.state.get("status") not in states.FINISHED:
+    def _is_on_network(self) -> bool:
+        if not self._was_there:
             return False
-        return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(recording.blocks)
+        device = os.stat(self.run.directory).st_dev
+        if os.major(device) != 0:  # a disk of this machine
+            return False
+        from faber_ledger.context.file_system import network_file_system
 
-    def _ignored(self, caller: Caller, reason: Any) -> list[Draft]:
-        return decide.ignored(caller, self.call.delivery(), reason)
+        return network_file_system(device) is not None
 
-    def _environment(self) -> Environment:
-        return Surroundings(self.run.root, self.call.text("cwd")).environment()
+    def _spool_first(self) -> None:
+        """Keep the call before a lock is asked for that a network's file system may never give."""
+        from faber_ledger.context import spool
+
+        try:
+            spool.put(self.run, self._arrival.waits())
+        except (OSError, spool.Full) as refusal:
+            self.note(f"the delivery cannot be spooled: {refusal}")
+
+    def _spool(self, error: Exception) -> None:
+        """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
+        if not self._was_there or isinstance(error, states.ForeignState):
+            raise error
+        told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
+        from faber_ledger.context import spool
+
+        try:
+            path = spool.put(self.run, self._arrival.waits())
+        except (OSError, spool.Full) as refusal:
+            self.note(f"{told}; and it cannot be spooled: {refusal}")
+        else:
+            self.note(f"{told}; it waits in {path} and is taken in by the next append")

@@ -12,6 +12,7 @@ import sqlite3
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
 from faber_ledger.ledger.header import is_busy
+from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
 from faber_ledger.ledger.log import DURABLE, Log
 
 TYPE_CHECKING = False
@@ -37,7 +38,7 @@ class MirroredLog:
     are told to `warn`.
     """
 
-    def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
+    def __init__(self, run: Run, warn: Callable[[str], None], busy_seconds: float = LOG_BUSY_SECONDS) -> None:
         """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
         path = mirror_path(run)
         self.redacted = is_recovered = False
@@ -48,7 +49,7 @@ class MirroredLog:
             what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
             warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
-        self.log = Log.open(run.ledger_path)
+        self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
         self.returned = 0
@@ -119,6 +120,16 @@ class MirroredLog:
                 self._mirror.copy_newer(self.log)
                 self._mirror.commit()
             except (LedgerError, OSError, sqlite3.Error) as error:
+                self._forsake(error)
+
+    def begin(self) -> None:
+        """Begin the next transaction of both, after a commit; raises as `Log.open`."""
+        with self.log.writing():
+            self.log.begin()
+        if self._mirror is not None:
+            try:
+                self._mirror.begin()
+            except sqlite3.Error as error:
                 self._forsake(error)
 
     def take_in(self, missing_in: Callable[[Log], Iterable[Row]], gone: Collection[str] = ()) -> None:

@@ -1,4 +1,4 @@
-"""Where this clone keeps what no checkout touches."""
+"""Where this clone keeps what no checkout touches: a run's mirror, and the deliveries that wait for it."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ def mirror_path(run: Run) -> str | None:
     """Give where a run's mirror stands; None without git."""
     common = common_directory(run.root)
     return os.path.join(common, "faber-ledger", "runs", *run.run_id.split("/"), "ledger.db") if common else None
+
+
+def spool_path(run: Run) -> str:
+    """Give the folder of a run's waiting deliveries: `git clean` would delete one in the work tree."""
+    common = common_directory(run.root)
+    if common is None:
+        return os.path.join(run.directory, "spool")
+    return os.path.join(common, "faber-ledger", "spool", *run.run_id.split("/"))

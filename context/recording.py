@@ -8,9 +8,10 @@ from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
 from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import heads_text
+from faber_ledger.ledger.log import BUSY_SECONDS, heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -32,7 +33,7 @@ class Recording:
 
     A run without a log gets one with its first append: `first` is its first event, else the run is adopted and its
     blocks become that event. With `tolerant`, a state that is missing or broken does not stop a run that has a log:
-    `problem` tells it then, and `state` is the newest backup's.
+    `problem` tells it then, and `state` is the newest backup's. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Recording:
         warn: Callable[[str], None],
         first: Draft | None = None,
         tolerant: bool = False,
+        seconds: float = LOCK_SECONDS,
     ) -> None:
         self.run = run
         self.at = at
@@ -53,7 +55,8 @@ class Recording:
         self.tolerant = tolerant
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
-        self._lock = RunLock(run.lock_path, LOCK_SECONDS)
+        self._seconds = seconds
+        self._lock = RunLock(run.lock_path, seconds)
 
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises as `read_state`, `RunLock` and `Log.open`."""
@@ -62,17 +65,20 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
-            self._open = MirroredLog(self.run, self.warn)
+            self._open = MirroredLog(self.run, self.warn, min(self._seconds, BUSY_SECONDS))
             self._log = self._open.log
             try:
-                self.blocks = self._known_blocks()
+                self.view = View(self._log, self._known_blocks())
+                if os.path.isdir(spool_path(self.run)):
+                    from faber_ledger.context.drain import drain  # only after the disk, or a lock, has refused
+
+                    drain(self)
             except BaseException:
                 self._open.close()
                 raise
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
-        self.view = View(self._log, self.blocks)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -86,13 +92,29 @@ class Recording:
 
         Raises StateNotWritten where state.json cannot be: the facts are in the log, and the next projection shows them.
         """
+        recorded = self.add(drafts, at=self.at, writer=self.writer)
+        self.commit()
+        return recorded
+
+    @property
+    def blocks(self) -> Blocks:
+        """The two blocks, as the log is now."""
+        return self.view.blocks
+
+    def add(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
+        """Put facts into the open transaction and fold them onto the blocks; `commit` makes them durable."""
         with self._log.writing():
-            recorded = self._log.append(drafts, at=self.at, writer=self.writer)
-            self.blocks = fold(recorded, self.blocks)
+            recorded = self._log.append(drafts, at=at, writer=writer)
+        self.view.blocks = fold(recorded, self.blocks)
+        return recorded
+
+    def commit(self) -> None:
+        """Make what was added durable and write the blocks into state.json; raises as `append`."""
+        with self._log.writing():
             self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
             self._open.commit()
         if self.problem is not None:
-            return recorded  # there is no state to write into: the next projection shows the facts
+            return  # there is no state to write into: the next projection shows the facts
         try:
             states.write_blocks(self.run, self.blocks, warn=self.warn)
         except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
@@ -103,7 +125,10 @@ class Recording:
             remove_old_copies(self.run)
         elif self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
-        return recorded
+
+    def begin(self) -> None:
+        """Begin the next transaction, after a commit; raises as `Log.open`."""
+        self._open.begin()
 
     def _read_state(self) -> None:
         try:

@@ -275,7 +275,8 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
             _back_up(run, before, like)
         except OSError:
             warn("Could not create backup")
-        if _bytes_of(run) != before:
+        seen = _version(run.state_path)
+        if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than the last look
             return False
         os.replace(temporary, run.state_path)
         sync_directory(run.directory)
@@ -284,6 +285,12 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
     finally:
         _remove(temporary)
     return True
+
+
+def _version(path: str) -> tuple[int, int, int]:
+    """Give what changes with every rewriting of a file, at the price of one call."""
+    status = os.stat(path, follow_symlinks=False)
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _write(path: str, content: bytes, like: os.stat_result | None, *, durable: bool = True) -> None:

@@ -14,6 +14,11 @@ def event_id(seconds: float, randomness: bytes) -> str:
     return "".join([CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5)])
 
 
+def is_event_id(text: str) -> bool:
+    """Tell whether a text is written as `event_id` writes."""
+    return len(text) == 26 and text[0] in "01234567" and all([letter in CROCKFORD for letter in text])
+
+
 def session_id(seconds: float, randomness: bytes) -> str:
     """Make `claude-session-YYYYMMDD-HHMMSS-xxxxxx` (UTC), from six bytes of randomness (AGENT, Step 3)."""
     return f"claude-session-{_stamp(seconds)}-{_six(randomness)}"

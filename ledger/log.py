@@ -93,7 +93,7 @@ class Log:
         Raises what `check_file` and `check_whole` raise, LedgerError if there is none.
         """
         if not check_file(path):
-            raise LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+            raise no_ledger(path)
         check_companions(path)
         file = path if as_it_is else _recovered_or(path)
         log = cls(connected(file, "ro"), path)
@@ -173,10 +173,9 @@ class Log:
         """Give the event that already has this draft's id; raises EventConflict if it says something else."""
         if "id" not in draft:
             return None
-        row = self.connection.execute(f"{READ} WHERE id = ?", (draft["id"],)).fetchone()
-        if row is None:
+        known = self.event_of(draft["id"])
+        if known is None:
             return None
-        known = decoded(row)
         if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
             raise EventConflict(
                 f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
@@ -196,6 +195,10 @@ class Log:
     def commit(self) -> None:
         """Make what was appended durable: after this the events are there, whatever happens."""
         self.connection.execute("COMMIT")
+
+    def begin(self) -> None:
+        """Begin the next transaction, after a commit."""
+        self.connection.execute("BEGIN IMMEDIATE")
 
     def heads(self) -> list[Head]:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
@@ -226,6 +229,11 @@ class Log:
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
         return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+
+    def event_of(self, name: str) -> Recorded | None:
+        """Give the event of an id, or None."""
+        row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
+        return decoded(row) if row else None
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Give the event that started a session, or None."""
@@ -324,6 +332,11 @@ class Writing:
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
 
+def no_ledger(path: str) -> LedgerError:
+    """Word that no event was ever recorded at `path`."""
+    return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+
+
 def heads_text(heads: Iterable[Head]) -> bytes:
     """Join the hashes of heads into one value that is equal exactly if the heads are."""
     return b"".join([digest for _, digest in heads])
@@ -403,6 +416,8 @@ def _played_in_memory(path: str) -> sqlite3.Connection:
             ) from error
         with open(copy, "rb") as file:
             content = file.read()
+    if not content:  # killed in its very first transaction; SQLite would take no bytes for no memory
+        raise no_ledger(path)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.deserialize(content)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
 import sqlite3
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import COMMAND, RUN, Answer, Project, usual_state
+from support import COMMAND, RUN, Answer, Project, usual_state, without_overrides
 
 from faber_ledger.context.hook_log import LIMIT
 from faber_ledger.ledger.formats import APPLICATION_ID, FORMAT
@@ -538,13 +536,6 @@ def test_a_hook_in_a_directory_that_is_gone_and_without_a_project_ends_quietly(
     answer = shell(project, line, directory=tmp_path / "gone", env=env, without=["cwd"])
     assert (answer.code, answer.output) == (0, b"")
     assert "Traceback" not in answer.errors
-
-
-def without_overrides() -> None:
-    """Give up, in a child that is root, what lets root write where the mode forbids it."""
-    if os.geteuid() == 0 and sys.platform == "linux":
-        for capability in (1, 2, 3):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
-            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: it holds from the exec that follows
 
 
 @pytest.mark.parametrize("has_ledger", [False, True])

@@ -1,0 +1,184 @@
+"""A hook call as it arrived: what it had gathered by then, and which facts it comes to, now or from the spool."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context import decide
+from faber_ledger.context import state as states
+from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.ledger import identity
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.projections import blocks as shape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.context.decide import Caller, Reason, Snapshot
+    from faber_ledger.context.delivery import Call
+    from faber_ledger.context.project import Run
+    from faber_ledger.context.project_settings import Settings
+    from faber_ledger.context.recording import Recording
+    from faber_ledger.context.spool import Spooled
+    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
+
+
+class Arrival:
+    """One hook call about a run. Its first fact has the id `id`: whoever comes to it again knows it is recorded.
+
+    A session's start has gathered `environment` and `loads`, the facts of its artifacts, before the lock; `progress`
+    and `status` are those of the run's state, and None if it was not asked yet.
+    """
+
+    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None]) -> None:
+        self.call = call
+        self.run = run
+        self.at = at
+        self.note = note
+        self.id = identity.event_id(at, os.urandom(10))
+        self.writer = writer_of(run.root)
+        self.session_id = identity.session_id(at, os.urandom(6))
+        self.environment: Environment | None = None
+        self.progress: Snapshot | None = None
+        self.status: str | None = None
+        self.loads: list[Draft] = []
+        self._summary: str | None = None
+
+    @classmethod
+    def spooled(cls, spooled: Spooled, call: Call, run: Run, note: Callable[[str], None]) -> Arrival:
+        """Take up a call that waited."""
+        arrival = cls(call, run, spooled["at"], note)
+        arrival.id, arrival.writer, arrival.session_id = spooled["id"], spooled["writer"], spooled["session_id"]
+        arrival.environment, arrival.loads = spooled["environment"], spooled["loads"]
+        arrival.progress, arrival.status = spooled["progress"], spooled["status"]
+        return arrival
+
+    @property
+    def is_subagents(self) -> bool:
+        """Tell whether it is about a subagent, whose sessions are none of the run's."""
+        return self.call.text("agent_id") is not None
+
+    def saw(self, state: dict[str, object]) -> None:
+        """Keep what the facts need of the run's state as it is now."""
+        status = state.get("status")
+        self.progress, self.status = decide.snapshot(state), status if isinstance(status, str) else None
+
+    def settings(self) -> Settings:
+        """Read the project's settings; what is wrong with them is noted."""
+        from faber_ledger.context.project_settings import Settings
+
+        settings = Settings(self.run, os.environ)
+        for problem in settings.problems:
+            self.note(problem)
+        return settings
+
+    def summary(self) -> str:
+        """Give what the main conversation came to, as it may be recorded; empty if it is not to be."""
+        if self._summary is None:
+            self._summary = self._masked_summary()
+        return self._summary
+
+    def record_in(self, recording: Recording) -> tuple[bool, bool]:
+        """Add what the call means to an open recording; tell whether it was a repeated one, and whether it added."""
+        known = recording.view.log.event_of(self.id)
+        if known is not None:
+            return known["event"].get("reason") == "repeated", False
+        caller: Caller = {
+            "client": self.call.client,
+            "pid": self.call.pid,
+            "writer": self.writer,
+            "at": self.at,
+            "environment": self.environment,
+            "progress": self.progress or decide.snapshot(recording.state),
+        }
+        repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
+        if self._changes_nothing(recording):
+            return repeated, False
+        delivery = self.call.delivery()
+        facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
+        facts[0]["id"] = self.id
+        recording.add(facts, at=self.at, writer=self.writer)
+        return repeated, True
+
+    def _changes_nothing(self, recording: Recording) -> bool:
+        """Tell whether the run is over: then only a session that is open is still ended."""
+        if (self.status or recording.state.get("status")) not in states.FINISHED:
+            return False
+        return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(recording.blocks)
+
+    def _facts(self, recording: Recording, caller: Caller) -> list[Draft]:
+        if self.is_subagents and self.call.hook != "PostCompact":
+            return decide.ignored(caller, self.call.delivery(), "subagent")
+        if self.call.hook == "SessionStart":
+            return self._opening(recording, caller)
+        if self.call.hook == "PostCompact":
+            return self._compaction(recording, caller)
+        return self._end(recording, caller)
+
+    def _opening(self, recording: Recording, caller: Caller) -> list[Draft]:
+        source, delivery = self.call.text("source") or "unknown", self.call.delivery()
+        opened = decide.session_opened(
+            recording.view, caller, self.session_id, source, empties_context=True, delivery=delivery
+        )
+        return [*opened, *self.loads]
+
+    def _end(self, recording: Recording, caller: Caller) -> list[Draft]:
+        session_id = decide.session_of(recording.view, caller)
+        if session_id is None:
+            return decide.ignored(caller, self.call.delivery(), "no_session")
+        if decide.lacks_environment(recording.view, session_id):
+            caller["environment"] = Surroundings(self.run.root, self.call.text("cwd")).environment()
+        reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
+        said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
+        return [decide.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
+
+    def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
+        event: CompactionCompleted = {
+            "type": "compaction_completed",
+            "trigger": self.call.text("trigger"),
+            "agent_id": self.call.text("agent_id"),
+            "phase": caller["progress"]["phase"],
+            "step": caller["progress"]["step"],
+            "delivery": self.call.delivery(),
+        }
+        session_id = None if self.is_subagents else decide.session_of(recording.view, caller)
+        if session_id is not None:
+            event["session_id"] = session_id
+        if self.summary():
+            event["summary"] = self.summary()
+        return [{"event": event, "client": caller["client"]}]
+
+    def _masked_summary(self) -> str:
+        said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
+        if not said or self.is_subagents or not self.settings().summaries:
+            return ""
+        from faber_ledger.context.masking import bounded_summary  # its rules are many, and nothing else needs them
+
+        return bounded_summary(said)
+
+    def waits(self) -> Spooled:
+        """Give the call as the spool keeps it."""
+        from faber_ledger.context import spool
+
+        if self.progress is None:
+            try:
+                self.saw(states.read_state(self.run).value)
+            except (LedgerError, OSError):
+                pass  # the state of then is not to be had: that of when it is recorded holds
+        return {
+            "spool": spool.VERSION,
+            "id": self.id,
+            "run_id": self.run.run_id,
+            "hook": self.call.hook,
+            "at": self.at,
+            "writer": self.writer,
+            "environ": {name: value for name in spool.VARIABLES if (value := os.environ.get(name)) is not None},
+            "delivery": self.call.kept(spool.LONGEST_DELIVERY, self.summary()),
+            "digest": self.call.digest,
+            "session_id": self.session_id,
+            "environment": self.environment,
+            "progress": self.progress,
+            "status": self.status,
+            "loads": self.loads,
+        }

@@ -1,0 +1,27 @@
+"""Which file system a file lies on, where the system tells: on a network's, locks and syncs are promises of others."""
+
+from __future__ import annotations
+
+import os
+
+MOUNTS = "/proc/self/mountinfo"
+NETWORK = (
+    *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "davfs", "glusterfs", "lustre", "gpfs", "beegfs"),
+    *("fuse.sshfs", "fuse.rclone", "fuse.s3fs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2", "ocfs2", "gfs2"),
+)
+
+
+def network_file_system(device: int, mounts: str = MOUNTS) -> str | None:
+    """Give the network file system that is mounted under a device number; None for a local one, and if unknown."""
+    try:
+        with open(mounts, encoding="utf-8", errors="replace") as file:
+            lines = file.readlines()
+    except OSError:  # not Linux
+        return None
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        fields = line.split()  # id, parent, device, root, mount point, options, more of them, "-", type, source, …
+        if len(fields) > 8 and fields[2] == number:
+            kind = fields[fields.index("-", 6) + 1]
+            return kind if kind in NETWORK else None
+    return None

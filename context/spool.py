@@ -1,0 +1,211 @@
+"""Deliveries that could not be recorded: one file each, durable, in order of arrival, until an append takes them in.
+
+A hook exits 0 whatever happens, so what the lock, the disk or the file system refuses must wait somewhere else. The
+facts are decided when a delivery is taken in, from the log as it is then; its first fact has the id that stands in the
+file, so that one which was taken in and not yet removed is known.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+
+from faber_ledger.context.delivery import HOOKS
+from faber_ledger.context.mirror_path import spool_path
+from faber_ledger.context.state import sync_directory
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.identity import is_event_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypedDict
+
+    from faber_ledger.context.decide import Snapshot
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.events import Draft, Environment
+
+    class Spooled(TypedDict):
+        """A hook call with all that is not in its delivery.
+
+        `id` is that of its first fact, `at` is in seconds since 1970. `digest` is the SHA-256 of `delivery`, its
+        standard input, which is kept shortened where it is long. What a session's start had gathered goes along:
+        `session_id` and `loads`; `environment`, `progress` and `status` are None where they are not known.
+        """
+
+        spool: int
+        id: str
+        run_id: str
+        hook: str
+        at: float
+        writer: str
+        environ: dict[str, str]
+        delivery: str
+        digest: str
+        session_id: str
+        environment: Environment | None
+        progress: Snapshot | None
+        status: str | None
+        loads: list[Draft]
+
+
+VERSION = 1
+SUFFIX = ".json"
+ASIDE = ".malformed"
+VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
+MOST_FILES = 1_000
+LONGEST_DELIVERY = 64 * 1024  # what a hook sends is a few hundred bytes, and a compaction's summary some thousand
+LARGEST = 1024 * 1024
+FORGOTTEN_SECONDS = 3600
+TRIES = 20
+
+
+class Malformed(Exception):
+    """A file in the spool is no delivery, and why."""
+
+
+class Full(Exception):
+    """The spool holds as many deliveries as it may."""
+
+
+def waiting(run: Run) -> list[str]:
+    """Give the paths of a run's waiting deliveries, in order of arrival; doctor and status tell how many they are."""
+    folder = spool_path(run)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(SUFFIX)]
+
+
+def set_aside(run: Run) -> list[str]:
+    """Give the paths of the files that were in a run's spool and are no deliveries."""
+    folder = spool_path(run)
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(ASIDE)]
+
+
+def put(run: Run, spooled: Spooled) -> str:
+    """Write a delivery into the spool, durably, and give its path; raises OSError and Full."""
+    for _ in range(TRIES):
+        try:
+            return _put(spool_path(run), spooled)
+        except FileNotFoundError:  # whoever took in the last delivery removed the folder meanwhile
+            continue
+    return _put(spool_path(run), spooled)
+
+
+def _put(folder: str, spooled: Spooled) -> str:
+    _make_folder(folder)
+    names = os.listdir(folder)
+    if len(names) >= MOST_FILES:
+        raise Full(f"{folder} holds {len(names):,} files, and no more are kept")
+    path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
+    temporary = path.removesuffix(SUFFIX) + ".tmp"
+    content = json.dumps(spooled, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        with open(os.open(temporary, flags, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        remove(temporary)
+        raise
+    sync_directory(folder)
+    return path
+
+
+def read(path: str) -> Spooled:
+    """Read a delivery; raises Malformed, and OSError if it cannot be read now."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise Malformed("it is not a regular file")
+        content = file.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise Malformed(f"it is larger than {LARGEST:,} bytes")
+    try:
+        found = json.loads(content.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"it is no JSON: {error}") from error
+    if not isinstance(found, dict) or not _is_spooled(found):
+        raise Malformed("it is no delivery of this version")
+    return found  # type: ignore[return-value]  # its shape was looked at
+
+
+def put_aside(path: str) -> str:
+    """Move a file that is no delivery out of the way of those that are, and give where it is now; raises OSError."""
+    aside = path.removesuffix(SUFFIX) + ASIDE
+    os.replace(path, aside)
+    return aside
+
+
+def remove(path: str) -> None:
+    """Remove a delivery that is in the log. One that cannot go is known by its id, and goes the next time."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def tidy(run: Run) -> None:
+    """Remove what killed hooks have half written, and the folder if nothing is left."""
+    folder = spool_path(run)
+    try:
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if name.endswith(".tmp") and abs(time.time() - os.lstat(path).st_mtime) > FORGOTTEN_SECONDS:
+                os.unlink(path)
+        os.rmdir(folder)
+    except OSError:
+        pass  # deliveries that came meanwhile
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder whose name outlives a power cut; raises OSError, for a link too: it may lead anywhere."""
+    if os.path.islink(folder):
+        raise OSError(f"{folder} is a link")
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    if not os.path.isdir(above):
+        _make_folder(above)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        pass  # another hook's
+    sync_directory(above)
+
+
+def _place(at: float, names: list[str]) -> str:
+    """Give the part of a name that sorts by arrival: the microsecond, and after every other if the clock went back."""
+    taken = max([int(name[:17]) for name in names if name[:17].isdecimal()], default=0)
+    return f"{max(int(at * 1_000_000), taken + 1):017d}"
+
+
+def _is_spooled(found: dict[str, Any]) -> bool:
+    kinds = {
+        "id": str,
+        "run_id": str,
+        "hook": str,
+        "at": float,
+        "writer": str,
+        "environ": dict,
+        "delivery": str,
+        "digest": str,
+        "session_id": str,
+        "loads": list,
+    }
+    if found.get("spool") != VERSION or not all([isinstance(found.get(name), kind) for name, kind in kinds.items()]):
+        return False
+    try:
+        utc_text(found["at"])
+    except (ValueError, OverflowError, OSError):
+        return False
+    return found["hook"] in HOOKS.values() and is_event_id(found["id"])

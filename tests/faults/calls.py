@@ -1,0 +1,120 @@
+"""System calls of the real commands, broken one at a time.
+
+strace does it (`--inject`): it stops the real, unchanged program at its N-th call of a kind, and kills it there or lets
+the call fail with an error that the kernel never gave. A preloaded library would need a compiler, would miss what
+Python and SQLite call without libc's wrappers, and would be code of ours; a VFS layer sees SQLite alone, not state.json
+nor the spool; and our own ptrace loop would be strace once more. The counts are taken from a run that nothing disturbs:
+a hook makes the same calls each time.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+WRITING = (
+    "openat",
+    "write",
+    "pwrite64",
+    "fsync",
+    "fdatasync",
+    "ftruncate",
+    "fchmod",
+    "flock",
+    "link",
+    "mkdir",
+    "rename",
+    "rmdir",
+    "unlink",
+)
+LINE = re.compile(r"^(\w+)\((.*)$")
+KILL = "killed"
+ERRORS = ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EFBIG", "EMFILE", "EIO")
+RANDOM = re.compile(r"\d{17}-[0-9A-Z]{26}")
+
+
+class Call(NamedTuple):
+    """The `number`-th call of its kind in a process; `file` is what it is about, as the docs name it."""
+
+    name: str
+    number: int
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.file}"
+
+
+class Ended(NamedTuple):
+    """How a process ended: its exit code, negative for a signal, and what it said."""
+
+    code: int
+    output: str
+    errors: str
+
+
+def calls_of(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> list[Call]:
+    """Run a command and give the calls by which it writes into the project, in order."""
+    trace = project.parent / "trace"
+    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={','.join(WRITING)}", "-e", "signal=none"]
+    ended = _run([_strace(), *options, *command], project, environment, delivery)
+    assert ended.code == 0, ended.errors
+    counts: dict[str, int] = {}
+    found = []
+    for line in trace.read_text(errors="replace").splitlines():
+        match = LINE.match(line)
+        if match is None:
+            continue
+        name, rest = match.groups()
+        counts[name] = counts.get(name, 0) + 1
+        arguments = rest.rpartition(") = ")[0].replace(f"AT_FDCWD<{project}>", "AT_FDCWD")
+        path = re.search(re.escape(str(project)) + r"[^>\",]*", arguments)
+        if path is None or (name == "openat" and "O_CREAT" not in arguments):
+            continue
+        found.append(Call(name, counts[name], _shown(path.group()[len(str(project)) :])))
+    return found
+
+
+def broken_at(
+    call: Call, fault: str, command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes
+) -> Ended:
+    """Run a command that is killed at a call, or whose call fails with the error `fault`."""
+    what = "signal=KILL" if fault == KILL else f"error={fault}"
+    trace = project.parent / "trace"
+    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={call.name}"]
+    options += ["-e", f"inject={call.name}:{what}:when={call.number}"]
+    ended = _run([_strace(), *options, *command], project, environment, delivery)
+    hit = [line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line]
+    path = re.search(re.escape(str(project)) + r"[^>\",]*", hit[0].replace(f"AT_FDCWD<{project}>", "")) if hit else None
+    assert fault == KILL or (path and _shown(path.group()[len(str(project)) :]) == call.file), (
+        f"{call} was missed: {hit}"
+    )
+    return ended
+
+
+def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:
+    done = subprocess.run(
+        command, cwd=project, env=environment, input=delivery, capture_output=True, check=False, timeout=120
+    )
+    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+def _strace() -> str:
+    found = shutil.which("strace")
+    assert found, "these tests break system calls with strace, which is not installed: `apt-get install strace`"
+    return found
+
+
+def _shown(path: str) -> str:
+    """Name a file of the project without what differs from run to run."""
+    path = RANDOM.sub("…", path.lstrip("/"))
+    path = re.sub(r"^\.git/faber-ledger/runs/[^/]+", "mirror", path)
+    path = re.sub(r"^\.git/faber-ledger/spool/[^/]+", "spool", path)
+    path = re.sub(r"^\.git/faber-ledger", "common", path)
+    path = re.sub(r"^\.fractary/runs/[^/]+/?", "", path)
+    return re.sub(r"\.\d+\.tmp", ".tmp", path) or "the run's folder"

@@ -1,0 +1,147 @@
+"""Many at once: hooks of all kinds, a reader that never rests, and another tool that rewrites state.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from support import Project
+
+from faber_ledger.context.decide import delivery_of
+from faults.page import put
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KINDS = (
+    "SessionStart.startup.print",
+    "SessionStart.clear.print",
+    "PreCompact.auto.print",
+    "PostCompact.auto.print",
+    "SessionEnd.other.print",
+    "subagent.PreCompact.auto.print",
+)
+AT_ONCE = 40
+
+
+class Crowd(NamedTuple):
+    """What came of many hooks at once; `lost` are deliveries that the log lacks, `torn` reads that were no JSON."""
+
+    delivered: int
+    lost: int
+    doubled: int
+    spooled: int
+    reads: int
+    torn: int
+
+
+def crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
+    """Start `at_once` hooks at a time, `rounds` times, and read state.json all the while."""
+    stop, reads = threading.Event(), [0, 0]
+    reader = threading.Thread(target=_read, args=(project, stop, reads))
+    reader.start()
+    delivered, spooled = [], 0
+    try:
+        for one in range(rounds):
+            clients = [f"client-{one}-{number}" for number in range(at_once)]
+            kinds = [KINDS[number % len(KINDS)] for number in range(at_once)]
+            with ThreadPoolExecutor(at_once) as pool:
+                pairs = zip(kinds, clients, strict=True)
+                work = [pool.submit(project.deliver, kind, client=client) for kind, client in pairs]
+                answers = [done.result() for done in work]
+            assert {answer.code for answer in answers} == {0}
+            spooled += sum("it waits in" in answer.errors for answer in answers)
+            delivered += clients
+    finally:
+        stop.set()
+        reader.join()
+    assert project.deliver("SessionStart.startup.print", client="the last").packet  # it takes in what waits
+    found = [event["client"] for event in project.events if delivery_of(event["event"])]
+    lost = set(delivered) - set(found)
+    return Crowd(len(delivered), len(lost), len(found) - len(set(found)), spooled, reads[0], reads[1])
+
+
+def _read(project: Project, stop: threading.Event, reads: list[int]) -> None:
+    while not stop.is_set():
+        reads[0] += 1
+        try:
+            json.loads(project.state_path.read_bytes())
+        except (OSError, ValueError):
+            reads[1] += 1
+
+
+class Rewriting(NamedTuple):
+    """What came of another tool's writes while hooks project; `lost` are its writes that were gone when it looked."""
+
+    writes: int
+    lost: int
+    hooks: int
+    events: int
+
+
+def rewriting(project: Project, writes: int, pause: float = 0.01) -> Rewriting:
+    """Let another tool count in state.json, each time through a rename, under constant projection."""
+    stop, clients = threading.Event(), _clients(project)
+
+    def deliver() -> int:
+        count = 0
+        while not stop.is_set():
+            answer = project.deliver("SessionStart.startup.print", client=next(clients))
+            assert answer.code == 0
+            count += 1
+        return count
+
+    lost, written = 0, 0
+    with ThreadPoolExecutor(1) as pool:
+        hooks = pool.submit(deliver)
+        for number in range(1, writes + 1):
+            state = project.state
+            lost += state.get("counter", 0) != written
+            temporary = project.state_path.with_name("state.other")
+            temporary.write_text(json.dumps({**state, "counter": number}, indent=2))
+            os.replace(temporary, project.state_path)
+            written = number
+            time.sleep(pause)
+        stop.set()
+        delivered = hooks.result()
+    project.deliver("SessionEnd.other.print", client="nobody")
+    events = sum(event["event"]["type"] == "session_started" for event in project.events)
+    return Rewriting(writes, lost, delivered, events)
+
+
+def _clients(project: Project) -> Iterator[str]:
+    number = 0
+    while True:
+        number += 1
+        yield f"{project.hostname}-{number}"
+
+
+def figures(rounds: int, writes: int) -> Iterator[str]:
+    """Give the page's lines about the crowds; raises SystemExit where something was lost."""
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        many = crowd(Project.made(Path(folder) / "many"), rounds)
+        tool = rewriting(Project.made(Path(folder) / "tool"), writes)
+    yield ""
+    yield "| what | figure |"
+    yield "|---|---|"
+    yield f"| hooks of six kinds, {AT_ONCE} at once, rounds | {rounds} |"
+    yield f"| deliveries | {many.delivered:,} |"
+    yield f"| of them refused the lock, spooled, and taken in by a later hook | {many.spooled:,} |"
+    yield f"| lost / recorded twice | {many.lost} / {many.doubled} |"
+    yield f"| reads of `state.json` meanwhile / torn | {many.reads:,} / {many.torn} |"
+    yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"
+    yield f"| of them overwritten in the window before our rename | {tool.lost} |"
+    yield f"| hooks meanwhile / their events in the log | {tool.hooks:,} / {tool.events:,} |"
+    if many.lost or many.doubled or many.torn or tool.events < tool.hooks:
+        sys.exit(f"something was lost: {many} {tool}")
+
+
+if __name__ == "__main__":
+    put("the crowds", list(figures(*map(int, sys.argv[1:3])) if sys.argv[2:] else figures(200, 3_000)))

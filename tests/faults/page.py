@@ -1,0 +1,21 @@
+"""docs/RELIABILITY.md, where the harness writes what it has found."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "RELIABILITY.md"
+
+
+def put(name: str, lines: Iterable[str]) -> None:
+    """Write lines between a name's marks on the page."""
+    begin, end = f"<!-- begin of {name}, written by `make faults` -->", f"<!-- end of {name} -->"
+    text = "\n".join([begin, *lines, "", end])
+    page = PAGE.read_text(encoding="utf-8")
+    head, _, rest = page.partition(begin)
+    _, _, tail = rest.partition(end)
+    PAGE.write_text(head + text + tail, encoding="utf-8")

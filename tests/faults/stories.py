@@ -1,0 +1,214 @@
+"""What is going on when a call is broken, and what has to hold afterwards."""
+
+from __future__ import annotations
+
+import compileall
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from support import ARGUMENTS, COMMAND, Project
+
+import faber_ledger
+from faber_ledger.context import spool
+from faber_ledger.context.decide import delivery_of
+from faber_ledger.context.json_text import JsonText
+from faber_ledger.context.project import find_run
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.fold import fold
+from faults.calls import KILL, Call, broken_at, calls_of
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+START, PRE, END = "SessionStart.startup.print", "PreCompact.auto.print", "SessionEnd.other.print"
+
+
+class Story(NamedTuple):
+    """A delivery to a project that `waits` for nothing, or for a start that was refused; `refuses` now, too."""
+
+    name: str
+    told: str
+    recorded: str
+    has_ledger: bool
+    waits: bool
+    refuses: bool
+
+
+STORIES = {
+    story.name: story
+    for story in (
+        Story(
+            "append", "a session's end, on a run that has a ledger", END, has_ledger=True, waits=False, refuses=False
+        ),
+        Story("first", "a session's start, on a run without one", START, has_ledger=False, waits=False, refuses=False),
+        Story("spool", "a session's end that the ledger refuses", END, has_ledger=True, waits=False, refuses=True),
+        Story("drain", "a compaction, while two deliveries wait", PRE, has_ledger=True, waits=True, refuses=False),
+    )
+}
+
+
+class Outcome(NamedTuple):
+    """Where the delivery was after the fault, and which state.json; `problems` is empty if all promises held."""
+
+    delivery: str
+    state: str
+    problems: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.delivery}; state.json {self.state}"
+
+
+def template(story: Story, folder: Path) -> Project:
+    """Make the project as it is before the delivery."""
+    for package in Path(faber_ledger.__file__).parent.iterdir():  # else the first hook that compiles changes the counts
+        compileall.compile_dir(package, quiet=2)
+    project = Project.made(folder / "project")
+    shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
+    if story.has_ledger:
+        project.deliver(START, client="one", pid="1")
+    else:
+        project.deliver("SessionEnd.other.print", env={"CLAUDE_PROJECT_DIR": str(folder)})  # its Python is compiled
+    if story.waits:
+        _refuse(project)
+        project.deliver("SessionEnd.clear.print", client="one", pid="1")
+        project.deliver("SessionStart.clear.print", client="two", pid="1")
+        _relent(project)
+        assert len(_waiting(project)) == 2
+    if story.refuses:
+        _refuse(project)
+    return project
+
+
+def calls_in(story: Story, folder: Path) -> list[Call]:
+    """Give the calls of the story's delivery when nothing is broken."""
+    project = template(story, folder)
+    delivery, environment = _delivery(story, project)
+    return calls_of(_command(story), project.root, environment, delivery)
+
+
+def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path) -> Outcome:
+    """Break one call of the story in a copy of the project, let the next hook come, and say what held."""
+    shutil.copytree(made.root, folder / "project", symlinks=True)
+    project = Project(folder / "project")
+    before, old = project.state_path.read_bytes(), _events(project)
+    delivery, environment = _delivery(story, project)
+    ended = broken_at(call, fault, _command(story), project.root, environment, delivery)
+    problems = []
+    if ended.code != (0 if fault != KILL else -9):
+        problems.append(f"exit code {ended.code}: {ended.errors}")
+    hook = "SessionStart" if story.recorded == START else "PreCompact" if story.recorded == PRE else "SessionEnd"
+    if fault != KILL and story.recorded == START and '"additionalContext":' not in ended.output:
+        problems.append("no packet")
+    events = _events(project)
+    if events[: len(old)] != old:
+        problems.append("what was acknowledged before is gone")
+    is_recorded = _count(events[len(old) :], hook) == 1
+    waits = hook in [spool.read(path)["hook"] for path in _waiting(project)]
+    where = "in the log" if is_recorded else "in the spool" if waits else "absent"
+    if where == "absent" and fault != KILL:
+        if "cannot be spooled" not in ended.errors:
+            problems.append(f"the delivery is lost without a word: {ended.errors}")
+        where = "refused, and the hook says so"
+    state = _state_is(project, before, events, waited=story.waits)
+    if state == "broken":
+        problems.append("state.json is neither the old nor the new one")
+    problems += _healed(story, project, hook, must=where in ("in the log", "in the spool"))
+    shutil.rmtree(folder)
+    return Outcome(where, state, tuple(problems))
+
+
+def _healed(story: Story, project: Project, hook: str, *, must: bool) -> list[str]:
+    """Let the next hook come, and give what does not hold after it."""
+    if story.refuses:
+        _relent(project)
+    answer = project.deliver("SessionStart.resume.print", client="three", pid="3")
+    if answer.code != 0 or not answer.packet:
+        return [f"the next hook fails: {answer.errors}"]
+    found, events = [], _events(project)
+    if not _count(events, "SessionStart", client="three"):
+        found.append(f"the next hook is not recorded: {answer.errors}")
+    count = sum(_count(events, hook, client=client) for client in ("one", "two"))
+    if count > 1 or (must and count == 0):
+        found.append(f"{hook} is recorded {count} times")
+    if story.waits and (_count(events, "SessionEnd", "one"), _count(events, "SessionStart", "two")) != (1, 1):
+        found.append("what had waited is not recorded once")
+    if _waiting(project):
+        found.append("deliveries still wait")
+    try:
+        project.assert_projected()
+    except AssertionError as error:
+        found.append(f"the projection differs: {error}")
+    left = [path.name for path in project.run.iterdir() if path.name.endswith(("-journal", ".tmp"))]
+    return found + ([f"left behind: {left}"] if left else [])
+
+
+def _count(events: list[Recorded], hook: str, client: str | None = None) -> int:
+    deliveries = [(event, delivery_of(event["event"])) for event in events]
+    return sum(
+        1
+        for event, delivery in deliveries
+        if delivery and delivery["hook"] == hook and (client is None or event["client"] == client)
+    )
+
+
+def _state_is(project: Project, before: bytes, events: list[Recorded], *, waited: bool) -> str:
+    """Tell whether state.json is the old one, or the new one, to the byte."""
+    found = project.state_path.read_bytes()
+    if found == before:
+        return "old"
+    document = JsonText(before.decode())
+    if found == document.with_members(dict(fold(events))).encode():
+        return "new"
+    # Whoever takes in what waited writes twice: then it may be the one between.
+    between = [document.with_members(dict(fold(events[:count]))).encode() for count in range(len(events))]
+    return "between" if waited and found in between else "broken"
+
+
+def _events(project: Project) -> list[Recorded]:
+    if not project.ledger_path.is_file():
+        aside = project.run / "aside"
+        return _read(aside) if aside.is_file() else []
+    return _read(project.ledger_path)
+
+
+def _read(path: Path) -> list[Recorded]:
+    try:
+        with Log.read(str(path)) as log:
+            events = list(log.stream())
+    except LedgerError:
+        if path.stat().st_size == 0 or not _has_events(path):
+            return []  # killed in its very first transaction
+        raise
+    return events
+
+
+def _has_events(path: Path) -> bool:
+    return path.read_bytes()[:16] == b"SQLite format 3\0" and not path.with_name("ledger.db-journal").exists()
+
+
+def _command(story: Story) -> list[str]:
+    payload = story.recorded.split(".")[0]
+    return [str(COMMAND), "hook", ARGUMENTS[payload]]
+
+
+def _delivery(story: Story, project: Project) -> tuple[bytes, dict[str, str]]:
+    client = "two" if story.waits else "one"
+    content, environment, _ = project.prepared(story.recorded, client=client, pid="1")
+    return content, {**environment, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _refuse(project: Project) -> None:
+    """Put a folder in the ledger's place, and one in its lock's."""
+    project.ledger_path.rename(project.run / "aside")
+    project.ledger_path.mkdir()
+
+
+def _relent(project: Project) -> None:
+    project.ledger_path.rmdir()
+    (project.run / "aside").rename(project.ledger_path)
+
+
+def _waiting(project: Project) -> list[str]:
+    return spool.waiting(find_run(str(project.root), project.run_id))

@@ -1,0 +1,155 @@
+"""The world around a hook: a lock that is never let go, a folder that moves, a clock that goes back, a crowd."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support import Project, answer_of, without_overrides
+
+from faber_ledger.context import spool
+from faber_ledger.context.delivery import Call
+from faber_ledger.context.hooks import Hook
+from faber_ledger.context.project import find_run
+from faults.crowds import crowd, rewriting
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+HOLDER = """
+import fcntl, sys
+file = open(sys.argv[1], "a")
+fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client="one")
+    return project
+
+
+def holder_of(project: Project) -> subprocess.Popen[bytes]:
+    """Start a process that holds the run's lock until its standard input ends."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(project.run / "ledger.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"held\n"
+    return process
+
+
+def waiting(project: Project) -> int:
+    return len(spool.waiting(find_run(str(project.root), project.run_id)))
+
+
+def assert_ended_once(project: Project) -> None:
+    """Let the next hook come, and check that the session's end is recorded, once."""
+    assert project.deliver(START, client="two").packet
+    assert waiting(project) == 0
+    assert [event["inferred"] for event in project.of_type("session_ended")] == [False]
+    project.assert_projected()
+
+
+def test_a_lock_that_a_stopped_process_holds_for_ever_stops_no_hook(project: Project) -> None:
+    holder = holder_of(project)
+    holder.send_signal(signal.SIGSTOP)
+    assert project.deliver(END, client="one").code == 0
+    assert project.deliver(START, client="one").packet
+    assert waiting(project) == 2
+    holder.kill()
+    holder.communicate()
+    assert project.deliver(END, client="one").code == 0
+    assert project.types[-4:] == ["session_started", "session_ended", "session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Project) -> None:
+    holder = holder_of(project)
+    hook = project.started(END, client="one")
+    content = project.prepared(END, client="one")[0]
+    assert hook.stdin is not None
+    hook.stdin.write(content)
+    hook.stdin.close()
+    hook.stdin = None
+    hook.stdin = None
+    while not is_waiting_for_lock(hook):
+        assert hook.poll() is None, "the hook has ended without waiting for the lock"
+    elsewhere = project.run.rename(project.root / "elsewhere")
+    holder.communicate()
+    assert answer_of(hook, b"").code == 0
+    elsewhere.rename(project.run)
+    assert_ended_once(project)
+
+
+def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
+    with open("/proc/locks", encoding="ascii") as file:
+        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
+
+
+def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
+    (project.run / "ledger.lock").chmod(0)
+    assert project.changed(END, without_overrides, client="one").code == 0
+    assert waiting(project) == 1
+    (project.run / "ledger.lock").chmod(0o666)
+    assert_ended_once(project)
+
+
+def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("CLAUDE", "GIT_"))]:
+        monkeypatch.delenv(name)
+    content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
+    run = find_run(str(project.root), project.run_id)
+    yesterday = time.time() - 86_400
+    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail).answer()
+    assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
+    assert_ended_once(project)
+
+
+def test_where_no_file_may_grow_the_hook_says_so_and_exits_0(project: Project) -> None:
+    before = project.state_path.read_bytes()
+    answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
+    assert answer.code == 0
+    assert "it cannot be spooled" in answer.errors
+    assert project.state_path.read_bytes() == before
+    assert project.deliver(END, client="one").code == 0
+    assert_ended_once(project)
+
+
+@pytest.mark.parametrize("most", [6, 7, 8, 9])
+def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
+    def narrow() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    answer = project.changed(END, narrow, client="one")
+    assert answer.code == 0
+    assert waiting(project) or project.of_type("session_ended") or "cannot be spooled" in answer.errors
+    assert project.deliver(END, client="one").code == 0
+    project.assert_projected()
+
+
+def test_forty_hooks_at_once_lose_nothing_and_tear_nothing(project: Project) -> None:
+    found = crowd(project, rounds=2)
+    assert found._replace(spooled=0, reads=0) == (80, 0, 0, 0, 0, 0)
+    assert found.reads
+    project.assert_projected()
+
+
+def test_another_tool_that_rewrites_the_state_costs_us_no_event(project: Project) -> None:
+    found = rewriting(project, writes=50)
+    assert found.events == found.hooks + 1
+    assert project.faber("project").returncode == 0
+    project.assert_projected()

@@ -1,0 +1,362 @@
+"""Deliveries that were refused: they wait, durably and in order, and the next append takes each in once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Project, without_overrides
+
+from faber_ledger.context import arrival, file_system, hooks, recording, spool
+from faber_ledger.context.delivery import Call
+from faber_ledger.context.hooks import Hook
+from faber_ledger.context.project import find_run
+
+START, PRE, POST, END = (
+    "SessionStart.startup.print",
+    "PreCompact.auto.print",
+    "PostCompact.auto.print",
+    "SessionEnd.other.print",
+)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def waiting(project: Project) -> list[Path]:
+    return [Path(path) for path in spool.waiting(find_run(str(project.root), project.run_id))]
+
+
+def refuse(project: Project) -> None:
+    """Put a folder in the ledger's place, which no program can write."""
+    project.ledger_path.mkdir()
+
+
+def relent(project: Project) -> None:
+    project.ledger_path.rmdir()
+
+
+def spooled(project: Project, *recorded: str, **changes: Any) -> list[Path]:
+    """Deliver to a run whose ledger cannot be written, and give the files that wait."""
+    refuse(project)
+    for name in recorded:
+        answer = project.deliver(name, **changes)
+        assert answer.code == 0
+        assert bool(answer.packet) == name.startswith("SessionStart")
+    relent(project)
+    return waiting(project)
+
+
+def test_what_is_delivered_while_the_lock_is_held_is_recorded_by_the_next_hook(project: Project) -> None:
+    with (project.run / "ledger.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert project.deliver(START, client="one").packet
+        assert len(waiting(project)) == 1
+        assert "holds" in project.log_lines[0]
+        assert str(waiting(project)[0]) in project.log_lines[0]
+    project.deliver(END, client="one")
+    assert waiting(project) == []
+    assert project.types == ["run_adopted", "session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_refused_day_is_the_same_day_once_it_is_recorded(project: Project, tmp_path: Path) -> None:
+    other = Project.made(tmp_path / "other")
+    day = [START, PRE, "SessionStart.compact.print", POST, END]
+    for name in day:
+        other.deliver(name, client="one", pid="11")
+    assert len(spooled(project, *day, client="one", pid="11")) == 5
+    for one in (project, other):
+        assert one.faber("note", "add", "one").returncode == 0
+    assert waiting(project) == []
+    assert project.types == other.types
+    assert [entry["artifacts_loaded"] for entry in project.history] == [
+        entry["artifacts_loaded"] for entry in other.history
+    ]
+    assert [entry.get("end_reason") for entry in project.history] == [
+        entry.get("end_reason") for entry in other.history
+    ]
+    assert [event.get("summary") for event in project.of_type("compaction_completed")] == [
+        event.get("summary") for event in other.of_type("compaction_completed")
+    ]
+    project.assert_projected()
+
+
+def test_a_delivery_keeps_the_time_at_which_it_came(project: Project) -> None:
+    (path,) = spooled(project, START)
+    values = json.loads(path.read_text())
+    values["at"] = 1_700_000_000.5
+    path.write_text(json.dumps(values))
+    project.deliver(END)
+    assert project.history[0]["started_at"] == "2023-11-14T22:13:20Z"
+    assert project.events[1]["id"] == values["id"]
+    project.assert_projected()
+
+
+def test_a_delivery_that_is_in_the_log_already_is_not_recorded_again(project: Project) -> None:
+    (path,) = spooled(project, START)
+    content = path.read_bytes()
+    assert project.faber("note", "add", "one").returncode == 0
+    before = project.types
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)  # as a hook leaves it that was killed between the commit and the unlink
+    assert project.faber("note", "add", "two").returncode == 0
+    assert project.types == [*before, "note_recorded"]
+    assert waiting(project) == []
+
+
+KILLED = """
+import os, signal, sys
+from faber_ledger.cli.entry import main
+from faber_ledger.context import spool
+
+def die(path):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+spool.remove = die
+main()
+"""
+
+
+def test_a_hook_that_is_killed_while_it_takes_in_doubles_nothing(project: Project) -> None:
+    spooled(project, START, PRE, "SessionStart.compact.print", client="one")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, "note", "add", "one"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert len(waiting(project)) == 3
+    assert project.faber("note", "add", "two").returncode == 0
+    assert waiting(project) == []
+    assert project.types == [
+        "run_adopted",
+        "session_started",
+        "session_ended",
+        "session_started",
+        "note_recorded",
+    ]
+    project.assert_projected()
+
+
+def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: Project) -> None:
+    first, _ = spooled(project, START, END)
+    bad = {
+        "00000000000000000-empty.json": b"",
+        "00000000000000001-text.json": b"not json",
+        "00000000000000002-list.json": b"[]",
+        "00000000000000003-loads.json": json.dumps({**json.loads(first.read_text()), "loads": [{}]}).encode(),
+        "00000000000000004-time.json": json.dumps({**json.loads(first.read_text()), "at": 1e300}).encode(),
+        "00000000000000005-run.json": json.dumps({**json.loads(first.read_text()), "run_id": "other"}).encode(),
+    }
+    for name, content in bad.items():
+        (first.parent / name).write_bytes(content)
+    done = project.faber("note", "add", "one")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("could not be read, and was moved to") == len(bad)
+    assert waiting(project) == []
+    kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
+    assert [path.read_bytes() for path in kept] == list(bad.values())
+    assert project.types == ["run_adopted", "session_started", "session_ended", "note_recorded"]
+    project.assert_projected()
+
+
+def test_a_waiting_delivery_is_its_owners_alone_and_in_no_work_tree(project: Project) -> None:
+    (path,) = spooled(project, START)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.is_relative_to(project.root / ".git" / "faber-ledger" / "spool")
+    assert json.loads(json.loads(path.read_text())["delivery"])["source"] == "startup"
+
+
+def test_without_git_a_delivery_waits_beside_the_ledger(project: Project) -> None:
+    shutil.rmtree(project.root / ".git")
+    (path,) = spooled(project, START)
+    assert path.parent == project.run / "spool"
+    project.deliver(END)
+    assert not path.parent.exists()
+    assert project.types == ["run_adopted", "session_started", "session_ended"]
+
+
+def test_a_long_delivery_waits_as_what_is_read_of_it(project: Project) -> None:
+    project.deliver(START)
+    text = "x " * 5_000_000
+    fields = {"compact_summary": f"<summary>what it came to</summary>{text}", "more": text}
+    (path,) = spooled_with_ledger(project, POST, fields=fields)
+    assert path.stat().st_size < 10_000
+    project.deliver(END)
+    assert project.of_type("compaction_completed")[0]["summary"] == "what it came to"
+
+
+def spooled_with_ledger(project: Project, recorded: str, **changes: Any) -> list[Path]:
+    """As `spooled`, of a run that has a ledger."""
+    aside = project.ledger_path.rename(project.run / "aside")
+    refuse(project)
+    assert project.deliver(recorded, **changes).code == 0
+    relent(project)
+    aside.rename(project.ledger_path)
+    return waiting(project)
+
+
+def test_a_full_spool_takes_no_more_and_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = spooled(project, START)
+    for number in range(spool.MOST_FILES):
+        (path.parent / f"{number}.json").touch()
+    refuse(project)
+    answer = project.deliver(END)
+    assert answer.code == 0
+    assert "it cannot be spooled" in answer.errors
+    assert len(list(path.parent.iterdir())) == spool.MOST_FILES + 1
+
+
+def test_if_even_the_spool_refuses_the_hook_says_so(project: Project) -> None:
+    (project.root / ".git" / "faber-ledger").mkdir()
+    (project.root / ".git" / "faber-ledger" / "spool").write_text("a file in the folder's place")
+    refuse(project)
+    answer = project.deliver(START)
+    assert answer.packet
+    assert "it cannot be spooled" in answer.errors
+
+
+def test_a_clock_that_goes_back_does_not_change_the_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse(project)
+    deliver(project, monkeypatch, "SessionStart", at=1_800_000_000.0)
+    deliver(project, monkeypatch, "SessionEnd", at=1_799_913_600.0)
+    relent(project)
+    assert project.faber("note", "add", "one").returncode == 0
+    assert project.types == ["run_adopted", "session_started", "session_ended", "note_recorded"]
+    project.assert_projected()
+
+
+def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at: float) -> str | None:
+    """Answer a hook call in this process."""
+    for name in [name for name in os.environ if name.startswith(("CLAUDE", "GIT_"))]:
+        monkeypatch.delenv(name)
+    content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
+    run = find_run(str(project.root), project.run_id)
+    return Hook(Call(hook, content, {}), run, at, lambda told: None).answer()
+
+
+@pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])
+@pytest.mark.parametrize("taken_by_another", [False, True])
+def test_on_a_network_the_delivery_is_spooled_before_the_lock_is_asked_for(
+    project: Project, monkeypatch: pytest.MonkeyPatch, taken_by_another: bool, hook: str
+) -> None:
+    project.deliver(START)
+    seen: list[int] = []
+
+    class Watched(recording.Recording):
+        def __enter__(self) -> recording.Recording:
+            seen.append(len(waiting(project)))
+            if taken_by_another:
+                assert project.faber("note", "add", "in between").returncode == 0
+            return super().__enter__()
+
+    monkeypatch.setattr(hooks, "Recording", Watched)
+    monkeypatch.setattr(Hook, "_is_on_network", lambda hook: True)
+    assert bool(deliver(project, monkeypatch, hook, at=1_800_000_000.0)) == (hook == "SessionStart")
+    assert seen == [1]
+    assert waiting(project) == []
+    assert [event["client"] for event in project.events].count("one") == 1 or hook == "SessionStart"
+    assert project.types.count("session_started") == (2 if hook == "SessionStart" else 1)
+    project.assert_projected()
+
+
+MOUNTINFO = """\
+22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+40 22 0:52 / /home rw,relatime shared:9 master:2 - nfs4 server:/home rw,vers=4.2
+41 22 0:53 / /mnt rw - fuse.sshfs user@host:/ rw
+42 22 0:54 / /tmp rw - tmpfs tmpfs rw
+"""
+
+
+def test_the_file_system_is_told_by_its_device(tmp_path: Path) -> None:
+    (tmp_path / "mountinfo").write_text(MOUNTINFO)
+    mounts = str(tmp_path / "mountinfo")
+    found = [file_system.network_file_system(os.makedev(0, minor), mounts) for minor in (52, 53, 54, 55)]
+    assert found == ["nfs4", "fuse.sshfs", None, None]
+    assert file_system.network_file_system(os.makedev(0, 52), str(tmp_path / "none")) is None
+
+
+def test_status_tells_what_waits(project: Project) -> None:
+    spooled(project, START, END)
+    project.faber("run", "resume", project.run_id)
+    assert "2 deliveries wait" in project.faber("status").stdout
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["waiting"] == 2
+
+
+def test_project_takes_in_what_waits(project: Project) -> None:
+    project.deliver(START)
+    spooled_with_ledger(project, END)
+    done = project.faber("project")
+    assert done.returncode == 0, done.stderr
+    assert waiting(project) == []
+    assert project.history[0]["end_reason"] == "normal"
+    project.assert_projected()
+
+
+def test_a_run_that_is_not_there_gets_no_spool(project: Project) -> None:
+    shutil.rmtree(project.run)
+    assert project.deliver(END).code == 0
+    assert waiting(project) == []
+    assert not (project.root / ".git" / "faber-ledger" / "spool").exists()
+
+
+def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = b'{"session_id":"\\ud800","x":"\xff\xfe"}'
+    run = find_run(str(project.root), project.run_id)
+    path = spool.put(run, arrival.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
+    assert spool.read(path)["delivery"].encode("utf-8", "surrogateescape") == content
+
+
+def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+
+    def removed(folder: str) -> list[str]:
+        monkeypatch.setattr(os, "listdir", listed)
+        os.rmdir(folder)
+        return []
+
+    monkeypatch.setattr(os, "listdir", removed)
+    run = find_run(str(project.root), project.run_id)
+    path = spool.put(run, arrival.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
+    assert spool.waiting(run) == [path]
+
+
+def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -> None:
+    (path,) = spooled(project, START, client="one")
+    path.chmod(0)  # as root's, of a hook that was run with sudo
+    answer = project.changed("SessionStart.resume.print", without_overrides, client="two")
+    assert answer.packet
+    assert "goes on waiting" in answer.errors
+    assert waiting(project) == [path]
+    path.chmod(0o600)
+    project.deliver(END, client="two")
+    assert waiting(project) == []
+    assert [event["client"] for event in project.events if event["event"]["type"] == "session_started"] == [
+        "two",
+        "one",
+    ]
+    project.assert_projected()
+
+
+def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None:
+    project.deliver(START)
+    (path,) = spooled_with_ledger(project, END)
+    shutil.rmtree(project.run)
+    done = project.faber("run", "forget", project.run_id)
+    assert done.returncode == 0, done.stderr
+    assert not path.parent.exists()
