@@ -18,6 +18,7 @@ from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import hash_in
 from faber_ledger.ledger.verify import Finding, findings
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.projections.fold import fold
@@ -110,9 +111,8 @@ def _rollback_findings(run: Run) -> Iterator[Finding]:
     with Log.read(path) as mirror, Log.read(run.ledger_path) as log:
         if mirror.heads() == log.heads():
             return
-        known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
-        lost = [at for name, at in rows if name not in known]
+        lost = [at for name, at in rows if hash_in(log, name) is None]
     if lost:
         since = f"of {lost[0]}" if len(lost) == 1 else f"from {lost[0]} to {lost[-1]}"
         yield Finding(

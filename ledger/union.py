@@ -12,12 +12,14 @@ import itertools
 import json
 import os
 import sqlite3
+from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
+from faber_ledger.ledger.positions import Positions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,9 +59,9 @@ def write_union(paths: Sequence[str], out: str) -> int:
 
 def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError."""
-    seqs: dict[bytes, int] = {}
-    for _, same in itertools.groupby(_in_order(streams), key=_position):
-        yield _placed(_chosen(list(same)), seqs)
+    with closing(Positions()) as seqs:
+        for _, same in itertools.groupby(_in_order(streams), key=_position):
+            yield _placed(_chosen(list(same)), seqs)
 
 
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
@@ -79,24 +81,36 @@ def rows_of(log: Log) -> Iterator[Row]:
     return map(tuple, log.connection.execute(f"{ROW} ORDER BY seq, id"))
 
 
-def missing_rows(log: Log, other: Log) -> list[Row]:
+def missing_rows(log: Log, other: Log) -> Iterator[Row]:
     """Give the rows of `other` that `log` lacks, each checked as a union does; raises UnionConflict, IntegrityError.
 
-    What both have is compared by its hash alone: a hook waits for this after every `git pull`.
+    What both have is compared by its hash alone: a hook waits for this after every `git pull`. `log` may take in each
+    row as it comes.
     """
     check_types(log)
     check_types(other)
-    known, seqs = {}, {}
-    for name, seq, digest in log.connection.execute("SELECT id, seq, hash FROM event"):
-        known[name], seqs[digest] = digest, seq
-    missing = []
-    for row in rows_of(other):
-        if row[ID] not in known:
-            missing.append(_placed(_chosen([row]), seqs))
-        elif known[row[ID]] != row[HASH]:
-            ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
-            _chosen([ours, row])
-    return missing
+    with closing(positions_in(log)) as seqs:
+        for row in rows_of(other):
+            known = hash_in(log, row[ID])
+            if known is None:
+                yield _placed(_chosen([row]), seqs)
+            elif known != row[HASH]:
+                ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
+                _chosen([ours, row])
+
+
+def positions_in(log: Log) -> Positions:
+    """Give where each event of a log stands, which is to be closed."""
+    seqs = Positions()
+    for seq, digest in log.connection.execute("SELECT seq, hash FROM event ORDER BY seq, id"):
+        seqs[digest] = seq
+    return seqs
+
+
+def hash_in(log: Log, name: str) -> bytes | None:
+    """Give the hash of the event that has this id in a log, None if none has."""
+    found = log.connection.execute("SELECT hash FROM event WHERE id = ?", (name,)).fetchone()
+    return found[0] if found else None
 
 
 def take_in(log: Log, rows: Iterable[Row]) -> None:
@@ -107,10 +121,10 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     log.connection.execute("SAVEPOINT take_in")
     try:
         log.connection.executemany(INSERT, rows)
-        parents = log.connection.execute("SELECT parents FROM event")
-        named = {piece[at : at + 32] for (piece,) in parents for at in range(0, len(piece), 32)}
-        heads = log.connection.execute("SELECT seq, hash FROM event")
-        log.set_heads([head for head in heads if head[1] not in named])
+        heads: dict[bytes, int] = {}
+        for seq, parents, digest in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
+            _pass(heads, seq, parents, digest)
+        log.set_heads([(seq, digest) for digest, seq in heads.items()])
     except BaseException:
         log.connection.execute("ROLLBACK TO take_in")
         raise
@@ -147,7 +161,7 @@ def _is_readable(payload: str | None) -> bool:
         return False
 
 
-def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
+def _placed(row: Row, seqs: Positions) -> Row:
     """Check that an event stands where its parents say; a forged position would stop every later append."""
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]
@@ -162,7 +176,10 @@ def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
 
 def parents_of(row: Row) -> list[bytes]:
     """Give the hashes of a row's parents."""
-    parents: bytes = row[PARENTS]
+    return _pieces(row[PARENTS])
+
+
+def _pieces(parents: bytes) -> list[bytes]:
     if len(parents) == 32:
         return [parents]  # nearly every event's case
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
@@ -209,7 +226,7 @@ def _write(rows: Iterator[Row], path: str) -> int:
     def passed() -> Iterator[Row]:
         nonlocal count
         for row in rows:
-            _pass(heads, row)
+            _pass(heads, row[0], row[PARENTS], row[HASH])
             count += 1
             yield row
 
@@ -223,11 +240,11 @@ def _write(rows: Iterator[Row], path: str) -> int:
     return count
 
 
-def _pass(heads: dict[bytes, int], row: Row) -> None:
-    """Go past one row: it is a head until a later one names it as a parent."""
-    for parent in parents_of(row):
+def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
+    """Go past one event: it is a head until a later one names it as a parent."""
+    for parent in _pieces(parents):
         heads.pop(parent, None)
-    heads[row[HASH]] = row[0]
+    heads[digest] = seq
 
 
 def _remove(path: str) -> None:

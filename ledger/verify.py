@@ -1,7 +1,7 @@
 """Verifies a whole log from front to back, and reports everything that is wrong with it, not the first thing alone.
 
-It believes nothing: rows are read raw, each value's type is asked, and every hash is computed anew. What is kept
-while reading is each event's hash and `seq`, so a log of any length is read in one pass.
+It believes nothing: rows are read raw, each value's type is asked, and every hash is computed anew. A log of any
+length is read in one pass, in memory that does not grow with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.header import is_busy, locked
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.shapes import CURRENT
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -75,7 +76,8 @@ def findings(
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         try:
             yield from _damage(log.connection)
-            yield from _Walk(check_event, advance).findings(log.connection)
+            with closing(Positions()) as seqs:
+                yield from _Walk(check_event, advance, seqs).findings(log.connection)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise locked(path) from error
@@ -92,10 +94,12 @@ def _damage(connection: sqlite3.Connection) -> Iterator[Finding]:
 class _Walk:
     """One pass over the events, with what later events are measured against."""
 
-    def __init__(self, check_event: Callable[[Any], list[str]], advance: Callable[[int], object]) -> None:
+    def __init__(
+        self, check_event: Callable[[Any], list[str]], advance: Callable[[int], object], seqs: Positions
+    ) -> None:
         self.check_event = check_event
         self.advance = advance
-        self.seqs: dict[bytes, int] = {}
+        self.seqs = seqs
         self.heads: dict[bytes, int] = {}
         self.awaited: set[bytes] = set()  # parents named before they came, if they come at all
 
