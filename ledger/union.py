@@ -176,10 +176,11 @@ def _placed(row: Row, seqs: Positions) -> Row:
 
 def parents_of(row: Row) -> list[bytes]:
     """Give the hashes of a row's parents."""
-    return _pieces(row[PARENTS])
+    return pieces(row[PARENTS])
 
 
-def _pieces(parents: bytes) -> list[bytes]:
+def pieces(parents: bytes) -> list[bytes]:
+    """Split joined hashes."""
     if len(parents) == 32:
         return [parents]  # nearly every event's case
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
@@ -242,7 +243,7 @@ def _write(rows: Iterator[Row], path: str) -> int:
 
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
     """Go past one event: it is a head until a later one names it as a parent."""
-    for parent in _pieces(parents):
+    for parent in pieces(parents):
         heads.pop(parent, None)
     heads[digest] = seq
 

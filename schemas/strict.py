@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from itertools import chain
 from json.encoder import encode_basestring as quoted
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from faber_ledger.ledger.checked import UNLIKE, checked_batches, payloads_of, recorded
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.events import Event
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.schemas.events import check_event
+from faber_ledger.schemas.events import EVENTS, check_event
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,11 +20,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
     Row = tuple[Any, ...]
-
-EVENTS: TypeAdapter[list[Event]] = TypeAdapter(
-    list[Annotated[Event, Field(discriminator="type")]], config=ConfigDict(strict=True, extra="forbid")
-)
-
 
 def strictly(log: Log) -> Iterator[Recorded]:
     """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
