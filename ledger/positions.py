@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from itertools import islice
 
-AT_HAND = 20_000
+AT_HAND = 5_000
 
 
 class Positions:
