@@ -41,7 +41,12 @@ class Runs(Application):
 def runs_in(path: Path | str) -> Runs:
     """Open, or make, the database at `path`."""
     return Runs(
-        env={**os.environ, "PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": str(path), "CREATE_TABLE": "y"}
+        env={
+            **os.environ,
+            "PERSISTENCE_MODULE": "eventsourcing.sqlite",
+            "SQLITE_DBNAME": str(path),
+            "CREATE_TABLE": "y",
+        }
     )
 
 

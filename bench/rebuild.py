@@ -1,6 +1,7 @@
 """Rebuild a run's blocks from its log, and by the plain loop over the same file, in turn. Arguments: ledger, rounds.
 
-Prints the seconds of each round as JSON: {"rebuild": [...], "strict": [...], "raw": [...]}.
+Prints the seconds of each round as JSON, each with its processor time:
+{"rebuild": [[...]], "strict": [[...]], "raw": [[...]]}.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-import time
+
+from union import clocks, since
 
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.log import Log
@@ -57,12 +59,12 @@ def main() -> None:
     path, rounds = sys.argv[1], int(sys.argv[2])
     if not rebuilt(path) == strict(path) == raw(path):
         raise SystemExit("the loops fold to different blocks")
-    seconds: dict[str, list[float]] = {"rebuild": [], "strict": [], "raw": []}
+    seconds: dict[str, list[list[float]]] = {"rebuild": [], "strict": [], "raw": []}
     for _ in range(rounds):
         for name, loop in (("raw", raw), ("rebuild", rebuilt), ("strict", strict)):
-            start = time.process_time()
+            start = clocks()
             loop(path)
-            seconds[name].append(time.process_time() - start)
+            seconds[name].append(since(start))
     print(json.dumps(seconds))
 
 

@@ -133,7 +133,7 @@ class Staged:
     def __init__(
         self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
     ) -> None:
-        """Read the file to its end; `check_event` tells what is wrong with an event's shape, `are_events` if many are."""
+        """Read the file to its end; `check_event` tells what is wrong with a shape, `are_events` if many are right."""
         self.problems: list[Problem] = []
         self.runs: set[str] = set()
         self.lines = 0

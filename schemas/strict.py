@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
+
 def strictly(log: Log) -> Iterator[Recorded]:
     """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
 
