@@ -71,7 +71,7 @@ def payloads_of(rows: list[Row]) -> list[Any]:
     mark = os.urandom(8).hex()
     try:
         values = json.loads("[" + f',"{mark}",'.join([row[PAYLOAD] for row in rows]) + "]")
-        payloads = values[::2]
+        payloads: list[Any] = values[::2]
         if values[1::2] == [mark] * (len(rows) - 1) and list(map(type, payloads)) == [dict] * len(rows):
             return payloads
     except (*UNLIKE, RecursionError):

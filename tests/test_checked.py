@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import START, append_sample, every_type, write_run
-from test_exchange import faber, imported, lines_of, redacted
+from test_exchange import faber, imported, redacted
 from test_union import Work, done, worked
 from test_verify import folder, forge
 
 from faber_ledger.ledger.checked import checked, hashes_of, payloads_of
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import INSERT, ROW, Log
 from faber_ledger.ledger.union import HASH, PAYLOAD, PAYLOAD_HASH, SALT, hash_of
 from faber_ledger.projections.fold import fold
@@ -155,8 +156,8 @@ def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Pa
     for kind, version, is_wrong in (("artifact_loaded", 1, True), ("artifact_loaded", 9, False), ("coffee", 1, False)):
         path = str(tmp_path / f"{kind}{version}.db")
         with Log.open(path) as log:
-            row = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", kind, version, "2026-01-05T15:00:00Z", "w", None, None, b"")
-            row = (*row, bytes(16), '{"artifact_id":1}', None)
+            envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", kind, version, "2026-01-05T15:00:00Z", "w", None, None)
+            row = (*envelope, b"", bytes(16), '{"artifact_id":1}', None)
             log.connection.execute(INSERT, (*row, hash_of((*row, None))))
             log.commit()
         with Log.read(path) as log:
