@@ -31,7 +31,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     if listing == bool(run_id):
         raise click.UsageError("give RUN, or --list")
     if run_id is None:
-        gone = [(run.run_id, _events(path)) for run, path in _mirrors(root) if not _places(run)]
+        gone = [(run.run_id, _events(path)) for run, path in gone_runs(root)]
         data = [{"run_id": name, "events": events} for name, events in gone]
         lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
         show(data, lines or ["no mirror is without its run"], as_json=as_json)
@@ -40,7 +40,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     path = mirror_path(run)
     if path is None or not os.path.isfile(path):
         raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
-    places = _places(run)
+    places = _places(run, _roots(root))
     if places:
         raise LedgerError(
             f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
@@ -52,6 +52,12 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
         [f"{run_id}: its mirror, with {events_shown(events)}, is removed"],
         as_json=as_json,
     )
+
+
+def gone_runs(root: str) -> list[tuple[Run, str]]:
+    """Give the runs that are in no worktree any more, each with the mirror that this clone still has of it."""
+    roots = _roots(root)
+    return [(run, path) for run, path in _mirrors(root) if not _places(run, roots)]
 
 
 def _mirrors(root: str) -> list[tuple[Run, str]]:
@@ -69,14 +75,19 @@ def _mirrors(root: str) -> list[tuple[Run, str]]:
     return found
 
 
-def _places(run: Run) -> list[str]:
-    """Name the folders in which a run is, in any worktree: they share its mirror."""
-    roots, top = [run.root], top_of(run.root)
+def _roots(root: str) -> list[str]:
+    """Give the project's root in every worktree of the clone."""
+    roots, top = [root], top_of(root)
     if top is not None:
-        inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top))
-        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=run.root).stdout).splitlines()
+        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
+        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=root).stdout).splitlines()
         trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
         roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
+    return roots
+
+
+def _places(run: Run, roots: list[str]) -> list[str]:
+    """Name the folders in which a run is, in any worktree: they share its mirror."""
     places = [find_run(root, run.run_id).directory for root in roots]
     files = ("ledger.db", "state.json")
     there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in files])]

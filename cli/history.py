@@ -12,12 +12,14 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.git import asked, git, top_of
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import gone_from
 from faber_ledger.ledger.union import HASH, ID, PAYLOAD, hash_of, rows_of
 from faber_ledger.ledger.verify import Finding
 
@@ -45,6 +47,7 @@ class Anchors:
         self.findings: list[Finding] = []
         with Log.read(run.ledger_path) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
+            self._gone = gone_from(log.connection)
         self._told: set[str] = set()
 
     def check(self) -> None:
@@ -76,11 +79,12 @@ class Anchors:
 
     def _holds(self, where: str, path: str, kind: str) -> bool:
         """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
-        redacted, missing = 0, []
+        redacted, unredacted, missing = 0, 0, []
         try:
             with opened(path) as copy:
                 for row in rows_of(copy):
-                    redacted += row[PAYLOAD] is None
+                    redacted += row[PAYLOAD] is None and row[ID] not in self._gone
+                    unredacted += row[PAYLOAD] is not None and row[ID] in self._gone
                     if self._hashes.get(row[ID]) != row[HASH]:
                         if hash_of(row) != row[HASH]:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
@@ -90,7 +94,10 @@ class Anchors:
             self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
             return False
         if redacted:
-            self._note("redacted_version", f"{where} holds {redacted} events without their payload")
+            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload")
+        if unredacted:
+            told = f"{where} still holds the payload of {events_shown(unredacted)} redacted by now"
+            self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
         for row in missing:
             self._miss(where, row, kind)
         return True

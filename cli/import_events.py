@@ -18,6 +18,7 @@ from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import holds_any
 
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
@@ -54,16 +55,20 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         _check_against(staged, log, run, file)
         count = staged.count_missing_in(log)
         heads = None if log is None else log.heads()
+        takes_out = log is not None and holds_any(log.connection, staged.gone())
         if log is not None:
             log.close()
         code = 0
-        if not dry_run and (count or new):
+        if not dry_run and (count or new or takes_out):
             count = _taken_in(staged, run, file, heads)
             code = _projected(run)
     told = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
-    show({"run_id": run.run_id, "new": count, "read": staged.lines, "dry_run": dry_run}, [line], as_json=as_json)
+    if takes_out:
+        line += "; payloads that FILE has redacted " + ("would be taken out" if dry_run else "are taken out")
+    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
+    show(data, [line], as_json=as_json)
     return code
 
 
@@ -102,7 +107,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         if opened.log.heads() != (checked or []):  # somebody has written since
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)
-        opened.take_in(staged.missing_in)
+        opened.take_in(staged.missing_in, staged.gone())
         opened.commit()
     return count
 

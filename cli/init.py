@@ -83,6 +83,12 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
 
 
 def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
+    change = settings_change(root, scope)
+    return change, list(_warnings((change.after or b"").decode(), root, scope))
+
+
+def settings_change(root: str, scope: str) -> FileChange:
+    """Plan the settings of a scope with our hooks in them; raises LedgerError for a file that cannot be used."""
     path = settings_path(scope, root)
     if scope != "user" and folder_around(path, [root]) is None:
         raise LedgerError(
@@ -91,7 +97,7 @@ def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
         )
     before = read_file(path)
     text = with_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
-    return FileChange(path, before, text.encode()), list(_warnings(text, root, scope))
+    return FileChange(path, before, text.encode())
 
 
 def _switched_off(root: str, top: str | None) -> list[str]:

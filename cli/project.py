@@ -57,7 +57,7 @@ def project(
     results, failed = [], []
     for one in runs:
         try:
-            results.append(_checked(one) if check else _written(one, rebuild, restore))
+            results.append(_checked(one) if check else written(one, rebuild=rebuild, restore=restore))
         except LedgerError as error:
             if not every:
                 raise
@@ -90,7 +90,8 @@ def _differences(run: Run) -> Iterator[Difference]:
         yield differs
 
 
-def _written(run: Run, rebuild: bool, restore: bool) -> dict[str, Any]:
+def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
+    """Write a run's blocks, or put a backup back first, and tell what came of it; raises as `regenerated`."""
     missing = not os.path.lexists(run.state_path)
     if restore or (missing and read_backup(run) is not None):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)

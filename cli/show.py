@@ -49,11 +49,16 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
 
 
-def _meant(run: Run, text: str) -> Match:
+def meant_event(run: Run, text: str) -> str:
+    """Give the id of the one event that a text means in a run's log; raises NotFound as `show` does."""
+    return _meant(run, text, kinds=("event",)).id
+
+
+def _meant(run: Run, text: str, kinds: tuple[str, ...] = ("event", "session", "artifact")) -> Match:
     """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
     from faber_ledger.ledger.lookup import MOST, matches, near
 
-    found = matches(run.ledger_path, text)
+    found = [one for one in matches(run.ledger_path, text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
     if found:
@@ -65,7 +70,7 @@ def _meant(run: Run, text: str) -> Match:
     close = near(run.ledger_path, text)
     told = f"; near it are:\n{_listed(close)}" if close else ""
     raise NotFound(
-        f"there is no event, session or artifact {text} in {run.run_id}{told}",
+        f"there is no {', '.join(kinds[:-1]) + ' or ' if kinds[1:] else ''}{kinds[-1]} {text} in {run.run_id}{told}",
         hint=f"run `faber-ledger log {run.run_id}` to see its events",
     )
 

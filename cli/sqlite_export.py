@@ -129,7 +129,8 @@ def _event(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     envelope = [recorded[name] for name in ("version", "at", "writer")]
     payload = json.dumps(event, ensure_ascii=False)
-    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, session_id, recorded["client"], payload)
+    told = (session_id, recorded["client"], int(recorded.get("redacted", False)), payload)
+    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, *told)
 
 
 def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:

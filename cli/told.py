@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.loaded_content import kept_contents
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.replay import session_lines
-from faber_ledger.ledger.log import READ, ROW, Log, decoded
+from faber_ledger.ledger.log import READ, ROW, Log
 from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.redaction import redactions_in, standing
 from faber_ledger.ledger.shapes import is_foldable
 from faber_ledger.ledger.union import HASH, hash_of, parents_of
 from faber_ledger.projections import blocks as shape
@@ -41,7 +42,8 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
             f"{NEIGHBOUR} seq > ? AND instr(parents, ?) ORDER BY seq, id", (row[0], row[HASH])
         ).fetchall()
         changed = _changes(log, name)
-    recorded = decoded((*row[:8], row[10]))
+        recorded = log.decoded((*row[:8], row[10]))
+        by = [one.id for one in standing(redactions_in(log.connection)).get(name, [])]
     data = {
         "kind": "event",
         "event": recorded,
@@ -50,9 +52,10 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "hash": row[HASH].hex(),
         "hash_holds": hash_of(row) == row[HASH],
         "is_redacted": row[10] is None,
+        "redacted_by": by,
         "changes": changed,
     }
-    members = {name: value for name, value in recorded.items() if name != "event"}
+    members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
     holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
     return data, [
         line_of(recorded),
@@ -62,7 +65,7 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         *[f"{'after':<10}  {seq} {other} ({kind})" for seq, other, kind in parents],
         *[f"{'before':<10}  {seq} {other} ({kind})" for seq, other, kind in children],
         "",
-        "it says:" if row[10] is not None else "its payload was redacted",
+        "it says:" if row[10] is not None else f"its payload was redacted by {', '.join(by) or 'nothing'}; what stays:",
         *[f"  {name}: {_text(value)}" for name, value in recorded["event"].items() if name != "type"],
         "",
         "it changed:" if changed else "it changed nothing in state.json",
@@ -105,10 +108,11 @@ def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]
     with Log.read(run.ledger_path) as log:
         rows = log.connection.execute(
             f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
-            " AND json_extract(payload, '$.artifact_id') = ? ORDER BY seq, id",
+            " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
             (artifact_id,),
         )
-        found = [decoded(row) for row in rows]
+        decoded = [log.decoded(row) for row in rows]
+        found = [one for one in decoded if one["event"].get("artifact_id") == artifact_id]
     loads = [{"at": one["at"], "event_id": one["id"], **one["event"]} for one in found if is_foldable(one)]
     loads = [load for load in loads if load["type"] == "artifact_loaded" and isinstance(load.get("sha256"), str)]
     contents = _contents(run, loads)

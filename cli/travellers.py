@@ -49,10 +49,15 @@ def check_travellers(root: str) -> str | None:
     return None
 
 
+def rules_against(root: str, paths: tuple[str, ...]) -> list[str]:
+    """Give the rules by which git ignores any of the paths, one phrase each; none where git cannot be asked."""
+    code, output, _ = _ignored(root, paths)
+    return rules_of(output) if code == 0 else []
+
+
 def is_ignored(root: str, path: str) -> bool:
     """Tell whether git ignores a file, given by its path in the project; no where git cannot be asked."""
-    code, output, _ = _ignored(root, (path,))
-    return code == 0 and bool(rules_of(output))
+    return bool(rules_against(root, (path,)))
 
 
 def rules_of(output: str) -> list[str]:

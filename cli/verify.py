@@ -18,6 +18,7 @@ from faber_ledger.context.project import Run
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
 from faber_ledger.ledger.union import hash_in
 from faber_ledger.ledger.verify import Finding, findings
 from faber_ledger.projections.blocks import NAMES
@@ -45,7 +46,7 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     runs = runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
-    found = {one.run_id: _findings(one) for one in runs}
+    found = {one.run_id: run_findings(one) for one in runs}
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
     show(
         {
@@ -69,7 +70,11 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
-def _findings(run: Run) -> list[Finding]:
+def run_findings(run: Run) -> list[Finding]:
+    """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
+
+    Raises as `findings`.
+    """
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found: list[Finding] = []
@@ -109,6 +114,10 @@ def _rollback_findings(run: Run) -> Iterator[Finding]:
     if path is None or not os.path.isfile(path):
         return
     with Log.read(path) as mirror, Log.read(run.ledger_path) as log:
+        for name, several in standing(redactions_in(log.connection)).items():
+            if holds_any(mirror.connection, [name, *[past for one in several for past in one.supersedes]]):
+                told = "it is redacted, and this clone's mirror still holds its payload"
+                yield Finding("not_redacted", name, told, f"run `{command_for(name, several)}`, which finishes it")
         if mirror.heads() == log.heads():
             return
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")

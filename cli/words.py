@@ -19,6 +19,8 @@ def words_of(recorded: Recorded) -> str:
     except (KeyError, TypeError, AttributeError):
         told = _as_json({name: value for name, value in event.items() if name != "session_id"})
     told = " ".join(told.split())
+    if recorded.get("redacted"):
+        told = f"(redacted) {told}"
     return told if len(told) <= LONGEST else told[: LONGEST - 1] + "…"
 
 
@@ -74,6 +76,9 @@ def _told(kind: str, event: dict[str, Any]) -> str:
         resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
         told = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"
+    if kind == "event_redacted":
+        what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
+        return f"took {what} out of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
     raise KeyError(kind)
 
 

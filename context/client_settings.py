@@ -6,9 +6,10 @@ import json
 import os
 import re
 
+from faber_ledger.context.file_change import read_file
 from faber_ledger.context.json_edit import line_of, with_child, without
 from faber_ledger.context.json_text import JsonText
-from faber_ledger.ledger.errors import SettingsInvalid
+from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _NAMES = "|".join([name for event, (kebab, _) in HOOKS.items() for name in (even
 _PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
 _OURS = re.compile(
     rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *exit 0 *;|&&) *)?"
-    rf"(?:exec +)?{_PROGRAM} +hook +(?:{_NAMES})(?: *\|\| *true)?\s*"
+    rf"(?:exec +)?{_PROGRAM} +hook +(?P<hook>{_NAMES})(?: *\|\| *true)?\s*"
 )
 
 
@@ -74,7 +75,7 @@ def without_hooks(text: str) -> str:
     """Give the settings without the handlers that run our commands, and without what is empty then."""
     for event in HOOKS:
         for group, handler in reversed(_ours(text, event)):
-            text = _without_handler(text, event, group, handler)
+            text = without_handler(text, event, group, handler)
         if event in _events(text) and not _events(text)[event]:
             text = without(text, ("hooks", event))
     if "hooks" in JsonText(text).value and not _events(text):
@@ -92,9 +93,9 @@ def unanswered(root: str) -> list[str]:
     left = list(HOOKS)
     for scope in SCOPES:
         try:
-            with open(settings_path(scope, root), "rb") as file:
-                text = decode_settings(file.read(), scope)
-        except (OSError, SettingsInvalid):
+            content = read_file(settings_path(scope, root))
+            text = decode_settings(b"{}" if content is None else content, scope)
+        except LedgerError:
             continue
         left = [event for event in left if not _is_answered(text, event)]
     return left
@@ -124,12 +125,12 @@ def _is_answered(text: str, event: str) -> bool:
     return any(
         [
             held.get("matcher") in (None, "", "*") and _OURS.fullmatch(handler["command"]) is not None
-            for held, handler in _handlers(text, event)
+            for held, handler in handlers(text, event)
         ]
     )
 
 
-def _without_handler(text: str, event: str, group: int, handler: int) -> str:
+def without_handler(text: str, event: str, group: int, handler: int) -> str:
     """Take out one handler, and its group if nothing else is in it."""
     if len(_events(text)[event][group]["hooks"]) > 1:
         return without(text, ("hooks", event, group, "hooks", handler))
@@ -141,17 +142,23 @@ def _ours(text: str, event: str) -> list[tuple[int, int]]:
     groups = _events(text).get(event, [])
     return [
         (groups.index(held), held["hooks"].index(handler))
-        for held, handler in _handlers(text, event)
+        for held, handler in handlers(text, event)
         if handler["command"] == hook_command(event)
     ]
 
 
-def _handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+def runs_hook(command: str) -> str | None:
+    """Give the event whose hook a command runs, in whatever form we know; None for any other command."""
+    found = _OURS.fullmatch(command)
+    return next((event for event, (kebab, _) in HOOKS.items() if found and found["hook"] in (event, kebab)), None)
+
+
+def handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """List the handlers of an event that run a command, each with the group it stands in."""
     found = []
     for held in _events(text).get(event, []):
-        handlers = held.get("hooks") if isinstance(held, dict) else None
-        for handler in handlers if isinstance(handlers, list) else []:
+        listed = held.get("hooks") if isinstance(held, dict) else None
+        for handler in listed if isinstance(listed, list) else []:
             if isinstance(handler, dict) and isinstance(handler.get("command"), str):
                 found.append((held, handler))
     return found

@@ -16,17 +16,15 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
-TOKEN = re.compile(
-    r"""\s*(?:
+# Compiled at first use: most artifacts have no condition.
+TOKEN = r"""\s*(?:
     (?P<sign> \|\| | && | [=!]==? | [!()] )
   | (?P<number> -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
   | (?P<string> "[^"\\]*" | '[^'\\]*' )
   | (?P<path> [A-Za-z_$][A-Za-z0-9_$]* (?: \.[A-Za-z0-9_$]+ | \[[0-9]+\] )* )
   | (?P<end> \Z )
-    )""",
-    re.VERBOSE,
-)
-NUMBER = r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*"  # few need it: compiled at first use
+    )"""
+NUMBER = r"\s*[+-]?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?\s*"
 
 
 class ConditionError(ValueError):
@@ -47,6 +45,7 @@ class _Reader:
     def __init__(self, expression: str, state: dict[str, Any]) -> None:
         self.expression = expression
         self.state = state
+        self.pattern = re.compile(TOKEN, re.VERBOSE)
         self.at = 0
         self.depth = 0
         self._next()
@@ -58,7 +57,7 @@ class _Reader:
         return value
 
     def _next(self) -> None:
-        found = TOKEN.match(self.expression, self.at)
+        found = self.pattern.match(self.expression, self.at)
         if found is None:
             raise ConditionError(self.expression)
         self.kind = str(found.lastgroup)

@@ -7,7 +7,7 @@ import re
 import stat
 
 from faber_ledger.context.placeholders import VALUE
-from faber_ledger.context.project import RUN_ID
+from faber_ledger.context.project import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def export_run(path: str, run_id: str, work_id: Any) -> None:
 
     A work id comes from a cloned repository: one that is more than letters, digits and `._#-` is left out.
     """
-    wanted = {"FABER_RUN_ID": run_id if RUN_ID.fullmatch(run_id) else ""}
+    wanted = {"FABER_RUN_ID": run_id if is_run_id(run_id) else ""}
     work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
     wanted["FABER_WORK_ID"] = work if re.fullmatch(VALUE, work) else ""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT

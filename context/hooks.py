@@ -56,11 +56,7 @@ class Hook:
 
     def _start(self, run: Run) -> str | None:
         surroundings = Surroundings(self.run.root, self.call.text("cwd"))
-        from faber_ledger.context import (  # no other hook loads artifacts, and here git is at work meanwhile
-            messages,
-            reload,
-        )
-        from faber_ledger.context.env_file import export_run
+        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
@@ -68,6 +64,8 @@ class Hook:
             state, problem = self._state(run)
         except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
             self.note(f"{error.message} - {error.hint}")
+            from faber_ledger.context import messages
+
             broken = messages.state_broken(run, error, states.backup_name(run))
             return pack(run.run_id, {}, [], [broken], budget=self._settings(run).packet_budget)[0]
         if state.get("status") in states.FINISHED:
@@ -108,6 +106,8 @@ class Hook:
             packet = packet or pack(run.run_id, state, gathered.parts(), problems, budget=budget)[0]
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
+            from faber_ledger.context.env_file import export_run
+
             try:
                 export_run(path, run.run_id, state.get("work_id"))
             except (OSError, ValueError) as error:

@@ -10,13 +10,13 @@ import os
 import sqlite3
 
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
 from faber_ledger.ledger.header import is_busy
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.log import DURABLE, Log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
     from faber_ledger.context.project import Run
@@ -24,11 +24,14 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
+VACUUM_MILLISECONDS = 10_000
 BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
 
 
 class MirroredLog:
     """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
+
+    `redacted` tells that a payload was taken out of a file here, so that older copies of it have to go too.
 
     A damaged mirror is moved aside and made anew; one that cannot be used is left alone: the log is what counts. Both
     are told to `warn`.
@@ -37,12 +40,16 @@ class MirroredLog:
     def __init__(self, run: Run, warn: Callable[[str], None]) -> None:
         """Open and unite; raises as `Log.open` and `recover`. The caller holds the run's lock."""
         path = mirror_path(run)
+        self.redacted = is_recovered = False
         if path is not None and os.path.lexists(run.ledger_path + "-journal"):
+            is_recovered = True
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
             warn(f"a journal stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self.log = Log.open(run.ledger_path)
+        if is_recovered:  # and so is what was recovered from, as a backup
+            self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
         self.returned = 0
         self._warn = warn
         self._mirror: Log | None = None
@@ -91,6 +98,7 @@ class MirroredLog:
             take_in(mirror, missing_rows(mirror, self.log))
             take_in(self.log, lost)
             self.returned = len(lost)
+            self._strip()
 
     def commit(self) -> None:
         """Make what was appended durable in the log, and keep it in the mirror; raises as `Log.commit`."""
@@ -103,10 +111,11 @@ class MirroredLog:
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
 
-    def take_in(self, missing_in: Callable[[Log], Iterable[Row]]) -> None:
+    def take_in(self, missing_in: Callable[[Log], Iterable[Row]], gone: Collection[str] = ()) -> None:
         """Put rows that both lack, as `missing_in` gives them for each, where they belong; raises sqlite3.Error.
 
-        They may stand below the newest event, where `commit` does not look for what is new.
+        They may stand below the newest event, where `commit` does not look for what is new. The events in `gone` lose
+        their payloads.
         """
         from faber_ledger.ledger.union import take_in
 
@@ -116,6 +125,67 @@ class MirroredLog:
                 take_in(self._mirror, missing_in(self._mirror))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
+        self._strip(gone)
+
+    def _strip(self, gone: Collection[str] = ()) -> None:
+        """Where a payload is here that a redaction took out, write log and mirror without it, and open both anew."""
+        from faber_ledger.ledger.redaction import gone_from, holds_any
+
+        logs = [self.log, *([self._mirror] if self._mirror is not None else [])]
+        gone = {*gone, *[name for log in logs for name in gone_from(log.connection)]}
+        if any([holds_any(log.connection, gone) for log in logs]):
+            self.rewrite(gone)
+
+    def rewrite(self, gone: Collection[str], *, strict: bool = False) -> None:
+        """Write log and mirror anew, as they are in the open transactions but without these events' payloads.
+
+        The mirror first: whoever is killed between the two leaves the rest to the next append, which unites them. It
+        keeps its file, since other worktrees may have it open. Raises NotWritable, and the log stands as it was; with
+        `strict` whatever keeps the mirror from being written, else that is left alone.
+        """
+        from faber_ledger.context.state import sync_directory
+        from faber_ledger.ledger.union import put_in_place, remove, rows_of, united, write_rows
+
+        path = self.log.path
+        temporary = path + ".tmp"
+        try:
+            remove(temporary)
+            write_rows(united([rows_of(self.log)], gone), temporary)
+            try:
+                self._strip_mirror(gone)
+            except (LedgerError, OSError, sqlite3.Error) as error:
+                if strict:
+                    raise
+                self._forsake(error)
+            self.log.close()  # first, since what it rolls back stands in a journal beside the file
+            try:
+                put_in_place(temporary, path)
+                sync_directory(os.path.dirname(path))
+            finally:
+                self.log = Log.open(path)
+        except OSError as error:
+            hint = "check permissions and space of the run's folder"
+            raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=hint) from error
+        finally:
+            remove(temporary)
+        self.redacted = True
+
+    def _strip_mirror(self, gone: Collection[str]) -> None:
+        from faber_ledger.ledger.redaction import strip_in_place
+
+        mirror = self._mirror
+        if mirror is None:
+            return
+        with mirror.writing():
+            mirror.copy_newer(self.log)
+            strip_in_place(mirror.connection, gone)
+            mirror.commit()
+            mirror.connection.execute(f"PRAGMA synchronous = {DURABLE}")
+            mirror.connection.execute(f"PRAGMA busy_timeout = {VACUUM_MILLISECONDS}")
+            mirror.connection.execute("VACUUM")
+        mirror.close()
+        self._mirror = None
+        self._mirror = Log.open(mirror.path, synchronous="OFF", busy_seconds=BUSY_SECONDS)
 
     def close(self) -> None:
         """Close both; what was not committed is gone, and with it the file of a log that got no event."""
@@ -127,6 +197,11 @@ class MirroredLog:
                 os.unlink(self.log.path)
         except FileNotFoundError:
             pass  # git, or somebody, took it away meanwhile
+
+    @property
+    def has_mirror(self) -> bool:
+        """Tell whether the mirror is there and written with the log."""
+        return self._mirror is not None
 
     def __enter__(self) -> MirroredLog:
         return self

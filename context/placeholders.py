@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.artifacts import ArtifactError
-from faber_ledger.context.project import RUN_ID
+from faber_ledger.context.project import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.artifact_source import Surroundings
 
-PLACEHOLDER = re.compile(r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}")
-VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
-MAX_RUN_ID = 255
+# Compiled at first use.
+PLACEHOLDER = r"\{(project_root|run_id|plan_id|work_id|run_suffix)\}"
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"
 OF_PLAN = "-run-"
 
 
@@ -23,7 +23,7 @@ def filled(text: str, surroundings: Surroundings) -> str:
     One without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more than a name:
     the state comes with the repository.
     """
-    return PLACEHOLDER.sub(lambda found: _value(found[1], surroundings), text)
+    return re.sub(PLACEHOLDER, lambda found: _value(found[1], surroundings), text)
 
 
 def filled_command(text: str, surroundings: Surroundings) -> str:
@@ -36,7 +36,7 @@ def filled_command(text: str, surroundings: Surroundings) -> str:
 
 def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
     """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
-    names = dict.fromkeys(PLACEHOLDER.findall(text))
+    names = dict.fromkeys(re.findall(PLACEHOLDER, text))
     return [name for name in names if not _value(name, surroundings, where)]
 
 
@@ -63,7 +63,7 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
         return ""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else "/"
     if is_of_run:
-        safe = len(text) <= MAX_RUN_ID and RUN_ID.fullmatch(text) is not None
+        safe = is_run_id(text)
         text = run_suffix(text) if name == "run_suffix" else text
     else:
         safe = text == "" or re.fullmatch(VALUE, text) is not None

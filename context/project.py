@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 from faber_ledger.context.git import common_directory, place_of
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
 
-SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]*"
-RUN_ID = re.compile(rf"{SEGMENT}(/{SEGMENT}){{0,2}}")
+MAX_RUN_ID = 255
+PUNCTUATION = str.maketrans("._-", "000")
 
 
 class Run:
@@ -61,12 +60,23 @@ def find_root(start: str) -> str:
         at = above
 
 
+def is_run_id(text: str) -> bool:
+    """Tell whether a text is one to three names joined by `/`: of ASCII letters, digits and `._-`, and 255 in all."""
+    names = text.split("/", 3)
+    return text.isascii() and len(text) <= MAX_RUN_ID and len(names) <= 3 and all(map(is_name, names))
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text is a letter or digit and then letters, digits and `._-`, in any script."""
+    return text[:1].isalnum() and text.translate(PUNCTUATION).isalnum()
+
+
 def find_run(root: str, run_id: str) -> Run:
     """Give a run where it is, in either layout, else where a new one goes.
 
     Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
     """
-    if len(run_id) > 255 or not RUN_ID.fullmatch(run_id):
+    if not is_run_id(run_id):
         raise InvalidRunId(
             f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
             " starting with a letter or digit, 255 characters in all",
@@ -195,7 +205,7 @@ def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
         return
     for entry in entries:
         run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not RUN_ID.fullmatch(run_id):
+        if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
             continue
         if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
             yield run_id

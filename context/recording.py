@@ -97,7 +97,11 @@ class Recording:
             states.write_blocks(self.run, self.blocks, warn=self.warn)
         except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
-        if self.state.get("status") in states.FINISHED:
+        if self._open.redacted:
+            from faber_ledger.context.old_copies import remove_old_copies  # a redaction came in, which is seldom
+
+            remove_old_copies(self.run)
+        elif self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
         return recorded
 

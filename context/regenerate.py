@@ -8,6 +8,7 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -47,7 +48,9 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
         if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
             return False, []
         changed = states.write_blocks(run, _folded(opened), warn=warn)
-        if state.get("status") in states.FINISHED:
+        if opened.redacted:
+            remove_old_copies(run)
+        elif state.get("status") in states.FINISHED:
             states.remove_backup(run)
         return changed, []
 

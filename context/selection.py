@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.conditions import ConditionError, evaluate
 from faber_ledger.ledger.clock import seconds_of
 
 TYPE_CHECKING = False
@@ -95,6 +94,8 @@ def _holds(artifact: Artifact, state: dict[str, Any], on_warning: Callable[[str]
     condition = artifact["condition"]
     if condition is None:
         return True
+    from faber_ledger.context.conditions import ConditionError, evaluate  # most artifacts have none
+
     try:
         if not isinstance(condition, str):
             raise ConditionError(condition)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 
 from faber_ledger.context.artifacts import artifact_of
+from faber_ledger.context.project import is_name
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
 from faber_ledger.context.user_config import places_in_plugins
 from faber_ledger.ledger.errors import WorkflowNotFound
@@ -40,11 +40,7 @@ if TYPE_CHECKING:
     Step = tuple[str, str, dict[str, Any]]
 
 
-SEGMENT = r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}"
-# `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`.
-WORKFLOW_ID = re.compile(
-    rf"(?:project:|fractary-(?P<short>{SEGMENT}):|(?P<plugin>{SEGMENT})@(?P<marketplace>{SEGMENT}):)?(?P<name>{SEGMENT})"
-)
+LONGEST_NAME = 128
 OF_PROJECT = (".fractary/plugins/faber/workflows", ".fractary/faber/workflows")
 OF_PLUGIN = ("config/workflows", ".fractary/faber/workflows")
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workflows")
@@ -120,25 +116,40 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
 
 def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
     """Give where a workflow may stand, in the order of search; raises WorkflowNotFound for what is no id."""
-    named = WORKFLOW_ID.fullmatch(workflow_id)
-    if named is None:
-        raise WorkflowNotFound(
-            f"this is no id of a workflow: {workflow_id!r:.200}",
-            hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
-        )
-    file = f"{named['name']}.json"
-    plugin = named["short"] or named["plugin"]
+    plugin, marketplace, name = _names_in(workflow_id)
+    file = f"{name}.json"
     of_project = [] if plugin else [os.path.join(root, folder, file) for folder in OF_PROJECT]
     if workflow_id.startswith("project:"):
         return of_project
     plugin = plugin or "faber"
     relative = [f"plugins/{plugin}/{folder}/{file}" for folder in OF_PLUGIN]
     roots = list(plugin_roots)
-    if named["marketplace"]:  # a root may be the folder that all marketplaces lie in
-        roots += [os.path.join(one, named["marketplace"]) for one in plugin_roots]
+    if marketplace:  # a root may be the folder that all marketplaces lie in
+        roots += [os.path.join(one, marketplace) for one in plugin_roots]
     of_plugin = [os.path.join(root, path) for path in relative]
     of_plugin += [place for path in relative for place in places_in_plugins(path, roots)]
     return [*of_project, *of_plugin, *([os.path.join(SHIPPED, file)] if plugin == "faber" else [])]
+
+
+def _names_in(workflow_id: str) -> tuple[str, str, str]:
+    """Give the plugin, the marketplace and the name in an id, empty for what it does not name.
+
+    `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`. Raises
+    WorkflowNotFound for what is no id.
+    """
+    owner, colon, name = workflow_id.rpartition(":")
+    plugin = marketplace = ""
+    named = [name]
+    if colon and owner != "project":
+        plugin, at, marketplace = owner.partition("@")
+        plugin = plugin if at else plugin[len("fractary-") :] if plugin.startswith("fractary-") else ""
+        named += [plugin, marketplace] if at else [plugin]
+    if not all([one.isascii() and len(one) <= LONGEST_NAME and is_name(one) for one in named]):
+        raise WorkflowNotFound(
+            f"this is no id of a workflow: {workflow_id!r:.200}",
+            hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
+        )
+    return plugin, marketplace, name
 
 
 def _defaults() -> CriticalArtifacts:

@@ -38,6 +38,8 @@ def cloud_event_line(row: tuple[Any, ...], run_id: str) -> bytes:
     }
     event: dict[str, Any] = {key: value.translate(NOT_TEXT) for key, value in attributes.items() if value}
     payload = payload_of(row)
-    if payload is not None:
+    if payload is None:
+        event["redacted"] = "true"
+    else:
         event |= {"datacontenttype": "application/json", "data": payload}
     return ENCODER.encode(event).encode() + b"\n"

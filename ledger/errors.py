@@ -110,6 +110,12 @@ class StateNotWritten(NotWritable):
     code = "state_not_written"
 
 
+class NotWell(LedgerError):
+    """`doctor` found something to mend."""
+
+    code, exit_code = "not_well", 23
+
+
 class InvalidRunId(LedgerError):
     """The text is no run id, or would leave the runs directory."""
 

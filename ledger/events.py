@@ -176,6 +176,20 @@ class ContextReconstituted(TypedDict):
     findings: list[Finding]
 
 
+class EventRedacted(TypedDict):
+    """An event's payload was taken out, or `fields` of it (none named: all of it); `remains` stands in its place.
+
+    `supersedes` are the earlier redactions of the same event, whose own payloads went with this one.
+    """
+
+    type: Literal["event_redacted"]
+    event_id: str
+    fields: list[str]
+    remains: dict[str, object]
+    supersedes: list[str]
+    reason: str | None
+
+
 Event = (
     RunStarted
     | RunAdopted
@@ -189,6 +203,7 @@ Event = (
     | DeliveryIgnored
     | NoteRecorded
     | ContextReconstituted
+    | EventRedacted
 )
 
 
@@ -201,7 +216,10 @@ class Draft(TypedDict):
 
 
 class Recorded(TypedDict):
-    """An event with its envelope. Read in `(seq, id)` order; `at` is shown and never orders."""
+    """An event with its envelope. Read in `(seq, id)` order; `at` is shown and never orders.
+
+    `redacted` is there, and true, if its payload was taken out: what the event says is what may stay of it then.
+    """
 
     seq: int
     id: str
@@ -210,6 +228,7 @@ class Recorded(TypedDict):
     writer: str
     client: str | None
     event: Event
+    redacted: NotRequired[bool]
 
 
 class Sealed(Recorded):

@@ -19,6 +19,7 @@ from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.line_batch import rows_in
 from faber_ledger.ledger.log import HIGHEST_SEQ, Log
 from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.redaction import redaction_of
 from faber_ledger.ledger.union import ID, PAYLOAD, hash_in, parents_of, pieces, positions_in, rows_of
 from faber_ledger.ledger.verify import COLUMNS, NOTES, problems_alone
 
@@ -179,8 +180,10 @@ class Staged:
     def _stage(self, number: int, event: dict[str, Any]) -> None:
         self.lines += 1
         if event["type"] in NAMING and event["payload"] is not None:
-            named = json.loads(event["payload"]).get("run_id")
-            self.runs |= {named} if isinstance(named, str) else set()
+            self._name(json.loads(event["payload"]))
+        elif event["type"] == "event_redacted" and event["payload"] is not None:
+            redaction = redaction_of(event["id"], event["payload"])
+            self._name(redaction.remains if redaction else {})
         row = (*event.values(), number)
         try:
             self._connection.execute(STAGE, row)
@@ -191,6 +194,11 @@ class Staged:
                 self.problems.append(Problem(number, told, is_conflict=True))
             elif event["payload"] is None:  # a redacted copy wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
+
+    def _name(self, payload: dict[str, Any]) -> None:
+        """Keep the run that a payload names, or what stays of one."""
+        named = payload.get("run_id")
+        self.runs |= {named} if isinstance(named, str) else set()
 
     def rows(self) -> Iterator[tuple[Row, int]]:
         """Give the events as a log stores them, each with its line, in `(seq, id)` order."""
@@ -232,6 +240,15 @@ class Staged:
         if log is None or not log.heads():
             return len(self)
         return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
+
+    def gone(self) -> set[str]:
+        """Give the events whose payload is gone, or has to go since a redaction among them says so."""
+        rows = self._connection.execute("SELECT id FROM staged WHERE payload IS NULL")
+        said = self._connection.execute(
+            "SELECT id, payload FROM staged WHERE type = 'event_redacted' AND payload IS NOT NULL"
+        )
+        found = [redaction_of(*row) for row in said]
+        return {name for (name,) in rows} | {name for one in found if one is not None for name in one.gone}
 
     def shares_with(self, log: Log) -> bool:
         """Tell whether the log has any of the events."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Draft, Recorded, Sealed
+    from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
 
@@ -45,6 +46,7 @@ class Log:
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self.connection = connection
         self.path = path
+        self._redactions: dict[str, list[Redaction]] | None = None
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
@@ -170,34 +172,52 @@ class Log:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
+    def decoded(self, row: tuple[Any, ...]) -> Recorded:
+        """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
+        recorded = decoded(row)
+        if row[8] is None:
+            from faber_ledger.ledger import redaction  # few logs have such an event
+
+            if self._redactions is None:
+                self._redactions = redaction.standing(redaction.redactions_in(self.connection))
+            kind = recorded["event"]["type"]
+            event: Any = recorded["event"]
+            event.update(redaction.remains(kind, self._redactions.get(recorded["id"], [])) | event)
+            recorded["redacted"] = True
+        return recorded
+
+    def forget_redactions(self) -> None:
+        """Look for redactions anew when one is asked for next: rows came in."""
+        self._redactions = None
+
     def stream(self) -> Iterator[Recorded]:
         """Give every event in `(seq, id)` order."""
-        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
+        return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
-        return map(decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+        return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Give the event that started a session, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
         ).fetchone()
-        return decoded(row) if row else None
+        return self.decoded(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Give the session starts of one client session id, newest first."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
-        return [decoded(row) for row in rows]
+        return [self.decoded(row) for row in rows]
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Give the first session start of one client session id, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
         ).fetchone()
-        return decoded(row) if row else None
+        return self.decoded(row) if row else None
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
         """Give the compactions that other clients recorded before an event (None: before now), newest first."""
@@ -214,7 +234,7 @@ class Log:
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for recorded in map(decoded, rows):
+        for recorded in map(self.decoded, rows):
             event = recorded["event"]
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
                 return recorded
@@ -226,11 +246,22 @@ class Log:
         rows = self.connection.execute(
             f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
         )
-        return [decoded(row) for row in rows]
+        return [self.decoded(row) for row in rows]
 
     def sealed(self) -> Iterator[Sealed]:
         """Give every event with all that its hash covers, in `(seq, id)` order."""
-        return map(_sealed, self.connection.execute(SEAL))
+        return map(self._sealed, self.connection.execute(SEAL))
+
+    def _sealed(self, row: tuple[Any, ...]) -> Sealed:
+        payload, parents, salt, stored, digest = row[8:]
+        return {
+            **self.decoded(row[:9]),
+            "parents": [parents[at : at + 32] for at in range(0, len(parents), 32)],
+            "salt": salt,
+            "payload": payload,
+            "payload_hash": payload_hash(salt, payload) if payload is not None and stored is None else stored,
+            "hash": digest,
+        }
 
     def shown(self, projector: int) -> tuple[bytes, bytes] | None:
         """Give the heads and the digest of the blocks that were last projected by this version of the projector."""
@@ -388,16 +419,4 @@ def decoded(row: tuple[Any, ...]) -> Recorded:
         "writer": writer,
         "client": client,
         "event": event,
-    }
-
-
-def _sealed(row: tuple[Any, ...]) -> Sealed:
-    payload, parents, salt, stored, digest = row[8:]
-    return {
-        **decoded(row[:9]),
-        "parents": [parents[at : at + 32] for at in range(0, len(parents), 32)],
-        "salt": salt,
-        "payload": payload,
-        "payload_hash": payload_hash(salt, payload) if payload is not None and stored is None else stored,
-        "hash": digest,
     }

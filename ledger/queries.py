@@ -13,7 +13,7 @@ from sqlalchemy.pool import NullPool
 from ulid import ULID
 
 from faber_ledger.ledger.events import Recorded
-from faber_ledger.ledger.log import Log, decoded
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import EVENT
 
 READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decoded` takes
@@ -48,8 +48,9 @@ def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first:
     order = (EVENT.c.seq.desc(), EVENT.c.id.desc()) if newest_first else (EVENT.c.seq, EVENT.c.id)
     question = READ.where(*_conditions(wanted)).order_by(*order).limit(limit)
     with connection_to(path) as connection:
+        log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
         for row in connection.execution_options(yield_per=500).execute(question):
-            yield decoded(tuple(row))
+            yield log.decoded(tuple(row))
 
 
 def summary(path: str) -> Summary:

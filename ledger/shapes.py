@@ -19,6 +19,7 @@ CURRENT = {
     "delivery_ignored": 1,
     "note_recorded": 1,
     "context_reconstituted": 1,
+    "event_redacted": 1,
 }
 
 RELIED_ON: dict[str, dict[str, type]] = {

@@ -3,6 +3,7 @@
 Commutative, associative and idempotent, so that however clones exchange their logs, everybody ends with the same one.
 It ignores whatever the logs have in common, because cherry-pick, revert and `stash pop` all present honest logs that
 lack an event, and refuses only what cannot be true: one id with two hashes, or an event that is not what its hash says.
+A payload that one of the logs took out is in none of what comes of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import itertools
 import json
 import os
 import sqlite3
+import stat
 from contextlib import closing
 from operator import itemgetter
 
@@ -20,10 +22,11 @@ from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log
 from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.redaction import gone_from, stripped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import Any
 
     Row = tuple[Any, ...]
@@ -41,27 +44,32 @@ def write_union(paths: Sequence[str], out: str) -> int:
     an event that was changed, and as `opened`; `out` stays as it was then.
     """
     temporary = out + ".tmp"
-    _remove(temporary)
+    remove(temporary)
     logs: list[Log] = []
     try:
         for path in paths:
             logs.append(opened(path))
-        count = _write(united([rows_of(log) for log in logs]), temporary)
-        os.replace(temporary, out)
+        gone = {name for log in logs for name in gone_from(log.connection)}
+        count = write_rows(united([rows_of(log) for log in logs], gone), temporary)
+        put_in_place(temporary, out)
     except sqlite3.DatabaseError as error:
         raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=ANEW) from error
     finally:
         for log in logs:
             log.close()
-        _remove(temporary)
+        remove(temporary)
     return count
 
 
-def united(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
-    """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError."""
+def united(streams: Sequence[Iterable[Row]], gone: Collection[str] = ()) -> Iterator[Row]:
+    """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError.
+
+    The events named in `gone` lose their payloads: a redaction comes after what it names, so they are to be known.
+    """
     with closing(Positions()) as seqs:
         for _, same in itertools.groupby(_in_order(streams), key=_position):
-            yield _placed(_chosen(list(same)), seqs)
+            row = _placed(_chosen(list(same)), seqs)
+            yield stripped(row) if row[ID] in gone else row
 
 
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
@@ -119,6 +127,7 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     All of them or none: raises sqlite3.Error, and the transaction is as it was.
     """
     log.connection.execute("SAVEPOINT take_in")
+    log.forget_redactions()
     try:
         log.connection.executemany(INSERT, rows)
         heads: dict[bytes, int] = {}
@@ -220,7 +229,8 @@ def _conflict(rows: list[Row]) -> UnionConflict:
     )
 
 
-def _write(rows: Iterator[Row], path: str) -> int:
+def write_rows(rows: Iterable[Row], path: str) -> int:
+    """Write rows, each before its children, as a new log, and give their number; raises UnionConflict."""
     heads: dict[bytes, int] = {}
     count = 0
 
@@ -248,7 +258,23 @@ def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> N
     heads[digest] = seq
 
 
-def _remove(path: str) -> None:
+def put_in_place(temporary: str, path: str) -> None:
+    """Let a file take another's place, with its permissions, and its owner where that may be done."""
+    try:
+        like, mine = os.stat(path), os.stat(temporary)
+        if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (mine.st_uid, mine.st_gid):
+            try:
+                os.chown(temporary, like.st_uid, like.st_gid)
+            except PermissionError:
+                pass  # only root gives files away
+        os.chmod(temporary, stat.S_IMODE(like.st_mode))
+    except FileNotFoundError:
+        pass  # it is the first
+    os.replace(temporary, path)
+
+
+def remove(path: str) -> None:
+    """Remove what a killed writer left at `path`: a database, and its journal."""
     for name in (path, path + "-journal"):
         try:
             os.unlink(name)

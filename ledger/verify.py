@@ -19,6 +19,7 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.header import is_busy, locked
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
@@ -26,7 +27,7 @@ RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
-NOTES = ("unknown_shape", "torn_version", "redacted_version", "not_pulled")
+NOTES = ("unknown_shape", "torn_version", "redacted_version", "unredacted_version", "not_pulled")
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 COLUMNS = {
     "seq": (int,),
@@ -78,6 +79,7 @@ def findings(
             yield from _damage(log.connection)
             with closing(Positions()) as seqs:
                 yield from _Walk(check_event, advance, seqs).findings(log.connection)
+            yield from _redaction_findings(log.connection, check_event)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise locked(path) from error
@@ -150,6 +152,38 @@ class _Walk:
         due = 1 + max([self.seqs[parent] for parent in parents], default=0)
         if seq != due:
             yield "seq", f"its seq is {seq}, and after its parents it must be {due}", RESTORE
+
+
+def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]) -> Iterator[Finding]:
+    """Hold each payload that is gone against the redactions, and each redaction against what is still there."""
+    found = redactions_in(connection)
+    named = {name for one in found for name in one.gone}
+    last = standing(found)
+    gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # of others it was told already
+    for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
+        if name not in named:
+            told = "its payload is gone, and no event_redacted says so"
+            yield Finding("unexplained_redaction", str(name), told, RESTORE)
+    for one in found:
+        for name in sorted(one.gone):
+            row = connection.execute("SELECT payload IS NULL FROM event WHERE id = ?", (name,)).fetchone()
+            if row is None:
+                yield Finding("redaction", one.id, f"it redacts {name}, which is not in the log", RESTORE)
+            elif not row[0]:
+                told = f"event {one.id} redacts it, and its payload is still here"
+                hint = f"run `{command_for(one.target, last.get(one.target, [one]))}`, which finishes it"
+                yield Finding("not_redacted", name, told, hint)
+    for name, several in last.items():
+        if len(several) > 1 and any([one.fields for one in several]):
+            told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
+            yield Finding("redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them")
+        row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
+        if row is not None and row[0] in CURRENT:
+            event = remains(row[0], several) | {"type": row[0]}
+            if row[1] is not None:
+                event["session_id"] = row[1]
+            for problem in check_event(event):
+                yield Finding("shape", several[0].id, f"what it leaves is no {row[0]}: {problem}", RESTORE)
 
 
 def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:

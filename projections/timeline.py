@@ -30,6 +30,7 @@ TELLING = frozenset(
         "compaction_completed",
         "note_recorded",
         "context_reconstituted",
+        "event_redacted",
     ]
 )
 

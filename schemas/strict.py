@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from faber_ledger.ledger.checked import UNLIKE, checked_batches, payloads_of, recorded
+from faber_ledger.ledger.checked import UNLIKE, checked_batches, recorded, recorded_in
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.schemas.events import EVENTS, check_event
@@ -28,22 +28,22 @@ def strictly(log: Log) -> Iterator[Recorded]:
     Also for one that is not what its hash says. A type or version that this program does not know has no model here,
     and a redacted event has nothing left to check: both are given as they are.
     """
-    return chain.from_iterable(recorded(rows, _events_of(rows)) for rows in checked_batches(log))
+    return chain.from_iterable(_recorded(log, rows) for rows in checked_batches(log))
 
 
-def _events_of(rows: list[Row]) -> list[Any]:
+def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
     # A payload that is two values would have to be made up for by two payloads that are one value only together; in
     # that one the `type` of the first would stand inside its object, where no model has one.
     try:
         events = EVENTS.validate_json("[" + ",".join([_text(row) for row in rows]) + "]")
         if len(events) == len(rows):
-            return events
+            return recorded(rows, events)
     except (*UNLIKE, ValidationError):
         pass
-    events = [one["event"] for one in recorded(rows, payloads_of(rows))]
-    for row, event in zip(rows, events, strict=True):
-        _check(row, event)
-    return events
+    found = list(recorded_in(log, rows))
+    for row, one in zip(rows, found, strict=True):
+        _check(row, one["event"])
+    return iter(found)
 
 
 def _text(row: Row) -> str:

@@ -33,7 +33,19 @@ def delivery(hook: str) -> Delivery:
 
 def every_type() -> list[Event]:
     """Give an event of each type."""
-    return [*history(), *later_types()]
+    return [*history(), *later_types(), redaction()]
+
+
+def redaction() -> Event:
+    """Give the redaction of an event that no log here has."""
+    return {
+        "type": "event_redacted",
+        "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ",
+        "fields": ["text"],
+        "remains": {"kind": "note", "text": "[redacted]", "phase": "build", "step": None},
+        "supersedes": [],
+        "reason": "a password",
+    }
 
 
 def later_types() -> list[Event]:

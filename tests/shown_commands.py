@@ -22,6 +22,7 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$|^<!-- \$ (.*?) -->$", re.MULTILINE 
 MASKS = [
     (re.compile(r"\b\d{8}-\d{6}-[a-z0-9]{6}\b"), "<stamp>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"\b\d{8}T\d{6}Z"), "<stamp>"),
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"^([ +-] +\d+  <time>  \w+ +)[a-z0-9]{6}  ", re.MULTILINE), r"\1<six>  "),
     (re.compile(r"\b\d+ seconds?\b"), "<seconds>"),

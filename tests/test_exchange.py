@@ -152,7 +152,8 @@ def test_an_export_imported_into_a_project_without_the_run_is_the_same_run(proje
 def test_an_import_twice_changes_nothing(project: Path) -> None:
     before, content = ledger_of(project).read_bytes(), exported(project)
     told = faber(project, "import", "-", "--json", content=content + content)
-    assert json.loads(told.stdout)["data"] == {"run_id": RUN, "new": 0, "read": 2 * LINES, "dry_run": False}
+    data = {"run_id": RUN, "new": 0, "read": 2 * LINES, "redacts": False, "dry_run": False}
+    assert json.loads(told.stdout)["data"] == data
     assert ledger_of(project).read_bytes() == before
 
 

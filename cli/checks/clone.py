@@ -1,0 +1,63 @@
+"""What the clone keeps beyond its work tree: mirrors of runs that are gone, and its other worktrees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.checks.finding import Finding
+from faber_ledger.cli.forget import gone_runs
+from faber_ledger.cli.worktree_git import asked
+from faber_ledger.context import worktrees as registry
+from faber_ledger.context.client_settings import HOOKS, unanswered
+from faber_ledger.context.project import named_run
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.checks.patient import Patient
+
+SETTINGS = ".claude/settings.json"
+
+
+def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
+    """Look for runs that only this clone's mirror still has."""
+    if not patient.has_git:
+        return
+    for run, _ in gone_runs(patient.root):
+        what = f"the run {run.run_id} is in no worktree any more; this clone's mirror still has its events"
+        hint = f"run `faber-ledger project {run.run_id}` to have it back, `faber-ledger run forget {run.run_id}` if not"
+        yield Finding("note", what, hint)
+
+
+def worktrees_have_hooks(patient: Patient) -> Iterator[Finding]:
+    """Look for other worktrees with a run in which the client runs no hook: untracked settings are not checked out."""
+    if patient.place is None:
+        return
+    inside = os.path.relpath(patient.root, patient.place.top)
+    for top in patient.place.other_tops():
+        root = os.path.normpath(os.path.join(top, inside))
+        left = unanswered(root) if named_run(root) is not None else []
+        if not left:
+            continue
+        told = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
+        why = f": {SETTINGS} is not tracked" if _is_untracked(patient) else ""
+        hint = f"commit {SETTINGS}, or run `faber-ledger init` there, or `faber-ledger init --scope user` for all"
+        yield Finding("warning", f"in the worktree {root} {told}{why}", hint)
+
+
+def registry_can_be_read(patient: Patient) -> Iterator[Finding]:
+    """Look at the registry of worktrees."""
+    path = registry.registry_path(patient.root)
+    try:
+        if path is not None:
+            registry.read_records(path)
+    except registry.MalformedRegistry as error:
+        hint = "run `faber-ledger worktree list`, which keeps it aside and makes it anew"
+        yield Finding("warning", f"{path} is malformed: {error}", hint)
+
+
+def _is_untracked(patient: Patient) -> bool:
+    path = os.path.join(patient.root, *SETTINGS.split("/"))
+    return os.path.isfile(path) and bool(
+        asked("ls-files", "--error-unmatch", "--", SETTINGS, at=patient.root).returncode
+    )

@@ -1,0 +1,93 @@
+"""What the hooks have told: failures and time-outs in their log, deliveries that came twice, and those that wait."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.checks.finding import Finding
+from faber_ledger.context.hook_log import PATH
+from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.checks.patient import Patient
+
+DAYS = 7
+LARGEST = 1024 * 1024
+NEWEST = 200
+SHOWN = 3
+QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:")  # told in their own place
+SLOW = ("more than", "longer than", "took too long")
+
+
+def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
+    """Look for failures and time-outs of the last week in the hook log."""
+    try:
+        text = text_of(os.path.join(patient.root, *PATH.split("/")), LARGEST) or ""
+    except FileRefused as error:
+        yield Finding("warning", f"{PATH} cannot be read: {error}", "move it aside; the next hook makes a new one")
+        return
+    slow: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        at, _, rest = line.partition(" ")
+        hook, _, message = rest.partition(" ")
+        seconds = seconds_of(at)
+        if seconds is None or patient.at - seconds > DAYS * 86_400 or message.startswith(QUIET):
+            continue
+        kind = slow if any([word in message for word in SLOW]) else failed
+        kind.setdefault(f"{hook}: {message[:200]}", []).append(at)
+    for kind, word in ((slow, "took too long"), (failed, "failed")):
+        newest = sorted(kind.items(), key=lambda item: item[1][-1], reverse=True)
+        for message, times in newest[:SHOWN]:
+            count = f"{len(times)} times, last" if len(times) > 1 else "once,"
+            what = f"a hook {word} {count} at {times[-1]}: {message}"
+            yield Finding(
+                "warning", what, f"do what the message says; {PATH} has them all, and after a week they are old"
+            )
+        if len(newest) > SHOWN:
+            yield Finding("warning", f"… and {len(newest) - SHOWN} other messages of hooks that {word}", f"read {PATH}")
+
+
+def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
+    """Look for deliveries of the active run that came twice, as with hooks in a plugin and in the settings."""
+    for run in patient.logged:
+        if run.run_id != patient.active:
+            continue
+        try:
+            with Log.read(run.ledger_path) as log:
+                newest = [(one["at"], dict(one["event"])) for one in log.newest(NEWEST)]
+        except LedgerError:
+            return  # told by the checks of the ledgers
+        twice = [
+            at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"
+        ]
+        if twice:
+            what = f"of the newest {len(newest)} events of {run.run_id} {len(twice)} are deliveries that came twice"
+            hint = "the hooks are installed twice, perhaps by a plugin too: take one of them out"
+            yield Finding("note", f"{what}, the last at {max(twice)}", hint)
+
+
+def nothing_waits(patient: Patient) -> Iterator[Finding]:
+    """Look for deliveries that could not be appended when they came, and wait in a spool."""
+    places = [os.path.join(run.directory, "spool") for run in patient.runs]
+    if patient.common is not None:
+        ours = os.path.join(patient.common, "faber-ledger")
+        places += [folder for folder, _, _ in os.walk(ours) if os.sep + "spool" in folder[len(ours) :]]
+    for place in places:
+        try:
+            waiting = [one for one in os.scandir(place) if one.is_file(follow_symlinks=False)]
+        except OSError:
+            continue  # there is none, as usual
+        names = [one.name for one in waiting]
+        count = len([name for name in names if name.endswith(".json")])
+        if count:
+            told = f"{count} deliveries wait" if count > 1 else "a delivery waits"
+            hint = "mend what stopped it, as the hook log says; the next hook takes in what waits"
+            yield Finding("warning", f"{told} in {place}: it could not be appended when it came", hint)
+        if any([name.endswith(".malformed") for name in names]):
+            yield Finding("note", f"{place} holds files that are no deliveries", "look at them, and remove them")

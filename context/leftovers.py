@@ -1,0 +1,108 @@
+"""Where else a text that was redacted may stand: the hook log, deliveries kept for later, other events, other files."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from faber_ledger.context.git import common_directory
+from faber_ledger.context.hook_log import PATH
+from faber_ledger.ledger.redaction import REDACTED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.log import Log
+
+SHORTEST = 4  # letters: a shorter text stands everywhere
+LARGEST = 64 * 1024 * 1024
+
+
+def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str, set[str]]:
+    """Give the texts that events of a log hold, each with the events' ids, those in `but` left out."""
+    found: dict[str, set[str]] = {}
+    for text in texts:
+        if len(text) < SHORTEST:
+            continue
+        written = json.dumps(text, ensure_ascii=False)[1:-1]
+        twice = json.dumps(written, ensure_ascii=False)[1:-1]  # as adopted blocks hold it: JSON within JSON
+        rows = log.connection.execute(
+            "SELECT id FROM event WHERE payload IS NOT NULL AND (instr(payload, ?) OR instr(payload, ?))",
+            (written, twice),
+        )
+        names = {name for (name,) in rows} - set(but)
+        if names:
+            found[text] = names
+    return found
+
+
+def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
+    """Put `[redacted]` in the place of texts in the hook logs and in deliveries kept for later; give the files changed.
+
+    Raises OSError for a file that cannot be written anew.
+    """
+    needles = _needles(texts)
+    return [path for path in _kept_beside(places) if _scrubbed(path, needles)]
+
+
+def still_held(places: list[Run], texts: Iterable[str]) -> list[str]:
+    """List the files in the runs' folders that hold one of the texts: they are others' files, or others' keys."""
+    needles = _needles(texts)
+    found = []
+    for place in places:
+        for folder, _, names in sorted(os.walk(place.directory)):
+            paths = [os.path.join(folder, name) for name in sorted(names)]
+            found += [path for path in paths if any([needle in _content(path) for needle in needles])]
+    return found
+
+
+def _needles(texts: Iterable[str]) -> list[bytes]:
+    """Give the bytes as which texts may stand in a file: as they are, and as JSON writes them; the longest first."""
+    forms = {
+        form
+        for text in texts
+        if len(text) >= SHORTEST
+        for form in (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
+    }
+    return sorted([form.encode("utf-8", "surrogatepass") for form in forms], key=lambda form: (-len(form), form))
+
+
+def _kept_beside(places: list[Run]) -> Iterator[str]:
+    for place in places:
+        path = os.path.join(place.root, *PATH.split("/"))
+        yield from (path, path + ".1")
+    common = common_directory(places[0].root)
+    if common is not None:
+        for folder, _, names in sorted(os.walk(os.path.join(common, "faber-ledger", "spool"))):
+            yield from [os.path.join(folder, name) for name in sorted(names)]
+
+
+def _scrubbed(path: str, needles: list[bytes]) -> bool:
+    before = after = _content(path)
+    for needle in needles:
+        after = after.replace(needle, REDACTED.encode())
+    if after == before:
+        return False
+    temporary = path + ".tmp"
+    if os.path.lexists(temporary):
+        os.unlink(temporary)
+    mode = os.stat(path).st_mode & 0o777
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(after)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    return True
+
+
+def _content(path: str) -> bytes:
+    """Read a regular file; nothing of a link, of what is too large or cannot be read."""
+    try:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+            return b""
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""

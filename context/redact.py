@@ -1,0 +1,238 @@
+"""Taking an event's payload, or fields of it, out of a run: out of every file of this clone that holds it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from contextlib import ExitStack
+
+from faber_ledger.context import state as states
+from faber_ledger.context.git import place_of
+from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.old_copies import remove_old_copies
+from faber_ledger.context.project import Run, find_run
+from faber_ledger.context.recording import LOCK_SECONDS
+from faber_ledger.context.recover import is_sound
+from faber_ledger.ledger.canonical import cleaned
+from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.redaction import (
+    gone_from,
+    least_of,
+    paths_of,
+    redactions_in,
+    standing,
+    texts_of,
+    without,
+)
+from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import PROJECTOR, fold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.events import EventRedacted
+
+ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
+
+
+class Plan:
+    """A redaction as it would be: the event and its type, `fields` (empty for the whole payload), the `texts` that go.
+
+    `event` is what would be appended; None if there is nothing more to take out.
+    """
+
+    def __init__(self, target: str, kind: str, fields: list[str], event: EventRedacted | None, texts: set[str]) -> None:
+        self.target = target
+        self.kind = kind
+        self.fields = fields
+        self.event = event
+        self.texts = texts
+
+
+class Outcome:
+    """What was done: the redaction's id (None: it was there before), the files written anew, and those removed."""
+
+    def __init__(self, id: str | None, rewritten: list[str], removed: list[str]) -> None:
+        self.id = id
+        self.rewritten = rewritten
+        self.removed = removed
+
+
+def plan_of(
+    log: Log, name: str, fields: Iterable[str], reason: str | None, check_event: Callable[[Any], list[str]]
+) -> Plan:
+    """Plan the redaction of one event of a log; raises UsageFailed for what cannot be taken out."""
+    wanted = sorted(set(fields))
+    (recorded,) = _read(log, name)
+    event: dict[str, Any] = dict(recorded["event"])
+    kind, session_id = event.pop("type"), event.pop("session_id", None)
+    _check_kind(kind, recorded["version"], wanted)
+    several = standing(redactions_in(log.connection)).get(name, [])
+    if len(several) == 1 and several[0].covers(wanted):
+        return Plan(name, kind, several[0].fields, None, set())
+    left = _without_fields(event, wanted) if wanted else least_of(event)
+    told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
+    problems = check_event(told)
+    if problems:
+        raise UsageFailed(
+            f"a {kind} must keep what it has there: {'; '.join(problems)}",
+            hint="take out other fields, or the whole payload: then such words stay, which tell nothing of anybody's",
+        )
+    texts = texts_of(event) - texts_of(left)
+    if reason and any([text in reason for text in texts if text]):
+        raise UsageFailed("the reason holds what is taken out, and would keep it", hint="word the reason without it")
+    all_whole = not wanted or any([not one.fields for one in several])
+    before = {field for one in several for field in one.fields}
+    names = [] if all_whole else sorted({*wanted, *before})
+    past = {past for one in several for past in (one.id, *one.supersedes)}
+    redaction: EventRedacted = {
+        "type": "event_redacted",
+        "event_id": name,
+        "fields": names,
+        "remains": cleaned(left),
+        "supersedes": sorted(past),
+        "reason": reason,
+    }
+    return Plan(name, kind, names, redaction, texts)
+
+
+def _read(log: Log, name: str) -> list[Any]:
+    from faber_ledger.ledger.log import READ
+
+    return [log.decoded(row) for row in log.connection.execute(f"{READ} WHERE id = ?", (name,))]
+
+
+def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
+    if kind == "event_redacted":
+        raise UsageFailed(
+            "an event_redacted says what may stay of another event, and cannot be redacted itself",
+            hint="redact that other event again: the new redaction takes the place of this one",
+        )
+    if CURRENT.get(kind) != version:
+        raise UsageFailed(
+            f"this program does not know the shape {kind}, version {version}, and cannot say what may stay of it",
+            hint="upgrade faber-ledger on this machine, then run the command again",
+        )
+    if kind == "run_adopted" and (not wanted or {"blocks", "blocks.sessions", "blocks.context_metadata"} & {*wanted}):
+        raise UsageFailed(
+            "the blocks of a run_adopted are what the sessions of this run are counted from, and cannot go as a whole",
+            hint="name what is in them, as `--field blocks.sessions.session_history.0.environment.hostname`",
+        )
+
+
+def _without_fields(event: dict[str, Any], wanted: list[str]) -> dict[str, Any]:
+    for field in wanted:
+        if field.split(".")[0] in ENVELOPE:
+            raise UsageFailed(
+                f"{field} is of the event's envelope, which its hash covers and every reader orders by: it cannot go",
+                hint="name a field of its payload; `faber-ledger show EVENT --json` shows them",
+            )
+        try:
+            event = without(event, field)
+        except (KeyError, ValueError) as error:
+            known = paths_of(event)
+            near = difflib.get_close_matches(field, known, n=4, cutoff=0.4) or known[:8]
+            raise NotFound(
+                f"the event has no field {field}; near it are: {', '.join(near)}",
+                hint="`faber-ledger show EVENT --json` shows its fields; join them with dots",
+            ) from error
+    return event
+
+
+def places_of(run: Run) -> list[Run]:
+    """Give the run in this worktree and in the others of the clone that have it."""
+    place = place_of(run.root)
+    if place is None:
+        return [run]
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(place.top))
+    found = [find_run(os.path.normpath(os.path.join(top, inside)), run.run_id) for top in place.other_tops()]
+    return [run, *[one for one in found if os.path.isdir(one.directory)]]
+
+
+def redact(
+    run: Run,
+    make_plan: Callable[[Log], Plan],
+    clean: Callable[[Log, Plan], object],
+    *,
+    at: float,
+    writer: str,
+    client: str | None,
+    warn: Callable[[str], None],
+) -> Outcome:
+    """Take the payload out of the run, here, in its mirror and in the other worktrees, and remove older copies.
+
+    What could stop it halfway is looked at before anything is written. `make_plan` is asked under the lock; `clean` is
+    called with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open` and `read_state`
+    raise.
+    """
+    places = places_of(run)
+    with ExitStack() as stack:
+        for place in sorted(places, key=lambda one: one.lock_path):
+            stack.enter_context(RunLock(place.lock_path, LOCK_SECONDS))
+        for place in places:
+            _check_ready(place)
+        recorded, rewritten, removed = None, [], []
+        for place in places:
+            with MirroredLog(place, warn) as opened:
+                if place is run:
+                    _check_mirror(run, opened)
+                    plan = make_plan(opened.log)
+                    clean(opened.log, plan)
+                    recorded = _append(opened, plan, at, writer, client)
+                if not opened.log.heads():
+                    continue
+                opened.rewrite(gone_from(opened.log.connection), strict=True)
+                _project(place, opened, warn)
+                rewritten.append(place.ledger_path)
+            removed += remove_old_copies(place)
+    mirror = mirror_path(run)
+    return Outcome(recorded, [*rewritten, *([mirror] if mirror else [])], removed)
+
+
+def _append(opened: MirroredLog, plan: Plan, at: float, writer: str, client: str | None) -> str | None:
+    if plan.event is None:
+        return None
+    with opened.log.writing():
+        (recorded,) = opened.log.append([{"event": plan.event, "client": client}], at=at, writer=writer)
+    return recorded["id"]
+
+
+def _check_ready(place: Run) -> None:
+    """Look at what could stop a redaction halfway: a broken ledger or state in any of the worktrees."""
+    has_journal = os.path.lexists(place.ledger_path + "-journal")
+    is_there = os.path.lexists(place.ledger_path) and os.path.getsize(place.ledger_path) > 0
+    if is_there and not has_journal and not is_sound(place.ledger_path):
+        raise IntegrityError(
+            f"{place.ledger_path} is damaged, and nothing was changed",
+            hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and mend it first",
+        )
+    try:
+        states.read_state(place)
+    except StateMissing:
+        pass  # there is nothing of it to be taken out of
+
+
+def _check_mirror(run: Run, opened: MirroredLog) -> None:
+    path = mirror_path(run)
+    if path is not None and os.path.lexists(path) and not opened.has_mirror:
+        raise Locked(
+            f"this run's mirror {path} cannot be written, and would keep the payload: nothing was changed",
+            hint="run the command again when no other process uses it",
+        )
+
+
+def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> None:
+    blocks = fold(opened.log.stream())
+    with opened.log.writing():
+        opened.log.show(PROJECTOR, heads_text(opened.log.heads()), shape.digest(blocks))
+        opened.commit()
+    try:
+        states.write_blocks(place, blocks, warn=warn)
+    except StateMissing:
+        pass
