@@ -60,7 +60,7 @@ faults: .venv/test
 
 lock:
 	$(PYTHON) -m venv --clear build/lock
-	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint]'
+	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench]'
 	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
 

@@ -1,4 +1,4 @@
-"""Write a long log through the ledger's own append. Arguments: the file to make, how many events."""
+"""Write a long log through the ledger's own append. Arguments: the file to make, how many events, reloads a session."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft
 
 BEGIN = 1767623422.0
+AT_ONCE = 10_000  # what `append` gives back is kept in memory
 ENVIRONMENT = {"hostname": "dev-laptop", "platform": "linux", "cwd": "/home/dev/project", "git_commit": "abc1234"}
 
 
-def drafts() -> Iterator[Draft]:
-    """Give session after session, of twelve events each: eight loads, a reload, a compaction, start and end."""
+def drafts(reloads: int = 1) -> Iterator[Draft]:
+    """Give session after session: start, end, and for each reload between eight loads, the reload, a compaction."""
     for number in itertools.count():
         session_id = f"claude-session-20260105-143022-{number:06d}"
         delivery = {"hook": "SessionStart", "digest": f"{number:064d}", "pid": "28355"}
-        for fields in _session(number, delivery):
+        for fields in _session(number, delivery, reloads):
             yield {"event": {"session_id": session_id, **fields}, "client": f"client-{number // 3}"}  # type: ignore[typeddict-item]
 
 
-def _session(number: int, delivery: dict[str, str]) -> Iterator[dict[str, object]]:
+def _session(number: int, delivery: dict[str, str], reloads: int) -> Iterator[dict[str, object]]:
     yield {
         "type": "session_started",
         "source": "compact" if number % 3 else "startup",
@@ -38,25 +39,26 @@ def _session(number: int, delivery: dict[str, str]) -> Iterator[dict[str, object
         "pid": "28355",
         "delivery": delivery,
     }
-    for artifact in range(8):
+    for _ in range(reloads):
+        for artifact in range(8):
+            yield {
+                "type": "artifact_loaded",
+                "artifact_id": f"artifact-{artifact}",
+                "trigger": "session_start",
+                "source": f"docs/artifact-{artifact}.md",
+                "size_bytes": 2048 + artifact,
+                "sha256": f"{artifact:064x}",
+                "given": "inline",
+            }
+        yield {"type": "context_reloaded", "trigger": "session_start", "loaded": 8, "failed": 0, "skipped": 0}
         yield {
-            "type": "artifact_loaded",
-            "artifact_id": f"artifact-{artifact}",
-            "trigger": "session_start",
-            "source": f"docs/artifact-{artifact}.md",
-            "size_bytes": 2048 + artifact,
-            "sha256": f"{artifact:064x}",
-            "given": "inline",
+            "type": "compaction_completed",
+            "trigger": "auto",
+            "agent_id": None,
+            "phase": "build",
+            "step": "implement",
+            "delivery": delivery,
         }
-    yield {"type": "context_reloaded", "trigger": "session_start", "loaded": 8, "failed": 0, "skipped": 0}
-    yield {
-        "type": "compaction_completed",
-        "trigger": "auto",
-        "agent_id": None,
-        "phase": "build",
-        "step": "implement",
-        "delivery": delivery,
-    }
     yield {
         "type": "session_ended",
         "reason": "normal",
@@ -71,9 +73,11 @@ def _session(number: int, delivery: dict[str, str]) -> Iterator[dict[str, object
 
 def main() -> None:
     """Append them all in one transaction."""
-    path, count = sys.argv[1], int(sys.argv[2])
+    path, count, reloads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    facts = itertools.islice(drafts(reloads), count)
     with Log.open(path) as log:
-        log.append(itertools.islice(drafts(), count), at=BEGIN, writer="5f" * 16)
+        while log.append(itertools.islice(facts, AT_ONCE), at=BEGIN, writer="5f" * 16):
+            pass
         log.commit()
 
 

@@ -1,6 +1,7 @@
 """Rebuild a run's blocks from its log, and by the plain loop over the same file, in turn. Arguments: ledger, rounds.
 
-Prints the seconds of each round as JSON: {"rebuild": [...], "raw": [...]}.
+Prints the seconds of each round as JSON, each with its processor time:
+{"rebuild": [[...]], "strict": [[...]], "raw": [[...]]}.
 """
 
 from __future__ import annotations
@@ -8,10 +9,13 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
-import time
 
+from union import clocks, since
+
+from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.strict import strictly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +26,15 @@ RAW = "SELECT payload, type, session_id, version, at FROM event ORDER BY seq, id
 
 
 def rebuilt(path: str) -> dict[str, Any]:
-    """Fold the log as `project --rebuild` does."""
+    """Fold the log as `project --rebuild` does, the hashes checked."""
     with Log.read(path) as log:
-        return fold(log.stream())
+        return fold(checked(log))
+
+
+def strict(path: str) -> dict[str, Any]:
+    """Fold the log with every hash checked and every payload through its model."""
+    with Log.read(path) as log:
+        return fold(strictly(log))
 
 
 def raw(path: str) -> dict[str, Any]:
@@ -45,16 +55,16 @@ def _payloads(connection: sqlite3.Connection) -> Iterator[Any]:
 
 
 def main() -> None:
-    """Run both in turn and print how long each took."""
+    """Run them in turn and print how long each took."""
     path, rounds = sys.argv[1], int(sys.argv[2])
-    if rebuilt(path) != raw(path):
-        raise SystemExit("the two loops fold to different blocks")
-    seconds: dict[str, list[float]] = {"rebuild": [], "raw": []}
+    if not rebuilt(path) == strict(path) == raw(path):
+        raise SystemExit("the loops fold to different blocks")
+    seconds: dict[str, list[list[float]]] = {"rebuild": [], "strict": [], "raw": []}
     for _ in range(rounds):
-        for name, loop in (("raw", raw), ("rebuild", rebuilt)):
-            start = time.perf_counter()
+        for name, loop in (("raw", raw), ("rebuild", rebuilt), ("strict", strict)):
+            start = clocks()
             loop(path)
-            seconds[name].append(time.perf_counter() - start)
+            seconds[name].append(since(start))
     print(json.dumps(seconds))
 
 

@@ -12,11 +12,19 @@ import tempfile
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from growth import RELOADS, growth
 from measure import Process, Row, count_instructions, measure
+from memory import OPERATIONS
 from stage import DELIVERIES, Stage
 
 from faber_ledger.context.client_settings import hook_command
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Rounds = Sequence[tuple[float, float]]
 
 HEAD = """\
 # What it costs
@@ -26,7 +34,10 @@ machine, and what stands here is the median of the rounds' ratios, with the quar
 process of `python -c 'import sqlite3, json'` with the same interpreter: what any program that opens a ledger must pay.
 The wheel is installed as users install it, bytecode included. The project is a git repository with a run of one ended
 session; its hooks append their facts durably, write `state.json`, and on session-start ask git for the commit and print
-the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold.
+the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold,
+in one process, without a look at a hash. LOOP reads the same lines with `json.loads`, believes them, and hands the rows
+to one `executemany`. `eventsourcing` is that library's newest release with its SQLite recorder, the same events and the
+same fold, in the shape that costs it least: one JSON object an event.
 COPY is an `executemany` of the united rows into a new ledger. JSONL is one file with every column of the same events,
 in a repository of its own with as many commits.
 """
@@ -35,6 +46,9 @@ Processor is the ratio of processor time, git's included, and instructions are t
 neither sees the waiting for the disk, and neither depends on how busy the machine is. The goals are about the whole
 time. A dash under instructions: valgrind was not there, or the line is a loop or a shell that becomes the command.
 """
+GROWTH = """
+Each length has a run of its own, of sessions with 500 events each. ![What grows with the log](growth-events.svg)
+"""
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent
 REF = "import sqlite3, json"
@@ -42,7 +56,11 @@ EVENTS = 100_000
 SHARED = 20_000
 COMMITS = 40
 MERGE_SECONDS = 2.0
-GOAL_HOOK, GOAL_APPEND, GOAL_REBUILD, GOAL_SIZE, GOAL_START = 1.8, 1.4, 1.5, 1.5, 3.0
+MANY = 1_000_000
+MOST_MEMORY = 200  # MB
+GOAL_HOOK, GOAL_APPEND, GOAL_SIZE, GOAL_START = 1.8, 1.4, 1.5, 3.0
+GOAL_REBUILD, GOAL_STRICT, GOAL_IMPORT = 1.25, 1.3, 1.6
+GOAL_AGGREGATE, GOAL_NOTIFICATIONS, GOAL_PEER_APPEND = 0.2, 0.5, 0.5
 
 
 def main() -> None:
@@ -63,17 +81,16 @@ def main() -> None:
         measure(contenders, 5 if quick else 60, stage.restore)
         if not quick:
             count_instructions(contenders, stage.restore, stage.folder)
-        print(f"measuring the rebuild of {EVENTS:,} events …", file=sys.stderr)
         rounds = 2 if quick else 9
         print("measuring the union and the size in git …", file=sys.stderr)
-        rows = [
-            *[row for row, _, _ in contenders],
-            rebuild(stage, rounds),
-            union(stage, rounds),
-            merge(stage, rounds),
-            size(stage),
-        ]
-        text = table(rows) + "\n" + facts(stage, load)
+        rows = [*[row for row, _, _ in contenders], union(stage, rounds), merge(stage, rounds), size(stage)]
+        print("measuring what goes through whole logs …", file=sys.stderr)
+        rows += [*rebuild(stage, EVENTS if quick else MANY, 2 if quick else 5), *peer(stage, 2 if quick else 5)]
+        rows += imports(stage, 2 if quick else 5)
+        print("measuring memory and growth …", file=sys.stderr)
+        used = memory(stage, (EVENTS // 10, EVENTS) if quick else (EVENTS, MANY))
+        grown = growth(stage, quick=quick)
+        text = f"{table(rows)}\n{used}{GROWTH}\n{grown}\n{facts(stage, load)}"
     print(text, end="")
     if not quick:
         RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
@@ -139,15 +156,71 @@ def count(stage: Stage) -> int:
     return found
 
 
-def rebuild(stage: Stage, rounds: int) -> Row:
-    """Measure the rebuild against the raw loop, both in one process."""
-    path = stage.long_log(EVENTS)
-    command = [stage.python, str(SCRIPTS / "rebuild.py"), str(path), str(rounds)]
-    seconds = json.loads(Process(command, stage.folder, stage.environment).output())
-    row = Row(f"rebuild of {EVENTS:,} events", "RAW", GOAL_REBUILD)
-    for ours, raw in zip(seconds["rebuild"], seconds["raw"], strict=True):
-        row.add((ours, ours), (raw, raw))  # nothing in it waits
+def rebuild(stage: Stage, events: int, rounds: int) -> list[Row]:
+    """Measure the rebuild, plain and strict, against the raw loop, all in one process."""
+    seconds = script(stage, "rebuild.py", stage.long_log(events, RELOADS), rounds)
+    what = f"rebuild of {events:,} events, each hash checked"
+    return [
+        ratios(f"{what}, standard library", "RAW", GOAL_REBUILD, seconds["rebuild"], seconds["raw"]),
+        ratios(f"{what}, each payload through its model", "RAW", GOAL_STRICT, seconds["strict"], seconds["raw"]),
+    ]
+
+
+def peer(stage: Stage, rounds: int) -> list[Row]:
+    """Measure the rebuild, and an append in a fresh process, against the `eventsourcing` library."""
+    seconds = script(stage, "peer.py", stage.long_log(EVENTS), stage.folder, rounds)
+    what, ours = f"rebuild of {EVENTS:,} events, each hash checked", seconds["rebuild"]
+    path = stage.folder / "peer-append.db"
+    command = [stage.python, str(SCRIPTS / "peer_append.py"), str(path)]
+    run_id = Process(command, stage.folder, stage.environment).output().decode().strip()
+    append = Row("append of one event in a fresh process", "`eventsourcing`", GOAL_PEER_APPEND)
+    theirs = Process([*command, run_id], stage.folder, stage.environment)
+    mine = Process([stage.python, str(SCRIPTS / "append.py"), str(stage.run)], stage.folder, stage.environment)
+    measure([(append, mine, theirs)], 3 * rounds, stage.restore)
+    return [
+        ratios(what, "`eventsourcing`: aggregate", GOAL_AGGREGATE, ours, seconds["aggregate"]),
+        ratios(what, "`eventsourcing`: notification log", GOAL_NOTIFICATIONS, ours, seconds["notifications"]),
+        append,
+    ]
+
+
+def imports(stage: Stage, rounds: int) -> list[Row]:
+    """Measure the import of JSON lines against the plain loop, and against the `executemany` in it."""
+    seconds = script(stage, "import_lines.py", stage.long_log(EVENTS), stage.folder, rounds)
+    what = f"import of {EVENTS:,} JSON lines"
+    return [
+        ratios(what, "LOOP", GOAL_IMPORT, seconds["import"], seconds["loop"]),
+        ratios(what, "its `executemany` alone", None, seconds["import"], seconds["rows"]),
+    ]
+
+
+def script(stage: Stage, name: str, *arguments: object) -> dict[str, list[tuple[float, float]]]:
+    """Run a script of this folder with the installed wheel, and give the seconds that it printed."""
+    command = [stage.python, str(SCRIPTS / name), *map(str, arguments)]
+    found: dict[str, list[tuple[float, float]]] = json.loads(Process(command, stage.folder, stage.environment).output())
+    return found
+
+
+def ratios(what: str, against: str, goal: float | None, ours: Rounds, theirs: Rounds) -> Row:
+    """Make a row of rounds that one process measured."""
+    row = Row(what, against, goal)
+    for one, other in zip(ours, theirs, strict=True):
+        row.add(one, other)
     return row
+
+
+def memory(stage: Stage, lengths: tuple[int, ...]) -> str:
+    """Measure the most memory that each operation takes, in a process of its own, as a table."""
+    lines = [f"| at most, in MB (goal ≤ {MOST_MEMORY}) | {' | '.join(f'{length:,} events' for length in lengths)} |"]
+    lines.append("|---" * (1 + len(lengths)) + "|")
+    for operation in OPERATIONS:
+        cells = []
+        for length in lengths:
+            command = [stage.python, str(SCRIPTS / "memory.py"), operation, str(stage.long_log(length, RELOADS))]
+            found = Process([*command, str(stage.folder)], stage.folder, stage.environment).output()
+            cells.append(f"{float(found):.0f}")
+        lines.append(f"| {operation} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def union(stage: Stage, rounds: int) -> Row:

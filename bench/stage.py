@@ -51,7 +51,7 @@ class Stage:
         subprocess.run(venv, check=True, env=environment)
         install = [*pip, "--python", self.python, "install", "--quiet", "--compile"]
         constraint = str(REPOSITORY / "requirements.lock")
-        wheels = map(str, self.folder.glob("*.whl"))
+        wheels = [f"{wheel}[bench]" for wheel in self.folder.glob("*.whl")]
         subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
 
     def fill(self) -> None:
@@ -98,12 +98,12 @@ class Stage:
         """Give a hook's command."""
         return [self.command, "hook", name.partition(" ")[0]]
 
-    def long_log(self, events: int) -> Path:
-        """Write a log of that many events: sessions with eight loads each, a compaction in every one, all ended."""
-        path = self.folder / f"{events}.db"
-        if path.exists():
-            return path
-        self._done([self.python, str(Path(__file__).with_name("long_log.py")), str(path), str(events)])
+    def long_log(self, events: int, reloads: int = 1) -> Path:
+        """Write a log of that many events, unless it is there: sessions with so many reloads of eight artifacts."""
+        path = self.folder / f"{events}-{reloads}.db"
+        if not path.exists():
+            script = str(Path(__file__).with_name("long_log.py"))
+            self._done([self.python, script, str(path), str(events), str(reloads)])
         return path
 
     def long_run(self, events: int) -> Path:

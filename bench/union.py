@@ -33,24 +33,26 @@ def main() -> None:
     united, copied = str(folder / "united.db"), folder / "copied.db"
     seconds: dict[str, list[list[float]]] = {"union": [], "copy": []}
     for _ in range(rounds):
-        start = _clocks()
+        start = clocks()
         write_union(sides, united)
-        seconds["union"].append(_since(start))
+        seconds["union"].append(since(start))
         copied.unlink(missing_ok=True)
-        start = _clocks()
+        start = clocks()
         with Log.read(united) as source, Log.open(str(copied)) as log:
             log.connection.executemany(INSERT, rows_of(source))
             log.commit()
-        seconds["copy"].append(_since(start))
+        seconds["copy"].append(since(start))
     print(json.dumps(seconds))
 
 
-def _clocks() -> tuple[float, float]:
+def clocks() -> tuple[float, float]:
+    """Give the time, and the processor time of this process."""
     return time.perf_counter(), time.process_time()
 
 
-def _since(start: tuple[float, float]) -> list[float]:
-    return [now - then for now, then in zip(_clocks(), start, strict=True)]
+def since(start: tuple[float, float]) -> list[float]:
+    """Give what has passed of both."""
+    return [now - then for now, then in zip(clocks(), start, strict=True)]
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from faber_ledger.ledger.redaction import holds_any
 if TYPE_CHECKING:
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.exchange import Staged
+    from faber_ledger.ledger.log import Head
 
 
 @click.command("import", short_help="Take in events that `export` wrote.")
@@ -43,23 +44,24 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     22 an event has another content in the run's log, or FILE is of another run.
     """
     from faber_ledger.ledger.exchange import Staged, check  # at its use: `--help` loads every command
-    from faber_ledger.schemas.events import check_event
+    from faber_ledger.schemas.events import are_events, check_event
 
     with ExitStack() as stack:
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
-        staged = stack.enter_context(closing(Staged(opened, check_event)))
+        staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
         check(staged.problems, file)
         run = _target(staged, run_id)
         new = not os.path.lexists(run.ledger_path)
         log = None if new else stack.enter_context(Log.read(run.ledger_path))
         _check_against(staged, log, run, file)
-        count = sum(1 for _ in staged.missing_in(log))
+        count = staged.count_missing_in(log)
+        heads = None if log is None else log.heads()
         takes_out = log is not None and holds_any(log.connection, staged.gone())
         if log is not None:
             log.close()
         code = 0
         if not dry_run and (count or new or takes_out):
-            count = _taken_in(staged, run, file)
+            count = _taken_in(staged, run, file, heads)
             code = _projected(run)
     told = "would be imported" if dry_run else "imported"
     known = staged.lines - count
@@ -91,8 +93,11 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
     )
 
 
-def _taken_in(staged: Staged, run: Run, file: str) -> int:
-    """Put what the run's log lacks into it, all of it or nothing, and give how many events that were."""
+def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> int:
+    """Put what the run's log lacks into it, all of it or nothing, and give how many events that were.
+
+    `checked` are the heads of the log that the events were held against; None if there was none.
+    """
     try:
         os.makedirs(run.directory, exist_ok=True)
     except OSError as error:
@@ -100,8 +105,9 @@ def _taken_in(staged: Staged, run: Run, file: str) -> int:
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened, opened.log.writing():
-        _check_against(staged, opened.log, run, file)  # somebody may have written since
-        count = sum(1 for _ in staged.missing_in(opened.log))
+        if opened.log.heads() != (checked or []):  # somebody has written since
+            _check_against(staged, opened.log, run, file)
+        count = staged.count_missing_in(opened.log)
         opened.take_in(staged.missing_in, staged.gone())
         opened.commit()
     return count

@@ -22,6 +22,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDi
 from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
+from faber_ledger.ledger.union import hash_in
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.projections.fold import fold
@@ -120,9 +121,8 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
                 yield Finding("not_redacted", name, told, f"run `{command_for(name, several)}`, which finishes it")
         if mirror.heads() == log.heads() and not is_damaged:
             return
-        known = {row[0] for row in log.connection.execute("SELECT id FROM event")}
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
-        lost = {name: at for name, at in rows if name not in known}
+        lost = {name: at for name, at in rows if hash_in(log, name) is None}
     for tree in _other_worktrees(run) if lost else ():
         with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.ledger_path) as theirs:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]

@@ -105,7 +105,7 @@ class MirroredLog:
         if mirror.heads() != heads:
             from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
 
-            lost = missing_rows(self.log, mirror)
+            lost = list(missing_rows(self.log, mirror))
             take_in(mirror, missing_rows(mirror, self.log))
             take_in(self.log, lost)
             self.returned = len(lost)

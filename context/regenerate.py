@@ -110,8 +110,10 @@ def _is_readable(run: Run) -> bool:
 
 
 def _folded(opened: MirroredLog) -> Blocks:
+    from faber_ledger.ledger.checked import checked  # with OpenSSL, which hooks go without
+
     log = opened.log
-    blocks = fold(log.stream())
+    blocks = fold(checked(log))
     with log.writing():
         log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
         opened.commit()

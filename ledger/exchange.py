@@ -9,24 +9,30 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.checked import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.finding import NOTES
 from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.line_batch import rows_in
 from faber_ledger.ledger.log import HIGHEST_SEQ, Log
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
-from faber_ledger.ledger.union import HASH, ID, PAYLOAD, parents_of, rows_of
+from faber_ledger.ledger.union import ID, PAYLOAD, hash_in, parents_of, pieces, positions_in, rows_of
 from faber_ledger.ledger.verify import COLUMNS, problems_alone
 
 Row = tuple[Any, ...]
 
 BINARY = ("parents", "salt", "payload_hash", "hash")
 LONGEST_LINE = 64 * 1024 * 1024
+LONGEST_BATCH = 1024 * 1024
 SHOWN = 10
 NAMING = ("run_started", "run_adopted")
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
+PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -126,16 +132,34 @@ class Staged:
     `problems` is what is wrong with the lines, `runs` which runs they name, `lines` how many events were read.
     """
 
-    def __init__(self, file: BinaryIO, check_event: Callable[[Any], list[str]]) -> None:
-        """Read the file to its end; `check_event` tells what is wrong with an event's shape."""
+    def __init__(
+        self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
+    ) -> None:
+        """Read the file to its end; `check_event` tells what is wrong with a shape, `are_events` if many are right."""
         self.problems: list[Problem] = []
         self.runs: set[str] = set()
         self.lines = 0
         self._connection = sqlite3.connect("", isolation_level=None)
-        self._connection.execute(f"CREATE TABLE staged ({', '.join(COLUMNS)}, line, PRIMARY KEY (id)) WITHOUT ROWID")
+        columns = ", ".join(COLUMNS)
+        self._connection.execute(f"CREATE TABLE staged ({columns}, line, PRIMARY KEY (seq, id)) WITHOUT ROWID")
+        self._connection.execute("CREATE UNIQUE INDEX staged_id ON staged (id)")
         self._connection.execute("BEGIN")
-        for number, line in _numbered(file):
-            self.problems += [Problem(number, what) for what in self._read(number, line, check_event)]
+        for batch in _batches(_numbered(file)):
+            if not self._read_at_once(batch, are_events):
+                for number, line in batch:
+                    self.problems += [Problem(number, what) for what in self._read(number, line, check_event)]
+
+    def _read_at_once(self, batch: list[tuple[int, bytes | None]], are_events: Callable[[list[Any]], bool]) -> bool:
+        """Stage lines that are as `export` writes them; False, and nothing is done, if any is not."""
+        found = rows_in([line or b"" for _, line in batch], are_events)
+        rows = [(*row, number) for (row, _), (number, _) in zip(found, batch, strict=bool(found))]
+        try:
+            self._connection.executemany(STAGE, rows)
+        except sqlite3.IntegrityError:
+            return False  # those before the doubled one are staged, and are known when they are read again
+        self.lines += len(rows)
+        self.runs |= {event["run_id"] for row, event in found if row[2] in NAMING}
+        return bool(found)
 
     def _read(self, number: int, line: bytes | None, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
         """Stage one line, and give what is wrong with it; None stands for one that is too long."""
@@ -182,27 +206,41 @@ class Staged:
         for row in self._connection.execute(f"SELECT {', '.join(COLUMNS)}, line FROM staged ORDER BY seq, id"):
             yield row[:-1], row[-1]
 
+    def __len__(self) -> int:
+        """Count the events, each once however often the file has it."""
+        found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
+        return found
+
     def problems_with(self, log: Log | None) -> Iterator[Problem]:
         """Give what keeps the events from standing together with a log's (None: there is none yet)."""
-        known, seqs = _known(log)
-        for row, line in self.rows():
-            if row[ID] in known:
-                if known[row[ID]] != row[HASH]:
-                    yield Problem(line, f"event {row[ID]} has another content in the log", is_conflict=True)
-                continue
-            parents = parents_of(row)
-            missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
-            due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
-            if missing:
-                yield Problem(line, f"its parent {', '.join(missing)} is neither before it in the file nor in the log")
-            elif row[0] != due:
-                yield Problem(line, f"its seq is {row[0]}, and after its parents it must be {due}")
-            seqs[row[HASH]] = row[0]
+        with closing(positions_in(log) if log is not None else Positions()) as seqs:
+            for seq, name, joined, digest, line in self._connection.execute(PLACES):
+                known = _hash_in(log, name)
+                if known is not None:
+                    if known != digest:
+                        yield Problem(line, f"event {name} has another content in the log", is_conflict=True)
+                    continue
+                parents = pieces(joined)
+                missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
+                due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
+                if missing:
+                    told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
+                    yield Problem(line, told)
+                elif seq != due:
+                    yield Problem(line, f"its seq is {seq}, and after its parents it must be {due}")
+                seqs[digest] = seq
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
         """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
-        known, _ = _known(log)
-        return (row for row, _ in self.rows() if row[ID] not in known)
+        if log is None or not log.heads():
+            return (row for row, _ in self.rows())
+        return (row for row, _ in self.rows() if hash_in(log, row[ID]) is None)
+
+    def count_missing_in(self, log: Log | None) -> int:
+        """Count the events that a log (None: there is none yet) lacks."""
+        if log is None or not log.heads():
+            return len(self)
+        return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
 
     def gone(self) -> set[str]:
         """Give the events whose payload is gone, or has to go since a redaction among them says so."""
@@ -215,8 +253,7 @@ class Staged:
 
     def shares_with(self, log: Log) -> bool:
         """Tell whether the log has any of the events."""
-        known, _ = _known(log)
-        return any(row[ID] in known for row, _ in self.rows())
+        return self.count_missing_in(log) < len(self)
 
     def close(self) -> None:
         """Let go of what is kept on disk."""
@@ -241,12 +278,21 @@ def check(problems: Iterable[Problem], name: str) -> None:
     )
 
 
-def _known(log: Log | None) -> tuple[dict[str, bytes], dict[bytes, int]]:
-    """Give a log's hashes by id, and its positions by hash."""
-    known, seqs = {}, {}
-    for name, seq, digest in log.connection.execute("SELECT id, seq, hash FROM event") if log is not None else ():
-        known[name], seqs[digest] = digest, seq
-    return known, seqs
+def _hash_in(log: Log | None, name: str) -> bytes | None:
+    return None if log is None else hash_in(log, name)
+
+
+def _batches(lines: Iterable[tuple[int, bytes | None]]) -> Iterator[list[tuple[int, bytes | None]]]:
+    """Give numbered lines some at a time, fewer of long ones."""
+    batch, size = [], 0
+    for number, line in lines:
+        batch.append((number, line))
+        size += len(line or b"")
+        if len(batch) == BATCH or size > LONGEST_BATCH:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
 def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:

@@ -14,12 +14,14 @@ import json
 import os
 import sqlite3
 import stat
+from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, LONGEST_PAYLOAD, ROW, Log
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import gone_from, stripped
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -70,14 +72,14 @@ def united(
 
     The events named in `gone` lose their payloads: a redaction comes after what it names, so they are to be known.
     """
-    seqs: dict[bytes, int] = {}
-    for _, group in itertools.groupby(_in_order(streams), key=_position):
-        same = list(group)
-        row = _placed(_chosen(same), seqs)
-        # What every log has, no log gets: of two long logs that share nearly all, that would be most of the work.
-        if check_event is not None and not 1 < len(streams) == same.count(row):
-            _check_shape(row, check_event)
-        yield stripped(row) if row[ID] in gone else row
+    with closing(Positions()) as seqs:
+        for _, group in itertools.groupby(_in_order(streams), key=_position):
+            same = list(group)
+            row = _placed(_chosen(same), seqs)
+            # What every log has, no log gets: of two long logs that share nearly all, that would be most of the work.
+            if check_event is not None and not 1 < len(streams) == same.count(row):
+                _check_shape(row, check_event)
+            yield stripped(row) if row[ID] in gone else row
 
 
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
@@ -97,24 +99,36 @@ def rows_of(log: Log) -> Iterator[Row]:
     return map(tuple, log.connection.execute(f"{ROW} ORDER BY seq, id"))
 
 
-def missing_rows(log: Log, other: Log) -> list[Row]:
+def missing_rows(log: Log, other: Log) -> Iterator[Row]:
     """Give the rows of `other` that `log` lacks, each checked as a union does; raises UnionConflict, IntegrityError.
 
-    What both have is compared by its hash alone: a hook waits for this after every `git pull`.
+    What both have is compared by its hash alone: a hook waits for this after every `git pull`. `log` may take in each
+    row as it comes.
     """
     check_types(log)
     check_types(other)
-    known, seqs = {}, {}
-    for name, seq, digest in log.connection.execute("SELECT id, seq, hash FROM event"):
-        known[name], seqs[digest] = digest, seq
-    missing = []
-    for row in rows_of(other):
-        if row[ID] not in known:
-            missing.append(_placed(_chosen([row]), seqs))
-        elif known[row[ID]] != row[HASH]:
-            ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
-            _chosen([ours, row])
-    return missing
+    with closing(positions_in(log)) as seqs:
+        for row in rows_of(other):
+            known = hash_in(log, row[ID])
+            if known is None:
+                yield _placed(_chosen([row]), seqs)
+            elif known != row[HASH]:
+                ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
+                _chosen([ours, row])
+
+
+def positions_in(log: Log) -> Positions:
+    """Give where each event of a log stands, which is to be closed."""
+    seqs = Positions()
+    for seq, digest in log.connection.execute("SELECT seq, hash FROM event ORDER BY seq, id"):
+        seqs[digest] = seq
+    return seqs
+
+
+def hash_in(log: Log, name: str) -> bytes | None:
+    """Give the hash of the event that has this id in a log, None if none has."""
+    found = log.connection.execute("SELECT hash FROM event WHERE id = ?", (name,)).fetchone()
+    return found[0] if found else None
 
 
 def take_in(log: Log, rows: Iterable[Row]) -> None:
@@ -126,10 +140,10 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     log.forget_redactions()
     try:
         log.connection.executemany(INSERT, rows)
-        parents = log.connection.execute("SELECT parents FROM event")
-        named = {piece[at : at + 32] for (piece,) in parents for at in range(0, len(piece), 32)}
-        heads = log.connection.execute("SELECT seq, hash FROM event")
-        log.set_heads([head for head in heads if head[1] not in named])
+        heads: dict[bytes, int] = {}
+        for seq, parents, digest in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
+            _pass(heads, seq, parents, digest)
+        log.set_heads([(seq, digest) for digest, seq in heads.items()])
     except BaseException:
         log.connection.execute("ROLLBACK TO take_in")
         raise
@@ -181,7 +195,7 @@ def _check_shape(row: Row, check_event: Check) -> None:
         )
 
 
-def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
+def _placed(row: Row, seqs: Positions) -> Row:
     """Check that an event stands where its parents say; a forged position would stop every later append."""
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]
@@ -196,7 +210,11 @@ def _placed(row: Row, seqs: dict[bytes, int]) -> Row:
 
 def parents_of(row: Row) -> list[bytes]:
     """Give the hashes of a row's parents."""
-    parents: bytes = row[PARENTS]
+    return pieces(row[PARENTS])
+
+
+def pieces(parents: bytes) -> list[bytes]:
+    """Split joined hashes."""
     if len(parents) == 32:
         return [parents]  # nearly every event's case
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
@@ -244,7 +262,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
     def passed() -> Iterator[Row]:
         nonlocal count
         for row in rows:
-            _pass(heads, row)
+            _pass(heads, row[0], row[PARENTS], row[HASH])
             count += 1
             yield row
 
@@ -258,11 +276,11 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
     return count
 
 
-def _pass(heads: dict[bytes, int], row: Row) -> None:
-    """Go past one row: it is a head until a later one names it as a parent."""
-    for parent in parents_of(row):
+def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
+    """Go past one event: it is a head until a later one names it as a parent."""
+    for parent in pieces(parents):
         heads.pop(parent, None)
-    heads[row[HASH]] = row[0]
+    heads[digest] = seq
 
 
 def put_in_place(temporary: str, path: str) -> None:

@@ -1,7 +1,7 @@
 """Verifies a whole log from front to back, and reports everything that is wrong with it, not the first thing alone.
 
-It believes nothing: rows are read raw, each value's type is asked, and every hash is computed anew. What is kept
-while reading is each event's hash and `seq`, so a log of any length is read in one pass.
+It believes nothing: rows are read raw, each value's type is asked, and every hash is computed anew. A log of any
+length is read in one pass, in memory that does not grow with it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
+from functools import cached_property
 from typing import Any
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
@@ -20,6 +21,7 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, UPGRADE, Finding, damage
 from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked
 from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected
+from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
 
@@ -102,7 +104,8 @@ def _findings(
         try:
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
             yield from damage(log, doubles)
-            yield from _Walk(log.connection, doubles, check_event, advance).findings()
+            with closing(Positions()) as seqs:
+                yield from _Walk(log.connection, doubles, check_event, advance, seqs).findings()
             yield from _redaction_findings(log.connection, check_event)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
@@ -119,22 +122,21 @@ class _Walk:
         doubles: set[Any],
         check_event: Callable[[Any], list[str]],
         advance: Callable[[int], object],
+        seqs: Positions,
     ) -> None:
         self.connection = connection
         self.doubles = doubles
         self.check_event = check_event
         self.advance = advance
-        self.seqs: dict[bytes, int] = {}
-        self.parents: set[bytes] = set()
+        self.seqs = seqs  # of the events so far
+        self.heads: dict[bytes, int] = {}
+        self.awaited: set[bytes] = set()  # parents that no head was when they were named: forks, and what comes late
         self.moved: set[bytes] = set()
         self.told: set[Any] = set()  # ids that stand more than once, once they have been met
         self.is_missing_some = False
 
     def findings(self) -> Iterator[Finding]:
         """Give what is wrong with the events, and with the table of heads."""
-        for digest, seq in self.connection.execute("SELECT hash, seq FROM event"):
-            if isinstance(digest, bytes) and isinstance(seq, int):
-                self.seqs.setdefault(digest, seq)
         later: list[tuple[set[bytes], Finding]] = []
         for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
@@ -142,6 +144,7 @@ class _Walk:
             if event["id"] in self.told:
                 told = "another event in the log has the same id"
                 yield Finding("duplicate_id", name, told, RESTORE)
+                self._take_in(event)
                 continue
             if event["id"] in self.doubles:
                 self.told.add(event["id"])
@@ -151,6 +154,7 @@ class _Walk:
                 yield Finding(kind, name, what, hint)
             if not is_own_fault and (told_of := self._misplaced(event)):
                 later.append((set(_parents(event)), Finding("seq", name, told_of, RESTORE)))
+            self._take_in(event)
             self.advance(1)
         # An event that is what its hash says stands where it was written: if its parent was moved, that was told.
         yield from [finding for parents, finding in later if not parents & self.moved]
@@ -165,13 +169,13 @@ class _Walk:
             if changed is not None:
                 yield from [one for one in alone if one[0] not in ("hash", "parents")]
                 yield changed
-                self.parents.update(parents)
+                self._name(parents)
                 return
         yield from alone
-        self.parents.update(parents)
+        self._name(parents)
         if kinds & {"mistyped", "too_long"}:
             return
-        missing = [parent for parent in parents if parent not in self.seqs]
+        missing = [parent for parent in parents if self._seq_of(parent) is None]
         if missing:
             self.is_missing_some = True
             yield "missing_parent", f"its parent {_short(missing)} is not in the log", FETCH
@@ -183,7 +187,30 @@ class _Walk:
         return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
     def _due(self, parents: list[bytes]) -> int:
-        return 1 + max([self.seqs[parent] for parent in parents if parent in self.seqs], default=0)
+        return 1 + max([seq for seq in map(self._seq_of, parents) if seq is not None], default=0)
+
+    def _seq_of(self, digest: bytes) -> int | None:
+        """Give where an event stands, a later one too; None if it is not in the log."""
+        if digest in self.seqs:
+            return self.seqs[digest]
+        seq: int | None = self._all.get(digest)
+        return seq
+
+    @cached_property
+    def _all(self) -> dict[bytes, int]:
+        """Where each event stands: asked for only in a log in which a parent does not come first."""
+        rows = self.connection.execute("SELECT hash, seq FROM event")
+        return {digest: seq for digest, seq in rows if isinstance(digest, bytes) and isinstance(seq, int)}
+
+    def _name(self, parents: list[bytes]) -> None:
+        self.awaited.update([parent for parent in parents if self.heads.pop(parent, None) is None])
+
+    def _take_in(self, event: dict[str, Any]) -> None:
+        digest, seq = event["hash"], event["seq"]
+        if isinstance(digest, bytes) and isinstance(seq, int):
+            self.seqs[digest] = seq
+            if digest not in self.awaited:
+                self.heads[digest] = seq
 
     def _what_was_changed(
         self, event: dict[str, Any], parents: list[bytes]
@@ -205,7 +232,7 @@ class _Walk:
 
     def _head_findings(self) -> Iterator[Finding]:
         stored = dict(self.connection.execute("SELECT hash, seq FROM head"))
-        own = {digest: seq for digest, seq in self.seqs.items() if digest not in self.parents}
+        own = self.heads
         gone = [digest for digest in stored if digest not in self.seqs]
         if not stored and own:
             yield Finding("no_heads", None, "the table of heads is empty", MEND)

@@ -30,7 +30,7 @@ from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import Staged, check, lines_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import hash_of, rows_of, take_in
-from faber_ledger.schemas.events import check_event
+from faber_ledger.schemas.events import are_events, check_event
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 LINES = 11
@@ -71,7 +71,7 @@ def export_of(path: str) -> bytes:
 
 def imported(content: bytes, path: str) -> None:
     """Take lines into the log at a path, as the command does."""
-    staged = Staged(io.BytesIO(content), check_event)
+    staged = Staged(io.BytesIO(content), check_event, are_events)
     check(staged.problems, "the file")
     with Log.open(path, "OFF") as log:
         check(staged.problems_with(log), "the file")
@@ -236,7 +236,7 @@ def test_whatever_is_wrong_with_a_line_is_told_with_its_number_and_nothing_is_im
 ) -> None:
     lines = exported(project).splitlines(keepends=True)
     for told, damaged in damaged_lines(lines).items():
-        staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])), check_event)
+        staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])), check_event, are_events)
         assert {problem.line for problem in staged.problems} == {4}, told
         assert told in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
         with pytest.raises(IntegrityError, match="line 4: "):
@@ -255,7 +255,7 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
         with Log.read(path) as log:
             row = list(rows_of(log))[1]
         event["hash"] = (hash_of((*row[:2], kind, *row[3:])) or b"").hex()
-        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event)
+        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event, are_events)
         if told:
             with pytest.raises(IntegrityError, match=told):
                 check(staged.problems, "e.jsonl")
@@ -296,7 +296,7 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
             log.commit()
     one, other = map(export_of, logs)
     with pytest.raises(UnionConflict, match="line 2: event 01KE7Q3S8W000000000000000A has another content than in"):
-        check(Staged(io.BytesIO(one + other), check_event).problems, "e.jsonl")
+        check(Staged(io.BytesIO(one + other), check_event, are_events).problems, "e.jsonl")
     ledger_of(project).unlink()
     assert faber(project, "import", "-", content=one).returncode == 0
     before = ledger_of(project).read_bytes()
@@ -331,7 +331,7 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
         row = list(rows_of(log))[-1]
     forged["seq"] = 2**53
     forged["hash"] = (hash_of((2**53, *row[1:])) or b"").hex()
-    staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()), check_event)
+    staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()), check_event, are_events)
     assert staged.problems == []
     assert [(problem.line, problem.what) for problem in staged.problems_with(None)] == [
         (LINES, f"its seq is {2**53}, and after its parents it must be {LINES}")
@@ -355,7 +355,7 @@ def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatc
             return size
 
     tracemalloc.start()
-    staged = Staged(io.BufferedReader(Endless()), check_event)
+    staged = Staged(io.BufferedReader(Endless()), check_event, are_events)
     assert [problem.what for problem in staged.problems] == ["it is longer than 1 MB"]
     assert tracemalloc.get_traced_memory()[1] < 10 * limit
     tracemalloc.stop()

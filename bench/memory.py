@@ -1,0 +1,52 @@
+"""The most memory that one operation on a ledger takes. Arguments: the operation, a ledger, a folder to write in.
+
+Prints megabytes. Each operation has a process of its own, since what is measured is the process's peak.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from contextlib import closing
+from pathlib import Path
+
+from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.exchange import Staged, check, lines_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import take_in, write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.events import are_events, check_event
+
+OPERATIONS = ("rebuild", "verify", "union", "export", "import")
+
+
+def main() -> None:
+    """Do it, and print what it took."""
+    operation, ledger, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    lines, out = folder / f"{Path(ledger).stem}.jsonl", folder / "memory.db"
+    out.unlink(missing_ok=True)
+    if operation == "rebuild":
+        with Log.read(ledger) as log:
+            fold(checked(log))
+    elif operation == "verify":
+        if any(not finding.is_note for finding in findings(ledger, check_event=check_event)):
+            raise SystemExit("the ledger is damaged")
+    elif operation == "union":
+        write_union([ledger, ledger], str(out))
+    elif operation == "export":
+        with Log.read(ledger) as log, lines.open("wb") as file:
+            file.writelines(lines_of(log))
+    else:  # of what `export` wrote
+        with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
+            check([*staged.problems, *staged.problems_with(None)], str(lines))
+            with Log.open(str(out)) as log:
+                take_in(log, staged.missing_in(log))
+                log.commit()
+        os.unlink(lines)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024))
+
+
+if __name__ == "__main__":
+    main()

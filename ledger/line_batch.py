@@ -1,0 +1,60 @@
+"""JSON lines as `export` writes them, read and checked many at a time: what most of an import is.
+
+Says nothing of what is wrong: lines that are not all in order are for `exchange.event_in` to read, one by one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.checked import hashes_of, payloads_of, recorded
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.log import HIGHEST_SEQ
+from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.union import HASH, PAYLOAD
+
+Row = tuple[Any, ...]
+
+PLAIN = r'"([^"\\\x00-\x1f]*)"'
+# Written by one encoder in one order, so that a pattern reads it; what is between is the payload, and JSON's to read.
+LINE = re.compile(
+    r'\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
+    rf'"at":{PLAIN},"writer":{PLAIN},"session_id":(?:null|{PLAIN}),"client":(?:null|{PLAIN}),'
+    r'"parents":\[(?:"([0-9a-f]{64})")?\],"salt":"([0-9a-f]{32})","payload":(\{.*\}),'
+    r'"payload_hash":null,"hash":"([0-9a-f]{64})"\}\n?'
+)
+
+
+def rows_in(lines: list[bytes], are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
+    """Give the rows that lines hold, each with its event, if nothing at all is wrong with any; else an empty list.
+
+    `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
+    shape are not read here either.
+    """
+    try:
+        found = [LINE.fullmatch(line.decode()) for line in lines]
+        rows = [_row(match.groups()) for match in found if match]
+        if len(rows) != len(lines) or hashes_of(rows) != [row[HASH] for row in rows]:
+            return []
+        payloads = payloads_of(rows)
+        if canonical(payloads) != f"[{','.join([row[PAYLOAD] for row in rows])}]":
+            return []
+    except (ValueError, RecursionError, IntegrityError):
+        return []
+    events = [one["event"] for one in recorded(rows, payloads)]
+    if not all([row[0] <= HIGHEST_SEQ and CURRENT.get(row[2]) == row[3] for row in rows]) or not are_events(events):
+        return []
+    if any(seconds_of(at) is None for at in {row[4] for row in rows}):
+        return []
+    return list(zip(rows, events, strict=True))
+
+
+def _row(values: tuple[str, ...]) -> Row:
+    seq, name, kind, version, at, writer, session_id, client, parent, salt, payload, digest = values
+    parents = bytes.fromhex(parent) if parent else b""
+    envelope = (int(seq), name, kind, int(version), at, writer, session_id, client)
+    return (*envelope, parents, bytes.fromhex(salt), payload, None, bytes.fromhex(digest))

@@ -1,0 +1,62 @@
+"""Where each event of a log stands, by its hash, in memory that does not grow with the log.
+
+A parent is nearly always one of the newest events, which are kept at hand. All others go to a table on disk, in a
+database of SQLite's own that nobody else sees, which gets its index when somebody first asks for one of them.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import islice
+
+AT_HAND = 5_000
+
+
+class Positions:
+    """The seq of each event by its hash; the last one set counts. To be closed."""
+
+    def __init__(self) -> None:
+        self._newest: dict[bytes, int] = {}
+        self._older: sqlite3.Connection | None = None
+        self._is_indexed = False
+
+    def __setitem__(self, digest: bytes, seq: int) -> None:
+        self._newest.pop(digest, None)
+        self._newest[digest] = seq
+        if len(self._newest) >= 2 * AT_HAND:
+            self._put_away()
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._newest or self._found(digest) is not None
+
+    def __getitem__(self, digest: bytes) -> int:
+        seq = self._newest.get(digest)
+        if seq is None:
+            seq = self._found(digest)
+        if seq is None:
+            raise KeyError(digest)
+        return seq
+
+    def close(self) -> None:
+        """Let go of what is kept on disk."""
+        if self._older is not None:
+            self._older.close()
+
+    def _put_away(self) -> None:
+        if self._older is None:
+            self._older = sqlite3.connect("", isolation_level=None)
+            self._older.execute("CREATE TABLE position (hash, seq)")
+            self._older.execute("BEGIN")
+        oldest = list(islice(self._newest.items(), AT_HAND))
+        self._older.executemany("INSERT INTO position VALUES (?, ?)", oldest)
+        for digest, _ in oldest:
+            del self._newest[digest]
+
+    def _found(self, digest: bytes) -> int | None:
+        if self._older is None:
+            return None
+        if not self._is_indexed:
+            self._older.execute("CREATE INDEX position_hash ON position (hash)")
+            self._is_indexed = True
+        row = self._older.execute("SELECT seq FROM position WHERE hash = ? ORDER BY rowid DESC", (digest,)).fetchone()
+        return row[0] if row else None

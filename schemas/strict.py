@@ -1,0 +1,66 @@
+"""The strict reading of a log: every hash computed anew, and every payload through the model of its type."""
+
+from __future__ import annotations
+
+from itertools import chain
+from json.encoder import encode_basestring as quoted
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from faber_ledger.ledger.checked import UNLIKE, checked_batches, recorded, recorded_in
+from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.schemas.events import EVENTS, check_event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.log import Log
+
+    Row = tuple[Any, ...]
+
+
+def strictly(log: Log) -> Iterator[Recorded]:
+    """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
+
+    Also for one that is not what its hash says. A type or version that this program does not know has no model here,
+    and a redacted event has nothing left to check: both are given as they are.
+    """
+    return chain.from_iterable(_recorded(log, rows) for rows in checked_batches(log))
+
+
+def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
+    # A payload that is two values would have to be made up for by two payloads that are one value only together; in
+    # that one the `type` of the first would stand inside its object, where no model has one.
+    try:
+        events = EVENTS.validate_json("[" + ",".join([_text(row) for row in rows]) + "]")
+        if len(events) == len(rows):
+            return recorded(rows, events)
+    except (*UNLIKE, ValidationError):
+        pass
+    found = list(recorded_in(log, rows))
+    for row, one in zip(rows, found, strict=True):
+        _check(row, one["event"])
+    return iter(found)
+
+
+def _text(row: Row) -> str:
+    """Write a row's event as JSON, with the members that stand in its envelope."""
+    payload, session_id = row[10], row[6]
+    if payload == "{}":
+        raise ValueError("no event of a known type is empty")
+    session = "" if session_id is None else f',"session_id":{quoted(session_id)}'
+    return f'{payload[:-1]},"type":{quoted(row[2])}{session}}}'
+
+
+def _check(row: Row, event: Any) -> None:
+    if CURRENT.get(row[2]) != row[3] or row[10] is None:
+        return
+    problems = check_event(event)
+    if problems:
+        raise IntegrityError(
+            f"event {row[1]} is not a {row[2]} as this program writes it: {'; '.join(problems)}",
+            hint="run `faber-ledger verify`",
+        )
