@@ -90,14 +90,20 @@ def _places(run: Run, roots: list[str]) -> list[str]:
 
 
 def _refs(run: Run) -> list[str]:
-    """Name the branches and other refs whose commit has a run: it is not gone, but elsewhere."""
+    """Name the refs of other commits than HEAD that have a run: it is not gone, but elsewhere.
+
+    From HEAD's own it was deleted here.
+    """
     top = top_of(run.root)
     if top is None:
         return []
     inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
-    names = asked("for-each-ref", "--format=%(refname)", at=run.root).stdout.decode("utf-8", "surrogateescape")
+    head = asked("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
     paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
-    wanted = [(name, f"{name}:{path}") for name in names.splitlines() for path in paths]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
     answers = asked(
         "cat-file",
         "--batch-check=%(objecttype)",

@@ -144,7 +144,8 @@ class _Walk:
             if event["id"] in self.told:
                 told = "another event in the log has the same id"
                 yield Finding("duplicate_id", name, told, RESTORE)
-                self._take_in(event)
+                if event["hash"] not in self.seqs:
+                    self._take_in(event)
                 continue
             if event["id"] in self.doubles:
                 self.told.add(event["id"])
