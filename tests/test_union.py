@@ -101,7 +101,8 @@ def united(*paths: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/united.db"
         write_union(paths, out)
-        assert [item for item in findings(out, check_event=check_event) if not item.is_note] == []
+        found = [item for item in findings(out, check_event=check_event) if not item.is_note]
+        assert [item for item in found if item.kind != "unexplained_redaction"] == []  # a payload is cut out by hand
         return Path(out).read_bytes()
 
 
