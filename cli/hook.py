@@ -21,7 +21,8 @@ def run_hook(name: str) -> int:
     hook = HOOKS.get(name, name)
     try:
         call = Call(hook, _input(), os.environ)
-        root = find_root(_start(call))
+        start = _start(call)
+        root = find_root(start)
 
         def note(message: str) -> None:
             _tell(message)
@@ -29,6 +30,8 @@ def run_hook(name: str) -> int:
 
         if call.problem is not None:
             note(call.problem)
+        if call.directory is not None and start != call.directory:
+            note(f"{call.directory} is not there; the run is looked for from {start} upwards")
         if call.hook not in HOOKS.values():
             note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")
             return 0
@@ -68,8 +71,17 @@ def _input() -> bytes:
 
 
 def _start(call: Call) -> str:
+    """Give where to look for the run: where the client was launched or, if that is gone, the nearest folder above it.
+
+    Never where the hook's process happens to be: it follows every `cd`, also into other projects.
+    """
     directory = call.directory
-    return directory if directory is not None and os.path.isdir(directory) else os.curdir
+    if directory is None or os.path.isdir(directory):
+        return directory or os.curdir
+    at = os.path.abspath(directory)
+    while not os.path.isdir(at) and os.path.dirname(at) != at:
+        at = os.path.dirname(at)
+    return at
 
 
 def _print(hook: str, text: str) -> None:

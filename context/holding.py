@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
-from faber_ledger.context.project import TAKEN_UP, find_run, named_run, taken_up
+from faber_ledger.context.project import TAKEN_UP, active_file, find_run, taken_up
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 
 
@@ -31,51 +32,61 @@ def hold(root: str, run_id: str) -> None:
 
 
 def ends_nothing(root: str, named: str, mine: str) -> bool:
-    """Tell whether the active file names a finished run on which nothing was recorded here, while `mine` goes on."""
-    from faber_ledger.context import state as states
+    """Tell whether the active file came with a merge, while `mine` goes on.
 
-    if _was_recorded(root, named):
+    It does if it names a finished run on which nothing was recorded here, or one that another worktree holds.
+    """
+    if holder_elsewhere(root, named) is None and (_was_recorded(root, named) or not _has_status(root, named, states.FINISHED)):
         return False
-    try:
-        finished, going_on = [states.read_state(find_run(root, run_id)).value.get("status") for run_id in (named, mine)]
-    except LedgerError:
-        return False
-    return finished in states.FINISHED and going_on in states.ACTIVE
+    return _has_status(root, mine, states.ACTIVE)
 
 
 def holder_elsewhere(root: str, run_id: str) -> str | None:
-    """Give the root of another worktree that holds the run, if this one merely inherited its name; else None.
+    """Give the root of another worktree that holds the run, if this one merely has its name from git; else None.
 
     Another one holds a run if its own active file names it and the run was taken up there, in the main one: if
-    something was recorded there.
+    something was recorded there. The main one, where other tools make runs too, has for its own what was recorded there
+    as long as nothing else was taken up in it, and what has come home finished.
     """
     place = place_of(root)
-    if place is None or not place.is_linked or taken_up(root) == run_id:
+    mine = taken_up(root)
+    if place is None or mine == run_id:
         return None
+    if not place.is_linked:
+        is_mine = mine is None and _was_recorded(root, run_id)
+        if is_mine or _has_status(root, run_id, states.FINISHED):
+            return None
     inside = os.path.relpath(root, place.top)
-    for top in place.other_tops():
-        other = os.path.normpath(os.path.join(top, inside))
-        if named_run(other) == run_id and _is_held(other, run_id):
-            return other
-    return None
+    others = [os.path.normpath(os.path.join(top, inside)) for top in place.other_tops()]
+    return next((other for other in others if _is_held(other, run_id)), None)
 
 
 def is_inherited(root: str, run_id: str) -> bool:
-    """Tell whether the active file's run came with the commit: held elsewhere, or nothing was ever recorded on it here.
+    """Tell whether the active file's run came from git: held elsewhere, or nothing was ever recorded on it here.
 
-    The main worktree inherits nothing: what it has pulled is resumed there (SPEC, Example 2).
+    What the main worktree has pulled, and no other one holds, is resumed there (SPEC, Example 2).
     """
     place = place_of(root)
-    if place is None or not place.is_linked or taken_up(root) == run_id:
+    if place is None or taken_up(root) == run_id:
         return False
-    return holder_elsewhere(root, run_id) is not None or not _was_recorded(root, run_id)
+    return holder_elsewhere(root, run_id) is not None or (place.is_linked and not _was_recorded(root, run_id))
 
 
 def _is_held(root: str, run_id: str) -> bool:
-    place = place_of(root)
-    if place is None:
+    """Tell whether a worktree has a run for its own; a finished run's name that a merge brought does not end that."""
+    place, named, mine = place_of(root), active_file(root), taken_up(root)
+    if place is None or named is None:
         return False
-    return taken_up(root) == run_id if place.is_linked else _was_recorded(root, run_id)
+    if mine == run_id:
+        return named == run_id or (_has_status(root, named, states.FINISHED) and _has_status(root, mine, states.ACTIVE))
+    return named == run_id and not place.is_linked and _was_recorded(root, run_id)
+
+
+def _has_status(root: str, run_id: str, statuses: tuple[str, ...]) -> bool:
+    try:
+        return states.read_state(find_run(root, run_id)).value.get("status") in statuses
+    except LedgerError:
+        return False
 
 
 def _was_recorded(root: str, run_id: str) -> bool:

@@ -110,12 +110,12 @@ def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
 def read_active_run(root: str) -> str | None:
     """Read the id of the active run, as it stands in the file; None if no file has one.
 
-    None too in a linked worktree whose file came with the commit, while the run is active in another worktree.
+    None too where the file came with a commit or a merge, while the run is active in another worktree.
     """
     run_id = named_run(root)
     place = place_of(root) if run_id else None
-    if run_id and place and place.is_linked:
-        from faber_ledger.context.holding import holder_elsewhere  # the main worktree, the usual one, never asks
+    if run_id and place and (place.is_linked or os.path.isdir(os.path.join(place.common, "worktrees"))):
+        from faber_ledger.context.holding import holder_elsewhere  # a clone with one work tree, the usual, never asks
 
         return None if holder_elsewhere(root, run_id) else run_id
     return run_id
@@ -124,10 +124,10 @@ def read_active_run(root: str) -> str | None:
 def named_run(root: str) -> str | None:
     """Give the run that the active file names; None if no file names one.
 
-    A merge can bring an active file that names the finished run of another branch: that ends nothing, and the run that
-    was taken up here goes on.
+    A merge can bring an active file that names the run of another branch, finished or at work in its own worktree: that
+    ends nothing, and the run that was taken up here goes on.
     """
-    run_id = _active_file(root)
+    run_id = active_file(root)
     mine = taken_up(root) if run_id else None
     if run_id is None or mine is None or mine == run_id:
         return run_id
@@ -146,7 +146,7 @@ def taken_up(root: str) -> str | None:
         return None
 
 
-def _active_file(root: str) -> str | None:
+def active_file(root: str) -> str | None:
     """Read the id in the active file.
 
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file

@@ -280,6 +280,24 @@ def test_a_hook_finds_the_run_from_a_subdirectory_of_its_worktree(project: Proje
     assert project.current is None
 
 
+def test_a_hook_whose_folder_is_gone_looks_above_it_and_never_where_its_process_is(
+    project: Project, tmp_path: Path
+) -> None:
+    gone = str(tmp_path / "elsewhere" / "gone")
+    answer = project.deliver(START, env={"CLAUDE_PROJECT_DIR": gone})
+    assert (answer.code, answer.output) == (0, b"")
+    assert f"{gone} is not there" in answer.errors
+    assert "No active workflow found" in answer.errors
+    assert project.current is None
+    project.git("worktree", "add", "--quiet", ".worktrees/x", "-b", "feature/259")
+    tree = Project(project.root / ".worktrees" / "x")
+    tree = Project(tree.root, started(tree, "259"))
+    below = tree.root / "sub" / "gone"
+    assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}).packet is not None
+    assert tree.current is not None
+    assert project.current is None
+
+
 def test_a_submodule_is_a_project_of_its_own(project: Project, tmp_path: Path) -> None:
     other = begun(tmp_path / "library")
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
@@ -803,10 +821,47 @@ def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(p
     assert project.active_path.read_text().strip() == project.run_id
 
 
-def test_a_merged_run_that_is_unfinished_is_the_active_one(project: Project) -> None:
+def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    finished(tree, "in_progress")
+    before = tree.current
+    project.git("merge", "--quiet", "feature/259")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
+    assert project.deliver(START, client="c-258", pid="258").packet is not None
+    assert project.current is not None
+    tree.faber("project")
+    assert before is not None
+    assert tree.current == before
+
+
+def test_a_main_work_tree_without_a_run_does_not_take_over_the_merged_one(tmp_path: Path) -> None:
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.faber("init")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Begin")
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    answer = project.deliver(START, client="c-258", pid="258")
+    assert f"{tree.run_id} is active in {tree.root}" in answer.errors
+    assert project.git("status", "--porcelain") == ""
+    assert tree.faber("project").returncode == 0
+    assert tree.current is not None
+    done = project.faber("status")
+    assert (done.returncode, f"{tree.run_id} is active in {tree.root}" in done.stderr) == (10, True)
+    assert f"{tree.run_id} is active in {tree.root}" in project.faber("doctor").stdout
+    assert project.faber("run", "start", "--work-id", "260").returncode == 0
+
+
+def test_a_merged_run_whose_worktree_is_gone_is_the_active_one(project: Project) -> None:
     tree = in_worktree(project, "259")
     finished(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
+    project.git("worktree", "remove", "--force", str(tree.root))
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
 
 

@@ -11,6 +11,7 @@ from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.project import written
 from faber_ledger.context.file_change import FileChange, read_file
+from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
 from faber_ledger.context.state import FINISHED
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -96,6 +97,12 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         told = ", ".join([f"{name} names {run_id}" for name, run_id in named])
         yield Finding("warning", f"{told}: the first holds", f"move {named[1][0]} aside")
     at_work = _at_work(patient)
+    if named and patient.active is None:
+        run_id = named[0][1]
+        holder = holder_elsewhere(patient.root, run_id)
+        if holder is not None:
+            what = f"no run is active here: the active file came with the commit, and {run_id} is active in {holder}"
+            yield Finding("note", what, "run `faber-ledger run start` for a run of this worktree")
     if (
         not named
         and at_work
