@@ -12,7 +12,7 @@ from faber_ledger.cli.checks.mending import Mended, mended, mends_of
 from faber_ledger.cli.checks.patient import Patient
 from faber_ledger.cli.checks.table import CHECKS
 from faber_ledger.cli.output import json_option, show
-from faber_ledger.cli.worktree_git import asked
+from faber_ledger.cli.worktree_git import refuse_bare
 from faber_ledger.context.project import find_root
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWell
@@ -83,15 +83,9 @@ def _found(check: Check, patient: Patient) -> list[Finding]:
 
 def _require_project(root: str) -> None:
     """Raise LedgerError where there is nothing to look at."""
+    refuse_bare(root)
     if os.path.isdir(os.path.join(root, ".fractary")) or os.path.lexists(os.path.join(root, ".git")):
         return
-    try:
-        is_bare = asked("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
-    except LedgerError:
-        is_bare = False
-    if is_bare:
-        hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
-        raise LedgerError("this is a bare repository: it has no work tree for a run", hint=hint)
     raise LedgerError(
         f"there is no project here: neither {root} nor a folder above it has .fractary or .git",
         hint="run the command in a project; `faber-ledger init` sets one up",

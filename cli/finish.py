@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from faber_ledger.cli.worktree_git import NoWorkTree
 from faber_ledger.cli.worktree_survey import Site, keep
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
+from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import Run, chosen_run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.clock import now, utc_text
@@ -45,6 +47,11 @@ def finish(run_id: str | None, as_json: bool) -> None:
     written; 2 wrong usage; 10 no such run.
     """
     root, at = find_root(os.getcwd()), now()
+    holder = holder_elsewhere(root, run_id) if run_id is not None else None
+    if holder is not None:  # the copy here is what a merge brought
+        raise LedgerError(
+            f"the run {run_id} is active in {holder}", hint=f"run `cd {shlex.quote(holder)} && faber-ledger run finish`"
+        )
     run = chosen_run(root, run_id)
     _complete(run, at)
     site: Site | None = None

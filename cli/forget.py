@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-import posixpath
 
 import click
 
-from faber_ledger.cli.git import asked, top_of, worktree_roots
+from faber_ledger.cli.git import worktree_roots
 from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.run_places import places_of
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import spool
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import RUNS, Run, find_root, find_run
+from faber_ledger.context.project import Run, find_root, find_run
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
-
-FILES = ("ledger.db", "state.json")
 
 
 @click.command()
@@ -44,7 +42,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
     path = mirror_path(run)
     if path is None or not os.path.isfile(path):
         raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
-    places = _places(run, worktree_roots(root))
+    places = places_of(run, worktree_roots(root))
     if places:
         raise LedgerError(
             f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
@@ -64,7 +62,7 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
 def gone_runs(root: str) -> list[tuple[Run, str]]:
     """Give the runs that are in no worktree any more, each with the mirror that this clone still has of it."""
     roots = worktree_roots(root)
-    return [(run, path) for run, path in _mirrors(root) if not _places(run, roots)]
+    return [(run, path) for run, path in _mirrors(root) if not places_of(run, roots)]
 
 
 def _mirrors(root: str) -> list[tuple[Run, str]]:
@@ -80,37 +78,6 @@ def _mirrors(root: str) -> list[tuple[Run, str]]:
                 continue  # nothing of ours
             found.append((run, os.path.join(folder, "ledger.db")))
     return found
-
-
-def _places(run: Run, roots: list[str]) -> list[str]:
-    """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
-    places = [find_run(root, run.run_id).directory for root in roots]
-    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in FILES])]
-    return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
-
-
-def _refs(run: Run) -> list[str]:
-    """Name the refs of other commits than HEAD that have a run: it is not gone, but elsewhere.
-
-    From HEAD's own it was deleted here.
-    """
-    top = top_of(run.root)
-    if top is None:
-        return []
-    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
-    head = asked("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
-    form = "--format=%(objectname) %(*objectname) %(refname)"
-    listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
-    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
-    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
-    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
-    answers = asked(
-        "cat-file",
-        "--batch-check=%(objecttype)",
-        at=run.root,
-        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
-    ).stdout.splitlines()
-    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
 
 
 def _events(path: str) -> int | None:

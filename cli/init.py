@@ -15,6 +15,7 @@ from faber_ledger.cli.git_config import STASHES, Setting, make_settings, overrul
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.pre_commit import pre_commit_change
 from faber_ledger.cli.travellers import check_travellers, is_ignored
+from faber_ledger.cli.worktree_git import refuse_bare
 from faber_ledger.context.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
@@ -49,6 +50,8 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
     what must travel; 2 wrong usage.
     """
     root = find_root(os.getcwd())
+    if git_only or in_project(root, scope):
+        refuse_bare(root)
     changes, notes = [], []
     if not git_only:
         settings, warnings = _client_settings(root, scope)

@@ -14,6 +14,8 @@ from faber_ledger.cli.finish import finish
 from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
 from faber_ledger.cli.run_list import run_list
+from faber_ledger.cli.run_places import check_is_new
+from faber_ledger.cli.worktree_git import refuse_bare
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
@@ -131,6 +133,7 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
 def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | None]) -> None:
     """Start a run with the options given; raises LedgerError, and UsageError if nothing says what it is about."""
     root, at = find_root(os.getcwd()), now()
+    refuse_bare(root)
     work_id, target = given["work_id"], given["target"]
     if not work_id and not target:
         raise click.UsageError("Say what the run is about with --work-id or --target.")
@@ -149,10 +152,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     except InvalidRunId as error:
         error.hint = "give another --run-id, or none: one is made then"
         raise
-    if os.path.lexists(new.directory):
-        resumable = os.path.lexists(new.state_path)
-        hint = f"run `faber-ledger run resume {run_id}`" if resumable else f"remove {new.shown('')} or take another id"
-        raise LedgerError(f"the run {run_id} exists already", hint=hint)
+    check_is_new(new, everywhere=given["run_id"] is not None)
     try:
         load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     except WorkflowNotFound as error:  # there is no state.json yet that could be corrected

@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli import completing, worktree_git
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.output import json_option, say, show, warn
-from faber_ledger.cli.worktree_blockers import blockers, leftovers, merged_base
+from faber_ledger.cli.worktree_blockers import blockers, ignored_files, leftovers, merged_base
 from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.context.client_settings import HOOKS
 from faber_ledger.context.git import common_directory
@@ -128,6 +128,9 @@ def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_r
     if not why:
         try:
             why = [_reason(site)]
+            lost = ignored_files(site) if site.is_there else []
+            if lost:
+                why.append(f"what git ignores goes with it: {', '.join(lost)}")
             if not dry_run:
                 for name in leftovers(site) if site.is_there else []:
                     os.unlink(os.path.join(site.tree.path, name))

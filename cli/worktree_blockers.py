@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli import worktree_git
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 HERE = "you are in it"
 OURS = ("ledger.lock", "state.backup.json", "faber/writer")
 OUR_LOGS = "faber/logs/"
+ENDINGS = {"bisect": "reset"}
 
 
 def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
@@ -66,6 +68,16 @@ def leftovers(site: Site) -> list[str]:
     ]
 
 
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def ignored_files(site: Site) -> list[str]:
+    """Name the files that git leaves out and that go with a worktree, folders as one; ours are left out."""
+    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
+    return [name for name in worktree_git.ignored(site.tree) if not name.startswith(f"{below}/")]
+
+
 def _is_in(site: Site, here: str) -> bool:
     """Tell whether the user stands in the worktree, also if it was moved without git's knowledge."""
     place = place_of(here)
@@ -79,7 +91,15 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     found = [] if named else ["its folder is not there"]
     if site.why and os.path.lexists(site.tree.path):
         found.append(site.why)
+    if site.session is not None:
+        found.append(
+            "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
+        )
     commit = worktree_git.last_commit(site.tree, here)
+    staged = worktree_git.staged_without_folder(site.tree, here, commit)
+    if staged:
+        told = "staged and not committed"
+        found.append(f"{_some(staged)} {told}; if its folder was moved: `git worktree repair NEW-PATH`")
     left = worktree_git.unnamed(commit, here) if commit else 0
     if left and commit:
         commits = f"{left} commit{'' if left == 1 else 's'} of it in no branch and no tag"
@@ -92,18 +112,26 @@ def _work_left(site: Site, named: bool) -> list[str]:
     ours = leftovers(site)
     changed = [name for name in worktree_git.changes(site.tree, commit) if name not in ours]
     if changed:
-        more = f" and {len(changed) - 3} more" if len(changed) > 3 else ""
-        found.append(f"uncommitted work: {', '.join(changed[:3])}{more}")
+        found.append(f"uncommitted work: {_some(changed)}")
+    hidden = worktree_git.hidden_changes(site.tree)
+    if hidden:
+        found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
+    half_done = worktree_git.half_done(site.tree)
+    if half_done:
+        found.append(f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`")
     if site.run_id is not None:
         run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
         kept_out = worktree_git.left_out(site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")])
         if kept_out:
             found.append(f"git ignores {', '.join(kept_out)}: copy the run's folder, then `git worktree remove`")
     if worktree_git.has_submodules(site.tree):
-        found.append("submodules are checked out in it: run `git submodule deinit --all` there first")
+        found.append(
+            "submodules are or were checked out in it, and git removes none that has them: see that their commits are"
+            f" pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
+        )
     if commit is None or worktree_git.merged_into(commit, site.tree.path):
         return found
-    if not named:
+    if not (named and site.orphan):
         found.append(f"{site.tree.branch or 'its commit'} is not merged")
     left, where = worktree_git.unkept(commit, site.tree.path)
     if left:

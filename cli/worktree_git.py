@@ -37,15 +37,35 @@ def require_work_tree(root: str) -> None:
     """Check that git has a work tree here; raises NoWorkTree."""
     done = asked("rev-parse", "--is-inside-work-tree", at=root)
     if done.returncode:
-        if os.path.isfile(os.path.join(worktree(root) or root, ".git")):
+        if is_forgotten(root):
             raise NoWorkTree(
                 "git knows this worktree no more: what its file `.git` names is not there",
-                hint="make a new one with `git worktree add`, and copy into it what you need from here",
+                hint="if the main work tree was moved, run `git worktree repair` in it; else make a new one with"
+                " `git worktree add`, and copy into it what you need from here",
             )
         raise NoWorkTree("no git repository is here, and worktrees are git's", hint="run `git init` and make a commit")
     if done.stdout.strip() != b"true":
-        hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
-        raise NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
+        raise _bare()
+
+
+def is_forgotten(root: str) -> bool:
+    """Tell whether a file `.git` is here whose git directory is not."""
+    return os.path.isfile(os.path.join(worktree(root) or root, ".git")) and place_of(root) is None
+
+
+def refuse_bare(root: str) -> None:
+    """Raise NoWorkTree in a bare repository: nothing that is written there would ever be in a commit."""
+    try:
+        is_bare = asked("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
+    except LedgerError:
+        return  # without git there is none
+    if is_bare:
+        raise _bare()
+
+
+def _bare() -> NoWorkTree:
+    hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
+    return NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
 
 
 def trees(root: str) -> list[Tree]:
@@ -185,8 +205,62 @@ def left_out(tree: Tree, names: list[str]) -> list[str]:
     return os.fsdecode(listed).split("\0")[:-1]
 
 
+def ignored(tree: Tree) -> list[str]:
+    """Name the files of a worktree that its rules keep out of git, a folder of nothing else as one; raises GitFailed."""
+    listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", at=tree.path)
+    return os.fsdecode(listed).split("\0")[:-1]
+
+
+def hidden_changes(tree: Tree) -> list[str]:
+    """Name the files that differ from the index and that git was told not to look at; raises GitFailed.
+
+    A file that a sparse checkout leaves out is none.
+    """
+    listed = os.fsdecode(git("ls-files", "-v", "-z", at=tree.path)).split("\0")[:-1]
+    flagged = [entry[2:] for entry in listed if entry[0] == "S" or entry[0].islower()]
+    there = [name for name in flagged if os.path.lexists(os.path.join(tree.path, name))]
+    return [name for name in there if _is_edited(tree, name)]
+
+
+def _is_edited(tree: Tree, name: str) -> bool:
+    staged = git("ls-files", "--stage", "-z", "--", f":(literal){name}", at=tree.path).split()
+    if os.path.islink(os.path.join(tree.path, name)):
+        target = os.fsencode(os.readlink(os.path.join(tree.path, name)))
+        return git("hash-object", "--stdin", at=tree.path, content=target).strip() != staged[1]
+    return asked("hash-object", "--", name, at=tree.path).stdout.strip() != staged[1]
+
+
+HALF_DONE = {
+    "rebase-merge": "rebase",
+    "rebase-apply": "rebase",
+    "BISECT_LOG": "bisect",
+    "MERGE_HEAD": "merge",
+    "CHERRY_PICK_HEAD": "cherry-pick",
+    "REVERT_HEAD": "revert",
+}
+
+
+def half_done(tree: Tree) -> str | None:
+    """Name what git was asked for in a worktree and has not ended; None if nothing is."""
+    own = _own_directory(tree, None)
+    found = [what for name, what in HALF_DONE.items() if own and os.path.lexists(os.path.join(own, name))]
+    return next(iter(found), None)
+
+
+def staged_without_folder(tree: Tree, elsewhere: str, commit: str | None) -> list[str]:
+    """Name the files that differ from the commit in the index of a worktree whose folder is not there."""
+    own = _own_directory(tree, elsewhere)
+    if own is None or commit is None or not os.path.isfile(os.path.join(own, "index")):
+        return []
+    done = asked("--git-dir", own, "diff-index", "--cached", "--name-only", "-z", commit, at=own)
+    return os.fsdecode(done.stdout).split("\0")[:-1]
+
+
 def has_submodules(tree: Tree) -> bool:
-    """Tell whether submodules are checked out in a worktree: git removes none that has them."""
+    """Tell whether submodules are, or were, checked out in a worktree: git removes none that has them."""
+    own = _own_directory(tree, None)
+    if own is not None and os.path.isdir(os.path.join(own, "modules")):
+        return True
     listed = asked("submodule", "status", at=tree.path).stdout.decode("utf-8", "replace").splitlines()
     return any([not line.startswith("-") for line in listed])
 

@@ -13,6 +13,7 @@ from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import unanswered
 from faber_ledger.context.git import place_of
 from faber_ledger.context.holding import is_inherited
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import find_run, named_run
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -113,6 +114,7 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
     if gone is not None:
         last = known[-1] if known else {}
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
+        site = site._replace(session=_remembered_session(here, site.run_id))
         return site._replace(orphan="git_error", why=gone)
     run_id = named_run(root)
     if run_id is None or is_inherited(root, run_id):
@@ -124,6 +126,20 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
         return site
     orphan, why = _orphaned(site, at, days, known)
     return site._replace(orphan=orphan, why=why)
+
+
+def _remembered_session(here: Place | None, run_id: str | None) -> str | None:
+    """Give the session that the clone's mirror knows to be open on the run of a worktree whose folder is not there."""
+    if here is None or run_id is None:
+        return None
+    try:
+        path = mirror_path(find_run(here.top, run_id))
+        if path is None or not os.path.lexists(path):
+            return None
+        with Log.read(path) as log:
+            return shape.current_session(fold(log.stream()))
+    except (LedgerError, sqlite3.DatabaseError):
+        return None  # `doctor` tells what is wrong with it
 
 
 def _gone(tree: Tree, here: Place | None) -> str | None:

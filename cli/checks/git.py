@@ -11,7 +11,7 @@ from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.git_config import DRIVER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.travellers import TRAVELLERS, check_travellers, rules_against
-from faber_ledger.cli.worktree_git import asked
+from faber_ledger.cli.worktree_git import NoWorkTree, asked, is_forgotten, require_work_tree
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.context.project import ACTIVE_FILES
 from faber_ledger.ledger.errors import LedgerError
@@ -35,6 +35,11 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         return
     if patient.has_git:
         yield Finding("ok", done.stdout.decode("utf-8", "replace").strip())
+    elif is_forgotten(patient.root):
+        try:
+            require_work_tree(patient.root)
+        except NoWorkTree as error:
+            yield Finding("error", error.message, error.hint)
     elif patient.place is not None:
         complaint = asked("rev-parse", "--is-inside-work-tree", at=patient.root).stderr.decode("utf-8", "replace")
         what = f"git cannot use the repository here: {complaint.strip().splitlines()[-1] if complaint.strip() else '?'}"

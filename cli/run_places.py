@@ -1,0 +1,63 @@
+"""Where in a clone a run is: a folder of any worktree, a branch, or the mirror that remembers it."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+
+from faber_ledger.cli.git import asked, top_of, worktree_roots
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.project import RUNS, Run, find_run
+from faber_ledger.ledger.errors import LedgerError
+
+FILES = ("ledger.db", "state.json")
+
+
+def check_is_new(run: Run, *, everywhere: bool) -> None:
+    """Check that a run's id is free here, and `everywhere` in the clone; raises LedgerError that says where it is used.
+
+    Worktrees share a run's mirror, so a second run of that id would get the events of the first.
+    """
+    told = f"the run {run.run_id} exists already"
+    if os.path.lexists(run.directory):
+        resumable = os.path.lexists(run.state_path)
+        hint = f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
+        raise LedgerError(told, hint=hint)
+    places = places_of(run, worktree_roots(run.root)) if everywhere else []
+    if places:
+        raise LedgerError(f"{told}: {', '.join(places)}", hint="give another --run-id, or none: one is made then")
+    mirror = mirror_path(run) if everywhere else None
+    if mirror is not None and os.path.lexists(mirror):
+        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
+        raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
+
+
+def places_of(run: Run, roots: list[str]) -> list[str]:
+    """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
+    places = [find_run(root, run.run_id).directory for root in roots]
+    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in FILES])]
+    return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Name the refs of other commits than HEAD that have a run: it is not gone, but elsewhere.
+
+    From HEAD's own it was deleted here.
+    """
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    head = asked("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
+    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    answers = asked(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))

@@ -1,0 +1,182 @@
+"""What a worktree's removal, and a run's start, must never cost: through the installed command and real git."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support import Project
+from test_worktrees import START, begun, cleaned, finished, in_worktree, listed, released
+
+if TYPE_CHECKING:
+    pass
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A committed git project, set up, with the run of work item 258 active in it."""
+    return begun(tmp_path / "project")
+
+
+def merged(project: Project) -> Project:
+    """Make a worktree whose run is finished and merged."""
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    return tree
+
+
+# An id is used once in a clone
+
+
+@pytest.mark.parametrize("where", ["worktree", "branch", "mirror"])
+def test_a_run_id_that_the_clone_uses_elsewhere_is_refused(project: Project, where: str) -> None:
+    tree = in_worktree(project, "259")
+    if where == "branch":
+        finished(tree)
+    if where != "worktree":
+        project.git("worktree", "remove", "--force", str(tree.root))
+    before = project.active_path.read_bytes()
+    done = project.faber("run", "start", "--yes", "--work-id", "9", "--run-id", tree.run_id)
+    assert done.returncode == 1
+    named = {"worktree": str(tree.run), "branch": "refs/heads/feature/259", "mirror": "this clone's mirror"}
+    assert f"the run {tree.run_id} exists already" in done.stderr
+    assert named[where] in done.stderr
+    assert not (project.root / ".fractary/runs" / tree.run_id).exists()
+    assert project.active_path.read_bytes() == before
+
+
+# Where no run can be
+
+
+@pytest.mark.parametrize("arguments", [("run", "start", "--work-id", "1"), ("init",), ("init", "--git-only")])
+def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    bare = Project(tmp_path / "bare.git")
+    bare.root.mkdir()
+    bare.git("init", "--quiet", "--bare")
+    before = sorted(path.name for path in bare.root.iterdir())
+    done = bare.faber(*arguments)
+    assert done.returncode == 1
+    assert "this is a bare repository" in done.stderr
+    assert sorted(path.name for path in bare.root.iterdir()) == before
+    (bare.root / ".fractary").mkdir()
+    done = bare.faber("doctor")
+    assert (done.returncode, "bare repository" in done.stderr, "git init" in done.stdout) == (1, True, False)
+
+
+def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    shutil.rmtree(project.root / ".git" / "worktrees")
+    done = tree.faber("doctor")
+    assert "git knows this worktree no more" in done.stdout
+    assert "`git worktree repair`" in done.stdout
+    assert "git init" not in done.stdout
+
+
+# A worktree that was moved keeps git's entry while something hangs on it
+
+
+def test_an_open_session_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    tree.deliver(START, client="c-259")
+    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert f"its session {moved.current} is open" in row["why"]
+    assert "git worktree repair NEW-PATH" in " ".join(row["why"])
+    project.git("worktree", "repair", str(moved.root))
+    assert listed(project)["moved"]["run_id"] == tree.run_id
+
+
+def test_staged_work_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    tree.write("new.txt", "new")
+    tree.git("add", "new.txt")
+    tree.root.rename(tree.root.with_name("moved"))
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "new.txt staged and not committed" in row["why"][0]
+
+
+# What git does not show
+
+
+def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.write(".gitignore", ".env\n")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    row = cleaned(project, "--dry-run")["project-issue-259"]
+    assert row["action"] == "would be removed"
+    assert "what git ignores goes with it: .env" in row["why"]
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_a_change_that_git_was_told_not_to_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
+    tree = in_worktree(project, "259")
+    tree.write("settings.txt", "shared")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.git("update-index", flag, "settings.txt")
+    assert cleaned(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
+    tree.write("settings.txt", "mine")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"][0].endswith(": settings.txt")) == ("kept", True)
+    assert (tree.root / "settings.txt").read_text() == "mine"
+
+
+def test_a_bisection_in_progress_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
+    tree.git("bisect", "start")
+    row = cleaned(project)["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "a bisect is in progress in it" in row["why"][0]
+    tree.git("bisect", "reset")
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
+def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
+    subprocess.run(["git", "rebase", "--quiet", "--exec", "false", "HEAD~1"], cwd=tree.root, check=False)
+    row = cleaned(project)["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "a rebase is in progress in it" in " ".join(row["why"])
+
+
+def test_a_finished_run_that_is_not_merged_keeps_its_worktree_also_by_name(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["feature/259 is not merged"])
+
+
+def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, tmp_path: Path) -> None:
+    other = begun(tmp_path / "library")
+    tree = in_worktree(project, "259")
+    tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.git("submodule", "--quiet", "deinit", "--all")
+    row = cleaned(project, "--dry-run")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert f"`git worktree remove --force {tree.root}`" in row["why"][0]
+    project.git("worktree", "remove", "--force", str(tree.root))
+
+
+# The run's end is where it is at work
+
+
+def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    done = project.faber("run", "finish", tree.run_id)
+    assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
+    assert project.git("status", "--porcelain") == ""
