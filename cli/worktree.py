@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shlex
+import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from faber_ledger.cli import completing, worktree_git
-from faber_ledger.cli.git import GitFailed
+from faber_ledger.cli.homecoming import bring_home, told
 from faber_ledger.cli.output import json_option, say, show, warn
-from faber_ledger.cli.worktree_blockers import blockers, ignored_files, leftovers, merged_base
+from faber_ledger.cli.worktree_blockers import blockers, homecoming_of, ignored_files, leftovers, merged_base
 from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.context.client_settings import HOOKS
 from faber_ledger.context.git import common_directory
@@ -131,12 +132,15 @@ def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_r
             lost = ignored_files(site) if site.is_there else []
             if lost:
                 why.append(f"what git ignores goes with it: {', '.join(lost)}")
+            home = homecoming_of(site)
+            if home is not None:
+                why.append(told(home) if dry_run else bring_home(site, home, warn=warn))
             if not dry_run:
                 for name in leftovers(site) if site.is_there else []:
                     os.unlink(os.path.join(site.tree.path, name))
                 worktree_git.remove(site.tree, common_directory(here) or here)
-        except GitFailed as error:
-            action, why = "kept", [error.message]
+        except (LedgerError, sqlite3.Error) as error:
+            action, why = "kept", [getattr(error, "message", str(error))]
     return {
         "path": site.tree.path,
         "run_id": site.run_id,

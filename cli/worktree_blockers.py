@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli import worktree_git
 from faber_ledger.cli.git import GitFailed
+from faber_ledger.cli.homecoming import Homecoming, homecoming
 from faber_ledger.cli.worktree_survey import record_of
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
@@ -107,10 +108,22 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     return found
 
 
+def homecoming_of(site: Site) -> Homecoming | None:
+    """Plan what a merged worktree's run has got since; None if nothing, or it cannot come home. Raises GitFailed."""
+    return homecoming(site, _changed(site)) if site.is_there and merged_base(site) else None
+
+
+def _changed(site: Site) -> list[str]:
+    ours = leftovers(site)
+    return [name for name in worktree_git.changes(site.tree, worktree_git.last_commit(site.tree)) if name not in ours]
+
+
 def _work_left(site: Site, named: bool) -> list[str]:
     found, commit = [], worktree_git.last_commit(site.tree)
-    ours = leftovers(site)
-    changed = [name for name in worktree_git.changes(site.tree, commit) if name not in ours]
+    merged = commit is not None and worktree_git.merged_into(commit, site.tree.path) is not None
+    changed = _changed(site)
+    home = homecoming(site, changed) if merged else None
+    changed = [name for name in changed if home is None or name not in home.names]
     if changed:
         found.append(f"uncommitted work: {_some(changed)}")
     hidden = worktree_git.hidden_changes(site.tree)
@@ -129,7 +142,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
             "submodules are or were checked out in it, and git removes none that has them: see that their commits are"
             f" pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
         )
-    if commit is None or worktree_git.merged_into(commit, site.tree.path):
+    if commit is None or merged:
         return found
     if not (named and site.orphan):
         found.append(f"{site.tree.branch or 'its commit'} is not merged")

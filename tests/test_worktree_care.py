@@ -180,3 +180,62 @@ def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_ru
     done = project.faber("run", "finish", tree.run_id)
     assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
     assert project.git("status", "--porcelain") == ""
+
+
+# What a run gets after its branch was merged
+
+
+def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    released(tree)
+    tree.write("work.txt", "done")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
+    done = tree.faber("run", "finish")
+    assert "can go: faber-ledger worktree cleanup" in done.stdout, done.stdout
+    events, state = {recorded["id"] for recorded in tree.events}, tree.state
+    home = Project(project.root, tree.run_id)
+    assert "goes home" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
+    assert home.state["status"] == "in_progress"
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert not tree.root.exists()
+    assert {recorded["id"] for recorded in home.events} == events
+    assert home.state == state
+    home.assert_projected()
+    changed = [line.rpartition("/")[2] for line in project.git("status", "--porcelain").splitlines()]
+    assert sorted(changed) == ["ledger.db", "state.json"]
+
+
+def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    assert (code, f"removed: {tree.root}" in shown) == (0, True), shown
+    assert Project(project.root, tree.run_id).state["status"] == "completed"
+
+
+def test_what_somebody_else_changed_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.change_state(notes="the worktree's")
+    home = Project(project.root, tree.run_id)
+    home.change_state(notes="the main one's")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], "uncommitted work" in row["why"][0]) == ("kept", True)
+    assert home.state["notes"] == "the main one's"
+
+
+def test_other_work_after_the_merge_keeps_the_worktree_and_its_run_where_it_is(project: Project) -> None:
+    tree = merged(project)
+    tree.deliver(START, client="c-259", pid="259")
+    tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
+    tree.write("draft.txt", "not yet")
+    before = Project(project.root, tree.run_id).ledger_path.read_bytes()
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
+    assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
