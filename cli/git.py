@@ -26,7 +26,7 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
     done = asked(*arguments, at=at, content=content, without=without)
     if done.returncode:
         raise GitFailed(
-            f"`git {arguments[0]}` failed: {_complaint(done)}", hint="see what `git status` says, and run it again"
+            f"`git {arguments[0]}` failed: {complaint(done)}", hint="see what `git status` says, and run it again"
         )
     return done.stdout
 
@@ -71,6 +71,7 @@ def worktree_roots(root: str) -> list[str]:
     return roots
 
 
-def _complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Give the first line of what git complained of, else its exit code."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"exit code {done.returncode}"

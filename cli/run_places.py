@@ -21,7 +21,9 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     told = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)
-        hint = f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
+        hint = (
+            f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
+        )
         raise LedgerError(told, hint=hint)
     places = places_of(run, worktree_roots(run.root)) if everywhere else []
     if places:

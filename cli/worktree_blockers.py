@@ -131,7 +131,9 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
     half_done = worktree_git.half_done(site.tree)
     if half_done:
-        found.append(f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`")
+        found.append(
+            f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`"
+        )
     if site.run_id is not None:
         run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
         kept_out = worktree_git.left_out(site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")])

@@ -7,6 +7,7 @@ import os
 from typing import NamedTuple
 
 from faber_ledger.cli import git as of_the_caller
+from faber_ledger.cli.output import warn
 from faber_ledger.context.git import FOREIGN, Place, place_of, worktree
 from faber_ledger.ledger.errors import LedgerError
 
@@ -100,7 +101,10 @@ def trees(root: str) -> list[Tree]:
 
 
 def add(root: str, folder: str, branch: str) -> None:
-    """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten."""
+    """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten.
+
+    A hook of the user's that fails afterwards is told alone. Raises LedgerError, and nothing is left then.
+    """
     shown = os.path.relpath(folder, os.getcwd())
     if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode:
         raise LedgerError(
@@ -122,7 +126,18 @@ def add(root: str, folder: str, branch: str) -> None:
             f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not touched",
             hint=f"`git worktree add {shown} {branch}` takes it as it is; start the run there",
         )
-    git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    done = asked("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    if done.returncode == 0:
+        return
+    # Where git itself fails it exits with 128, or takes its folder back: 1 is the answer of a hook after all is there.
+    if done.returncode == 1 and os.path.isfile(os.path.join(folder, ".git")):
+        warn(f"⚠️  the hook post-checkout failed in the new worktree, which is there: {of_the_caller.complaint(done)}")
+        return
+    take_back(root, folder, branch)
+    raise of_the_caller.GitFailed(
+        f"`git worktree add` failed: {of_the_caller.complaint(done)}",
+        hint="see what `git worktree list` says, and run it again",
+    )
 
 
 def take_back(root: str, folder: str, branch: str) -> None:
@@ -165,8 +180,8 @@ def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
 def folder_of(place: Place) -> str | None:
     """Give the folder that git believes a linked worktree to be in; None if it says none."""
     try:
-        with open(os.path.join(place.own, "gitdir"), encoding="utf-8", errors="surrogateescape") as file:
-            return os.path.dirname(os.path.normpath(os.path.join(place.own, file.read(4096).strip())))
+        with open(os.path.join(place.own, "gitdir"), "rb") as file:
+            return os.path.dirname(os.path.normpath(os.path.join(place.own, os.fsdecode(file.read(4096)).strip())))
     except OSError:
         return None
 
@@ -206,7 +221,7 @@ def left_out(tree: Tree, names: list[str]) -> list[str]:
 
 
 def ignored(tree: Tree) -> list[str]:
-    """Name the files of a worktree that its rules keep out of git, a folder of nothing else as one; raises GitFailed."""
+    """Name the files of a worktree that its rules keep out of git, a whole folder as one; raises GitFailed."""
     listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 

@@ -137,7 +137,7 @@ def common_directory(root: str) -> str | None:
 
 def _line_of(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(4096).strip() or None
+        with open(path, "rb") as file:
+            return os.fsdecode(file.read(4096)).strip() or None
     except OSError:
         return None

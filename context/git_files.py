@@ -7,6 +7,7 @@ import os
 from faber_ledger.context.file_change import FileChange, read_file
 from faber_ledger.context.marked_block import marked, with_block, without_block
 from faber_ledger.context.project import ACTIVE_FILES, RUNS
+from faber_ledger.context.untrusted_file import folder_around
 from faber_ledger.ledger.errors import LedgerError
 
 IGNORE_FILE = ".fractary/.gitignore"
@@ -34,10 +35,13 @@ FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
 
 
 def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
-    """Plan one of `FILES` with our block in it, or without; raises LedgerError if it is a link."""
+    """Plan one of `FILES` with our block in it, or without; raises LedgerError if it is, or is behind, a link."""
     path = os.path.join(root, *name.split("/"))
     if os.path.islink(path):
         raise LedgerError(f"{name} is a link, and git reads no rules through a link", hint="put a file in its place")
+    if folder_around(path, [root]) is None:
+        told = f"{name} is behind a link that leads out of the project, to {os.path.realpath(path)}"
+        raise LedgerError(told, hint="put the folder itself in the link's place")
     before = read_file(path)
     if remove:
         return FileChange(path, before, without_block(before or b"") or None if before else before)

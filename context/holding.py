@@ -36,7 +36,9 @@ def ends_nothing(root: str, named: str, mine: str) -> bool:
 
     It does if it names a finished run on which nothing was recorded here, or one that another worktree holds.
     """
-    if holder_elsewhere(root, named) is None and (_was_recorded(root, named) or not _has_status(root, named, states.FINISHED)):
+    if holder_elsewhere(root, named) is None and (
+        _was_recorded(root, named) or not _has_status(root, named, states.FINISHED)
+    ):
         return False
     return _has_status(root, mine, states.ACTIVE)
 

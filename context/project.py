@@ -202,9 +202,20 @@ def why_none(root: str) -> str:
     return f": {'; '.join(problems)}" if problems and not named else ""
 
 
+def check_active_place(root: str) -> None:
+    """Check that the active file's folder is the project's; raises LedgerError where a link leads out of it."""
+    from faber_ledger.context.untrusted_file import folder_around  # hooks write none
+
+    folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
+    if folder_around(folder, [root]) is None:
+        told = f"{folder} is behind a link that leads out of the project, to {os.path.realpath(folder)}"
+        raise LedgerError(told, hint="put the folder itself in the link's place")
+
+
 def write_active_run(root: str, run_id: str) -> None:
     """Make a run the active one of this worktree (SPEC, Active Run ID Tracking Mechanism)."""
     path = os.path.join(root, *ACTIVE_FILES[0].split("/"))
+    check_active_place(root)
     temporary = path + ".tmp"
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)

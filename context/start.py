@@ -10,7 +10,7 @@ from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.holding import hold, is_inherited
-from faber_ledger.context.project import Run, find_run, named_run, write_active_run
+from faber_ledger.context.project import Run, check_active_place, find_run, named_run, write_active_run
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
@@ -65,6 +65,7 @@ def start_run(
     run = find_run(root, run_id)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
+    check_active_place(root)
     os.makedirs(run.directory)
     try:
         _fill_folder(run, plan, at, warn, worktree)
@@ -99,6 +100,7 @@ def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], w
 
 def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
     """Make a run the active one. A client that is at work gets its session on it at once, and leaves its former run."""
+    check_active_place(run.root)
     named = named_run(run.root)
     left = None if named is None or is_inherited(run.root, named) else named
     hold(run.root, run.run_id)

@@ -116,10 +116,13 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
 
 
 def write_new(run: Run, text: str, *, like: str | None = None) -> None:
-    """Write a state.json where there is none, with owner and permissions of the file `like`; raises StateNotWritten."""
+    """Write a state.json where there is none, with owner and permissions of the file `like`; raises StateNotWritten.
+
+    A lone surrogate, which a path that is no UTF-8 has, is written as JSON escapes it.
+    """
     temporary = run.state_path + ".tmp"
     try:
-        _write(temporary, text.encode(), os.stat(like) if like else None)
+        _write(temporary, text.encode("utf-8", "backslashreplace"), os.stat(like) if like else None)
         os.replace(temporary, run.state_path)
         sync_directory(run.directory)
     except OSError as error:

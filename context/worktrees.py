@@ -11,6 +11,7 @@ import os
 import stat
 
 from faber_ledger.context.git import Place, place_of
+from faber_ledger.context.untrusted_file import folder_around
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
@@ -33,13 +34,15 @@ class MalformedRegistry(Exception):
 
 
 def registry_path(root: str) -> str | None:
-    """Give where the clone's registry stands; None without git."""
+    """Give where the clone's registry stands; None without git, or behind a link that leads out of the project."""
     place = place_of(root)
     if place is None:
         return None
     if place.main is None or not os.path.isdir(place.main):
         return os.path.join(place.common, "faber-ledger", "worktrees.json")
-    return os.path.normpath(os.path.join(place.main, os.path.relpath(root, place.top), *FILE.split("/")))
+    there = os.path.normpath(os.path.join(place.main, os.path.relpath(root, place.top)))
+    path = os.path.join(there, *FILE.split("/"))
+    return path if folder_around(os.path.dirname(path), [there]) is not None else None
 
 
 def read_records(path: str) -> list[Record]:
@@ -55,7 +58,10 @@ def update(
     `change` is given copies and gives all records. Raises Locked and NotWritable; the old file stands then.
     """
     place, path = place_of(root), registry_path(root)
-    if place is None or path is None:
+    if place is None:
+        return []
+    if path is None:
+        warn(f"no {FILE} is kept: its folder in the main work tree is behind a link that leads out of it")
         return []
     lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
     try:

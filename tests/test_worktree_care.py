@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from support import Project
-from test_worktrees import START, begun, cleaned, finished, in_worktree, listed, released
-
-if TYPE_CHECKING:
-    pass
+from test_worktrees import START, begun, cleaned, finished, in_worktree, listed, released, started
 
 
 @pytest.fixture
@@ -239,3 +236,61 @@ def test_other_work_after_the_merge_keeps_the_worktree_and_its_run_where_it_is(p
     row = cleaned(project)["project-issue-259"]
     assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
     assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
+
+
+# What goes wrong while a worktree is made
+
+
+def test_a_hook_of_the_users_that_fails_does_not_stop_a_start(project: Project) -> None:
+    hook = project.write(".git/hooks/post-checkout", "#!/bin/sh\necho 'no linter' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    done = project.faber("run", "start", "--work-id", "259", "--worktree")
+    assert done.returncode == 0, done.stderr
+    assert "no linter" in done.stderr
+    assert project.root.with_name("project-issue-259").is_dir()
+
+
+def test_a_worktree_that_git_cannot_fill_is_taken_back_with_its_branch(project: Project) -> None:
+    project.write(".gitattributes", "*.txt filter=broken\n")
+    project.write("a.txt", "a")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Filtered")
+    project.git("config", "filter.broken.smudge", "false")
+    project.git("config", "filter.broken.required", "true")
+    done = project.faber("run", "start", "--work-id", "259", "--worktree")
+    assert (done.returncode, "`git worktree add` failed" in done.stderr) == (1, True)
+    assert not project.root.with_name("project-issue-259").exists()
+    assert project.git("branch", "--list", "feature/259") == ""
+
+
+def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
+    folder = b"../odd-\xfe"
+    subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
+    tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
+    tree = Project(tree.root, started(tree, "259"))
+    assert tree.state["worktree"]["path"] == "../odd-\udcfe"
+    assert tree.deliver(START).packet is not None
+    assert tree.faber("run", "resume", tree.run_id).returncode == 0
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = tree.faber("status", env=ascii_alone)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+# What a cloned repository's links lead to
+
+
+@pytest.mark.parametrize("name", [".fractary/faber", ".fractary/runs", ".fractary"])
+def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    link = project.root / name
+    shutil.move(link, outside)
+    link.symlink_to(outside)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    done = project.faber("run", "start", "--work-id", "260", "--yes")
+    assert done.returncode == 1
+    assert "leads out of" in done.stderr
+    project.faber("init")
+    project.faber("run", "resume", project.run_id)
+    project.git("worktree", "add", "--quiet", "../other", "-b", "other")
+    project.faber("worktree", "list")
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
