@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -98,6 +98,7 @@ class Tally:
             ("told", "waited", "injected", "hostile", "held", "commits", "merges", "rewritten"), 0
         )
         self._mutex = threading.Lock()
+        self.committing = threading.Lock()  # a state.json that is broken for a moment must not come back from a commit
 
     def count(self, name: str) -> None:
         with self._mutex:
@@ -187,12 +188,14 @@ def other_tool(project: Project, tally: Tally, chance: random.Random, name: str)
     except ValueError as error:
         tally.wrong.append(f"state.json: {error}")
         return
-    if chance.random() < 0.02:
-        temporary.write_bytes(before[: len(before) // 2])
+    whole = json.dumps({**state, "counter": name}, indent=2)
+    with tally.committing if chance.random() < 0.02 else nullcontext() as is_broken:
+        if is_broken:
+            temporary.write_bytes(before[: len(before) // 2])
+            os.replace(temporary, project.state_path)
+            time.sleep(0.1)
+        temporary.write_text(whole)
         os.replace(temporary, project.state_path)
-        time.sleep(0.1)
-    temporary.write_text(json.dumps({**state, "counter": name}, indent=2))
-    os.replace(temporary, project.state_path)
     tally.count("rewritten")
 
 
@@ -202,11 +205,13 @@ def committer(project: Project, tally: Tally, chance: random.Random, name: str) 
     if chance.random() < 0.3:
         ledger = str(project.ledger_path.relative_to(project.root))
         _git(project, "checkout", f"HEAD~{chance.randrange(3)}", "--", ledger)
-    tally.counts["commits"] += _committed(project, name)
+    with tally.committing:
+        tally.counts["commits"] += _committed(project, name)
     elsewhere = _elsewhere(project)
     client(elsewhere, tally, chance, name)
     assert _committed(elsewhere, name)
-    tally.counts["merges"] += _merged(project, elsewhere)
+    with tally.committing:
+        tally.counts["merges"] += _merged(project, elsewhere)
 
 
 def _committed(project: Project, message: str) -> bool:
@@ -255,6 +260,8 @@ def soaked(folder: Path, seconds: float, seed: int) -> Soak:
     _settle(project, elsewhere, tally)
     found = [event["client"] for event in project.events if delivery_of(event["event"])]
     expected = set(tally.acknowledged)
+    if lost := sorted(expected - set(found)):
+        tally.wrong.append(f"lost: {', '.join(lost)}")
     project.assert_projected()
     return Soak(
         seconds=int(seconds),
