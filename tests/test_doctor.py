@@ -65,33 +65,33 @@ def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
 # What cannot be made with files
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("server:/home {at} nfs4 rw 0 0", "nfs4"),
-        ("//server/share {at} cifs rw 0 0", "cifs"),
-        ("me@host:/ {at} fuse.sshfs rw 0 0", "fuse.sshfs"),
-        ("C:\\134 {at} 9p rw,aname=drvfs 0 0", "9p"),
-    ],
-)
-def test_a_network_file_system_is_told(tmp_path: Path, line: str, told: str) -> None:
-    mounts = tmp_path / "mounts"
-    at = str(tmp_path.resolve()).replace(" ", "\\040")
-    mounts.write_text(f"/dev/sda / ext4 rw 0 0\n{line.format(at=at)}\n")
+def mounted(tmp_path: Path, kind: str, path: Path) -> str:
+    """Write a list of mounts in which a path's file system is of this kind, among others."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"21 1 254:99 / / rw - ext4 /dev/sda rw\n36 21 {number} / /home rw shared:1 - {kind} server:/ rw\n"
+    )
+    return str(mounts)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs"])
+def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "project"
     root.mkdir()
-    (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=str(mounts)))
-    assert (found.level, told in found.what, bool(found.hint)) == ("warning", True, True)
+    mounts = mounted(tmp_path, kind, root)
+    (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=mounts))
+    assert (found.level, f"({kind})" in found.what, "the spool first" in found.what) == ("warning", True, True)
+    assert found.hint
 
 
-def test_the_deepest_mount_counts_and_a_local_one_is_well(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    inner = tmp_path.resolve() / "with space"
-    inner.mkdir()
-    shown = str(inner).replace(" ", "\\040")
-    mounts.write_text(f"server:/ / nfs rw 0 0\n/dev/sda {shown} ext4 rw 0 0\nserver:/ {inner.parent}/with nfs rw 0 0\n")
-    (found,) = machine.file_system_is_local(Looked(str(inner), at=0, mounts=str(mounts)))
+def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+    mounts = mounted(tmp_path, "ext4", tmp_path)
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=mounts))
     assert found == Finding("ok", "the file system is ext4")
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=str(tmp_path / "none")))
+    assert found == Finding("ok", "this system does not tell its file system")
 
 
 def test_an_old_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
