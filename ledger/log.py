@@ -9,7 +9,7 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotALedger, NotWritable
 from faber_ledger.ledger.header import (
     UNREADABLE,
     check_companions,
@@ -398,7 +398,10 @@ def _recovered_or(path: str) -> str:
     """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
     done = path + RECOVERED
     is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
-    return done if is_unfinished and check_file(done) else path
+    try:
+        return done if is_unfinished and check_file(done) else path
+    except NotALedger:  # whoever writes next recovers without it
+        return path
 
 
 def _played_in_memory(path: str) -> sqlite3.Connection:
