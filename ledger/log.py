@@ -9,7 +9,7 @@ import sqlite3
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotALedger, NotWritable
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
 from faber_ledger.ledger.header import (
     UNREADABLE,
     check_companions,
@@ -400,7 +400,7 @@ def _recovered_or(path: str) -> str:
     is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
     try:
         return done if is_unfinished and check_file(done) else path
-    except NotALedger:  # whoever writes next recovers without it
+    except LedgerError:  # some other file of that name
         return path
 
 
