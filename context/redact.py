@@ -17,7 +17,7 @@ from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import (
     gone_from,
     least_of,
@@ -230,7 +230,7 @@ def _check_mirror(run: Run, opened: MirroredLog) -> None:
 def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> None:
     blocks = fold(opened.log.stream())
     with opened.log.writing():
-        opened.log.show(PROJECTOR, heads_text(opened.log.heads()), shape.digest(blocks))
+        opened.log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     try:
         states.write_blocks(place, blocks, warn=warn)

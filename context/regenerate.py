@@ -12,7 +12,6 @@ from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -45,7 +44,7 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
             states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
         found = shape.blocks_of(state)
-        if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
+        if not rebuild and log.is_checkpoint(PROJECTOR, shape.digest(found)):
             return False, []
         changed = states.write_blocks(run, _folded(opened), warn=warn)
         if opened.redacted:
@@ -115,7 +114,7 @@ def _folded(opened: MirroredLog) -> Blocks:
     log = opened.log
     blocks = fold(checked(log))
     with log.writing():
-        log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
+        log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     return blocks
 

@@ -300,17 +300,20 @@ class Log:
             "hash": digest,
         }
 
-    def shown(self, projector: int) -> tuple[bytes, bytes] | None:
-        """Give the heads and the digest of the blocks that were last projected by this version of the projector."""
-        found: tuple[bytes, bytes] | None = self.connection.execute(
-            "SELECT heads, digest FROM projection WHERE projector = ?", (projector,)
-        ).fetchone()
-        return found
+    def is_checkpoint(self, projector: int, digest: bytes) -> bool:
+        """Tell whether blocks of this digest are what this version of the projector made of the log as it is now."""
+        question = "SELECT heads, digest FROM projection WHERE projector = ?"
+        found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
+        return found == (self._heads_text(), digest)
 
-    def show(self, projector: int, heads: bytes, digest: bytes) -> None:
-        """Record which blocks these heads project to; the blocks themselves stand in state.json."""
+    def set_checkpoint(self, projector: int, digest: bytes) -> None:
+        """Record which blocks the log projects to; the blocks themselves stand in state.json."""
         self.connection.execute("DELETE FROM projection")
-        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, heads, digest))
+        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, self._heads_text(), digest))
+
+    def _heads_text(self) -> bytes:
+        """Join the hashes of the heads into one value that is equal exactly if the heads are."""
+        return b"".join([digest for _, digest in self.heads()])
 
 
 class Writing:
@@ -335,11 +338,6 @@ class Writing:
 def no_ledger(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-
-
-def heads_text(heads: Iterable[Head]) -> bytes:
-    """Join the hashes of heads into one value that is equal exactly if the heads are."""
-    return b"".join([digest for _, digest in heads])
 
 
 def connected(
