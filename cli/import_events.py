@@ -61,8 +61,8 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             log.close()
         code = 0
         if not dry_run and (count or new or takes_out):
-            count = _taken_in(staged, run, file, heads)
-            code = _projected(run)
+            count, redacted = _taken_in(staged, run, file, heads)
+            code = _projected(run, redacted=redacted)
     told = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
@@ -93,8 +93,10 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
     )
 
 
-def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> int:
-    """Put what the run's log lacks into it, all of it or nothing, and give how many events that were.
+def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
+    """Put what the run's log lacks into it, all of it or nothing.
+
+    Gives how many events that were, and whether a payload that was here was taken out.
 
     `checked` are the heads of the log that the events were held against; None if there was none.
     """
@@ -110,13 +112,13 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         count = staged.count_missing_in(opened.log)
         opened.take_in(staged.missing_in, staged.gone())
         opened.commit()
-    return count
+    return count, opened.redacted
 
 
-def _projected(run: Run) -> int:
+def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
-        regenerated(run, rebuild=False, warn=warn)
+        regenerated(run, rebuild=False, warn=warn, redacted=redacted)
     except IntegrityError:
         raise
     except LedgerError as error:

@@ -79,9 +79,9 @@ def _check_settled(root: str, top: str) -> None:
 def _sealed(run: Run) -> dict[str, Any]:
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
         opened.commit()
-        returned = opened.returned
+        returned, redacted = opened.returned, opened.redacted
     _check(run)
-    regenerated(run, rebuild=False, warn=warn)
+    regenerated(run, rebuild=False, warn=warn, redacted=redacted)
     with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
         if is_recovery_due(run.ledger_path):
             recover(run)

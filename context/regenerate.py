@@ -28,30 +28,36 @@ if TYPE_CHECKING:
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
-def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+def regenerated(
+    run: Run, *, rebuild: bool, warn: Callable[[str], None], redacted: bool = False
+) -> tuple[bool, list[str]]:
     """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
 
+    With `redacted` a payload was taken out of the log just before: once state.json is without it too, older copies go.
     Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
     missing state.json is made of the log.
     """
     with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
-        log = opened.log
-        _check_has_events(log, run)
-        try:
-            state = states.read_state(run).value
-        except StateMissing:
-            blocks, known = _folded(opened), _known(log, run)
-            states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
-            return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
-        found = shape.blocks_of(state)
-        if not rebuild and log.is_checkpoint(PROJECTOR, shape.digest(found)):
-            return False, []
-        changed = states.write_blocks(run, _folded(opened), warn=warn)
-        if opened.redacted:
+        _check_has_events(opened.log, run)
+        done = _written(run, opened, rebuild=rebuild, warn=warn)
+        if redacted or opened.redacted:
             remove_old_copies(run)
-        elif state.get("status") in states.FINISHED:
-            states.remove_backup(run)
-        return changed, []
+        return done
+
+
+def _written(run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+    try:
+        state = states.read_state(run).value
+    except StateMissing:
+        blocks, known = _folded(opened), _known(opened.log, run)
+        states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+        return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
+    if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
+        return False, []
+    changed = states.write_blocks(run, _folded(opened), warn=warn)
+    if state.get("status") in states.FINISHED:
+        states.remove_backup(run)
+    return changed, []
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
@@ -69,6 +75,8 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
             if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
                 return name, False
             states.write_blocks(run, _folded(opened), warn=warn)
+            if opened.redacted:
+                remove_old_copies(run)
             return name, True
 
 

@@ -410,6 +410,7 @@ def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
         assert done.returncode == 0, done.stderr
         assert holders(project.root) == []
     else:
+        (other.run / "ledger.db.backup").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         assert "are taken out" in done.stdout
