@@ -348,8 +348,9 @@ def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",)])
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
-    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     in_path(monkeypatch)
     name = note_id(project)
@@ -357,7 +358,8 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(project, "Redact")
     committed(other, "Its own work")
     pulled(other)
-    assert other.faber("note", "add", "and on").returncode == 0
+    (other.run / "ledger.db.backup").write_text(SECRET)
+    assert other.faber(*command).returncode == 0
     assert holders(other.root) == []
     other.assert_projected()
     assert_sound(other)
