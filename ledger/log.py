@@ -336,6 +336,11 @@ class Writing:
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
 
+def is_too_long(payload: str) -> bool:
+    """Tell whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
+    return 4 * len(payload) > LONGEST_PAYLOAD and len(payload.encode("utf-8", "surrogatepass")) > LONGEST_PAYLOAD
+
+
 def no_ledger(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
@@ -384,7 +389,7 @@ def _row(
     draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
 ) -> tuple[tuple[Any, ...], bytes]:
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
-    if len(payload.encode()) > LONGEST_PAYLOAD:
+    if is_too_long(payload):
         raise LedgerError(
             f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
             hint="make smaller what it is about: state.json's blocks, for a run that is adopted",

@@ -20,7 +20,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, UPGRADE, Finding, damage
 from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected
+from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected, is_too_long
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
@@ -281,7 +281,7 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
 
 def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
     """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
-    if event["payload"] == LONG or (isinstance(event["payload"], str) and len(event["payload"]) > LONGEST_PAYLOAD):
+    if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
             "too_long",
             f"its payload is longer than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no reader takes it",
