@@ -13,9 +13,13 @@ from faber_ledger.context.project import Run, chosen_run, find_root, find_run, r
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from faber_ledger.projections.blocks import Blocks
 
 R = TypeVar("R")
 
@@ -67,6 +71,12 @@ def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
         with suppress(Locked, NotWritable), RunLock(run.lock_path, LOCK_SECONDS):
             return compare()
     return found
+
+
+def folded(run: Run) -> Blocks:
+    """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
+    with Log.read(run.ledger_path) as log:
+        return fold(log.stream())
 
 
 def is_mirrored(run: Run) -> bool:
