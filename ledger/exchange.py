@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, NamedTuple
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.event_problems import COLUMNS, problems_alone
 from faber_ledger.ledger.finding import NOTES
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.line_batch import rows_in
@@ -22,7 +23,6 @@ from faber_ledger.ledger.log import HIGHEST_SEQ, LONGEST_PAYLOAD, Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
 from faber_ledger.ledger.union import ID, PAYLOAD, hash_in, parents_of, pieces, positions_in, rows_of
-from faber_ledger.ledger.verify import COLUMNS, problems_alone
 
 Row = tuple[Any, ...]
 
