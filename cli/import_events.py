@@ -14,7 +14,6 @@ from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.lock import RunLock
@@ -106,7 +105,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         raise LedgerError(
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened, opened.log.writing():
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened, opened.log.writing():
         if opened.log.heads() != (checked or []):  # somebody has written since
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)

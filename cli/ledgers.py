@@ -10,7 +10,6 @@ import click
 
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -68,7 +67,7 @@ def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     """
     found = compare()
     if found and os.path.exists(run.lock_path):
-        with suppress(Locked, NotWritable), RunLock(run.lock_path, LOCK_SECONDS):
+        with suppress(Locked, NotWritable), RunLock(run.lock_path):
             return compare()
     return found
 

@@ -10,7 +10,7 @@ from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.log import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
-
-LOCK_SECONDS = 10.0
 
 
 class Recording:

@@ -12,7 +12,6 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
@@ -174,7 +173,7 @@ def redact(
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):
-            stack.enter_context(RunLock(place.lock_path, LOCK_SECONDS))
+            stack.enter_context(RunLock(place.lock_path))
         for place in places:
             _check_ready(place)
         recorded, rewritten, removed = None, [], []

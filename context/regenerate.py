@@ -9,7 +9,6 @@ from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks as shape
@@ -37,7 +36,7 @@ def regenerated(
     Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
     missing state.json is made of the log.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         _check_has_events(opened.log, run)
         done = _written(run, opened, rebuild=rebuild, warn=warn)
         if redacted or opened.redacted:
@@ -66,7 +65,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     Gives the backup's name and whether there was a log to project. Raises LedgerError if state.json can be read or no
     backup can, and as `Log.open`.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS):
+    with RunLock(run.lock_path):
         mirror = mirror_path(run)
         if not (os.path.lexists(run.ledger_path) or (mirror is not None and os.path.isfile(mirror))):
             return _put_back(run), False
