@@ -17,7 +17,6 @@ from faber_ledger.context.drain import take_in
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
@@ -79,13 +78,13 @@ def _check_settled(root: str, top: str) -> None:
 
 
 def _sealed(run: Run) -> dict[str, Any]:
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         opened.commit()
-        returned = opened.returned
+        returned, redacted = opened.returned, opened.redacted
     take_in(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
     _check(run)
-    regenerated(run, rebuild=False, warn=warn)
-    with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
+    regenerated(run, rebuild=False, warn=warn, redacted=redacted)
+    with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
         if is_recovery_due(run.ledger_path):
             recover(run)
         with Log.read(run.ledger_path) as log:

@@ -13,12 +13,11 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import (
     gone_from,
     least_of,
@@ -176,7 +175,7 @@ def redact(
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):
-            stack.enter_context(RunLock(place.lock_path, LOCK_SECONDS))
+            stack.enter_context(RunLock(place.lock_path))
         for place in places:
             _check_ready(place)
         recorded, rewritten, removed = None, [], []
@@ -232,7 +231,7 @@ def _check_mirror(run: Run, opened: MirroredLog) -> None:
 def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> None:
     blocks = fold(opened.log.stream())
     with opened.log.writing():
-        opened.log.show(PROJECTOR, heads_text(opened.log.heads()), shape.digest(blocks))
+        opened.log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     try:
         states.write_blocks(place, blocks, warn=warn)

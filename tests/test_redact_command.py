@@ -376,8 +376,9 @@ def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",)])
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
-    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     in_path(monkeypatch)
     name = note_id(project)
@@ -385,7 +386,8 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(project, "Redact")
     committed(other, "Its own work")
     pulled(other)
-    assert other.faber("note", "add", "and on").returncode == 0
+    (other.run / "ledger.db.backup").write_text(SECRET)
+    assert other.faber(*command).returncode == 0
     assert holders(other.root) == []
     other.assert_projected()
     assert_sound(other)
@@ -438,6 +440,7 @@ def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
         assert done.returncode == 0, done.stderr
         assert holders(project.root) == []
     else:
+        (other.run / "ledger.db.backup").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         assert "are taken out" in done.stdout
