@@ -34,7 +34,14 @@ def texts() -> st.SearchStrategy[str]:
     parts: list[st.SearchStrategy[str]] = [
         st.text(max_size=20),
         st.sampled_from([word for _, _, _, words in ALL for word in words]),
-        st.sampled_from(["paſſword: hunter22", "PRİVATEKEY=abcdefgh", "CLıENT_KEY: abcdefgh", "api\u212aey=abcdefgh"]),
+        st.sampled_from(
+            [
+                "pa\u017f\u017fword: hunter22",
+                "PR\u0130VATEKEY=abcdefgh",
+                "CL\u0131ENT_KEY: abcdefgh",
+                "api\u212aey=abcdefgh",
+            ]
+        ),
         *[st.from_regex(re.compile(pattern, flags | re.ASCII)) for _, pattern, flags, _ in ALL],
         st.from_regex(re.compile(CALLED, re.IGNORECASE)),
     ]
