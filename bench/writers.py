@@ -27,9 +27,7 @@ def appended(folder: str, writer: int, appends: int) -> list[float]:
     seconds = []
     for number in range(appends):
         text = f"{writer} {number}"
-        note: Draft = {
-            "event": {"type": "note_recorded", "kind": "note", "text": text, "phase": None, "step": None}
-        }
+        note: Draft = {"event": {"type": "note_recorded", "kind": "note", "text": text, "phase": None, "step": None}}
         start = time.perf_counter()
         with RunLock(f"{folder}/ledger.lock", SECONDS), Log.open(f"{folder}/ledger.db") as log:
             log.append([note], at=now(), writer=f"{writer:032x}")
@@ -54,7 +52,9 @@ def main() -> None:
     for process in running:
         if process.stdin:
             process.stdin.close()
-    seconds = sorted(took for process in running for took in json.loads(process.stdout.read() if process.stdout else b""))
+    seconds = sorted(
+        took for process in running for took in json.loads(process.stdout.read() if process.stdout else b"")
+    )
     for process in running:
         process.wait()
     with Log.read(f"{folder}/ledger.db") as log:
