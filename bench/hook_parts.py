@@ -12,7 +12,7 @@ import sys
 import time
 
 from faber_ledger.cli.hook import run_hook
-from faber_ledger.context import hooks, recording, reload, state
+from faber_ledger.context import hooks, packet, recording, reload, state, told  # noqa: F401 -- before the clock runs
 from faber_ledger.projections import blocks
 
 TYPE_CHECKING = False
@@ -42,16 +42,15 @@ def timed(part: str, done: Callable[..., Any]) -> Callable[..., Any]:
 
 def main() -> None:
     """Run the hook and print what its parts took."""
-    assert hooks and reload  # imported before the clock runs
     for part, functions in PARTS.items():
         for module, name in functions:
             setattr(module, name, timed(part, getattr(module, name)))
-    told = os.dup(1)
+    answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     start = time.process_time()
     run_hook(sys.argv[1])
     whole = time.process_time() - start
-    os.write(told, json.dumps({"ledger": whole - sum(spent.values()), **spent}).encode())
+    os.write(answers, json.dumps({"ledger": whole - sum(spent.values()), **spent}).encode())
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ process of `python -c 'import sqlite3, json'` with the same interpreter: what an
 The wheel is installed as users install it, bytecode included. The project is a git repository with a run of one ended
 session; its hooks append their facts durably, write `state.json`, and on session-start ask git for the commit and print
 the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold,
-in one process, without a look at a hash. ROWS is an `executemany` of the rows, which are in memory; LOOP reads the lines
-with `json.loads` first, and believes them. `eventsourcing` is that library's newest release with its SQLite recorder, the same events and the
-same fold, in the shape that costs it least: one JSON object an event.
+in one process, without a look at a hash. ROWS is an `executemany` of the rows, which are in memory; LOOP reads the
+lines with `json.loads` first, and believes them. `eventsourcing` is that library's newest release with its SQLite
+recorder, the same events and the same fold, in the shape that costs it least: one JSON object an event.
 COPY is an `executemany` of the united rows into a new ledger. JSONL is one file with every column of the same events,
 in a repository of its own with as many commits.
 """
@@ -63,7 +63,7 @@ TRIED = {
     "through its model": " Each batch is validated as one JSON text, which parses it too; hashing is the third above.",
     "aggregate": " More than a third of ours is the fold itself, which both have, and the peer checks no hashes.",
     "notification": " More than a third of ours is the fold itself, which both have, and the peer checks no hashes.",
-    "import": " To read, parse, hash and check a line takes longer than to insert its row; all that is done in batches.",
+    "import": " To read, parse, hash and check a line takes longer than to insert its row; it is done in batches.",
 }
 RESULTS = Path(__file__).with_name("RESULTS.md")
 SCRIPTS = RESULTS.parent

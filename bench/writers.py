@@ -23,7 +23,7 @@ SECONDS = 10.0
 
 
 def appended(folder: str, writer: int, appends: int) -> list[float]:
-    """Append one event after the other, each with the lock, the log opened and made durable; give each one's seconds."""
+    """Append one event after the other, each durably under the lock, and give how long each took."""
     seconds = []
     for number in range(appends):
         text = f"{writer} {number}"
