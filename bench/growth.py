@@ -30,9 +30,11 @@ def growth(stage: Stage, *, quick: bool) -> str:
 
 def _events(stage: Stage, *, quick: bool) -> str:
     rebuilds, appends = [], []
-    for events in LENGTHS[:-2] if quick else LENGTHS:
+    for events in LENGTHS[:-3] if quick else LENGTHS:
         path = stage.long_log(events, RELOADS)
-        rebuilds.append((events, _rebuild(stage, path, rounds=3 if events > 10_000 else 9)))
+        rebuilds.append(
+            (events, _rebuild(stage, path, rounds=1 if events > 100_000 else 3 if quick or events > 10_000 else 9))
+        )
         appends.append((events, _append(stage, path, rounds=3 if quick else 15)))
     lines = ["| events | rebuild, × RAW | durable append, × REF |", "|---|---|---|"]
     for (events, rebuild), (_, append) in zip(rebuilds, appends, strict=True):
@@ -52,7 +54,7 @@ def _events(stage: Stage, *, quick: bool) -> str:
 
 def _sessions(stage: Stage, *, quick: bool) -> str:
     """Measure hooks on runs of more and more sessions: whole processes, and in one process what the work is."""
-    counts = SESSIONS[:3] if quick else SESSIONS
+    counts = SESSIONS[:2] if quick else SESSIONS
     rounds = 5 if quick else 15
     projects = {count: _project(stage, count) for count in counts}
     ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)

@@ -91,7 +91,8 @@ def main() -> None:
         stage.install()
         stage.fill()
         check(stage)
-        contenders = processes(stage)
+        events, shared, commits = (10_000, 2_000, 5) if quick else (EVENTS, SHARED, COMMITS)
+        contenders = processes(stage, events)
         check_completion(contenders)
         print("measuring processes …", file=sys.stderr)
         measure(contenders, 5 if quick else 60, stage.restore)
@@ -99,12 +100,13 @@ def main() -> None:
             count_instructions(contenders, stage.restore, stage.folder)
         rounds = 2 if quick else 9
         print("measuring the union and the size in git …", file=sys.stderr)
-        rows = [*[row for row, _, _ in contenders], union(stage, rounds), merge(stage, rounds), size(stage)]
+        rows = [row for row, _, _ in contenders]
+        rows += [union(stage, shared, rounds), merge(stage, shared, rounds), size(stage, commits)]
         print("measuring what goes through whole logs …", file=sys.stderr)
-        rows += [*rebuild(stage, EVENTS if quick else MANY, 2 if quick else 5), *peer(stage, 2 if quick else 5)]
-        rows += imports(stage, 2 if quick else 5)
+        rows += [*rebuild(stage, events if quick else MANY, 2 if quick else 5), *peer(stage, events, 2 if quick else 5)]
+        rows += imports(stage, events, 2 if quick else 5)
         print("measuring memory and growth …", file=sys.stderr)
-        used = memory(stage, (EVENTS // 10, EVENTS) if quick else (EVENTS, MANY))
+        used = memory(stage, (events // 10, events) if quick else (EVENTS, MANY))
         grown = growth(stage, quick=quick)
         text = f"{table(rows)}\n{missed(rows)}\n{counted(rows)}\n{used}{GROWTH}\n{grown}\n{facts(stage, load)}"
     print(text, end="")
@@ -112,7 +114,7 @@ def main() -> None:
         RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
 
 
-def processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
+def processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:
     """Give the processes to measure, each with its peer, in the order in which a session has them."""
 
     def process(command: list[str], cwd: Path = stage.project, stdin: Path | None = None) -> Process:
@@ -140,8 +142,8 @@ def processes(stage: Stage) -> list[tuple[Row, Process, Process]]:
         (Row("`--help`", "REF", GOAL_START), process([stage.command, "--help"]), ref),
         (Row("completion of a command", "REF", None), completion(stage.project, "st"), ref),
         (
-            Row(f"completion of one of {EVENTS:,} events", "REF", None),
-            completion(stage.long_run(EVENTS), "show", "0"),
+            Row(f"completion of one of {events:,} events", "REF", None),
+            completion(stage.long_run(events), "show", "0"),
             ref,
         ),
     ]
@@ -182,10 +184,10 @@ def rebuild(stage: Stage, events: int, rounds: int) -> list[Row]:
     ]
 
 
-def peer(stage: Stage, rounds: int) -> list[Row]:
+def peer(stage: Stage, events: int, rounds: int) -> list[Row]:
     """Measure the rebuild, and an append in a fresh process, against the `eventsourcing` library."""
-    seconds = script(stage, "peer.py", stage.long_log(EVENTS), stage.folder, rounds)
-    what, checked = f"fold of {EVENTS:,} events", f"rebuild of {EVENTS:,} events, each hash checked"
+    seconds = script(stage, "peer.py", stage.long_log(events), stage.folder, rounds)
+    what, checked = f"fold of {events:,} events", f"rebuild of {events:,} events, each hash checked"
     ours = seconds["fold"]
     path = stage.folder / "peer-append.db"
     command = [stage.python, str(SCRIPTS / "peer_append.py"), str(path)]
@@ -203,10 +205,10 @@ def peer(stage: Stage, rounds: int) -> list[Row]:
     ]
 
 
-def imports(stage: Stage, rounds: int) -> list[Row]:
+def imports(stage: Stage, events: int, rounds: int) -> list[Row]:
     """Measure the import of JSON lines against the plain loop, and against the `executemany` in it."""
-    seconds = script(stage, "import_lines.py", stage.long_log(EVENTS), stage.folder, rounds)
-    what = f"import of {EVENTS:,} JSON lines"
+    seconds = script(stage, "import_lines.py", stage.long_log(events), stage.folder, rounds)
+    what = f"import of {events:,} JSON lines"
     return [
         ratios(what, "ROWS", GOAL_IMPORT, seconds["import"], seconds["rows"]),
         ratios(what, "LOOP", None, seconds["import"], seconds["loop"]),
@@ -242,34 +244,34 @@ def memory(stage: Stage, lengths: tuple[int, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def union(stage: Stage, rounds: int) -> Row:
+def union(stage: Stage, shared: int, rounds: int) -> Row:
     """Measure a union against a plain copy of what comes of it, both in one process."""
-    path = stage.long_log(SHARED)
+    path = stage.long_log(shared)
     command = [stage.python, str(SCRIPTS / "union.py"), str(path), str(stage.folder), str(rounds)]
     seconds = json.loads(Process(command, stage.folder, stage.environment).output())
     took = statistics.median([processor for _, processor in seconds["union"]])
-    row = Row(f"union of {SHARED:,} + 500 + 500 events, {took:.2f} s of work", "COPY", None)
+    row = Row(f"union of {shared:,} + 500 + 500 events, {took:.2f} s of work", "COPY", None)
     for ours, raw in zip(seconds["union"], seconds["copy"], strict=True):
         row.add(ours, raw)
     return row
 
 
-def merge(stage: Stage, rounds: int) -> Row:
+def merge(stage: Stage, shared: int, rounds: int) -> Row:
     """Time `git merge` of two branches of a ledger against the two seconds that it may take."""
-    path = stage.long_log(SHARED)
+    path = stage.long_log(shared)
     command = [stage.python, str(SCRIPTS / "merge.py"), str(path), str(stage.folder), str(rounds)]
     driver = {"PATH": f"{Path(stage.python).parent}{os.pathsep}{os.environ['PATH']}"}
-    row = Row(f"`git merge` of {SHARED:,} + 500 + 500 events", f"{MERGE_SECONDS:g} s", 1.0)
+    row = Row(f"`git merge` of {shared:,} + 500 + 500 events", f"{MERGE_SECONDS:g} s", 1.0)
     for took in json.loads(Process(command, stage.folder, stage.environment | driver).output()):
         row.add(tuple(took), (MERGE_SECONDS, MERGE_SECONDS))
     return row
 
 
-def size(stage: Stage) -> Row:
+def size(stage: Stage, commits: int) -> Row:
     """Weigh a ledger's history in git against the same events as one JSONL file; it does not vary."""
-    command = [stage.python, str(SCRIPTS / "size.py"), str(stage.folder), str(COMMITS)]
+    command = [stage.python, str(SCRIPTS / "size.py"), str(stage.folder), str(commits)]
     weights = json.loads(Process(command, stage.folder, stage.environment).output())
-    row = Row(f"size in git of {COMMITS} commits of 50 events, after `git gc`", "JSONL", GOAL_SIZE)
+    row = Row(f"size in git of {commits} commits of 50 events, after `git gc`", "JSONL", GOAL_SIZE)
     for _ in range(2):
         row.add((weights["ledger"], weights["ledger"]), (weights["jsonl"], weights["jsonl"]))
     return row
