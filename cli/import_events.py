@@ -12,10 +12,12 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
 from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -116,6 +118,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
 def _projected(run: Run) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
+        take_in(run, now(), warn=warn)
         regenerated(run, rebuild=False, warn=warn)
     except IntegrityError:
         raise

@@ -7,6 +7,7 @@ import os
 from contextlib import ExitStack
 
 from faber_ledger.context import state as states
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.git import place_of
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
@@ -167,10 +168,11 @@ def redact(
 ) -> Outcome:
     """Take the payload out of the run, here, in its mirror and in the other worktrees, and remove older copies.
 
-    What could stop it halfway is looked at before anything is written. `make_plan` is asked under the lock; `clean` is
-    called with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open` and `read_state`
-    raise.
+    Waiting deliveries are recorded first. Then what could stop it halfway is looked at, before anything more is
+    written. `make_plan` is asked under the lock; `clean` is called with its plan while the texts are still known.
+    Raises what they, `RunLock`, `Log.open` and `read_state` raise.
     """
+    take_in(run, at, warn=warn)  # what waits may hold the texts too: as events they are named, and can be redacted
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):

@@ -398,7 +398,10 @@ def _recovered_or(path: str) -> str:
     """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
     done = path + RECOVERED
     is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
-    return done if is_unfinished and check_file(done) else path
+    try:
+        return done if is_unfinished and check_file(done) else path
+    except LedgerError:  # some other file of that name
+        return path
 
 
 def _played_in_memory(path: str) -> sqlite3.Connection:

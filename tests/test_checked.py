@@ -158,7 +158,9 @@ def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Pa
         with Log.open(path) as log:
             envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", kind, version, "2026-01-05T15:00:00Z", "w", None, None)
             row = (*envelope, b"", bytes(16), '{"artifact_id":1}', None)
-            log.connection.execute(INSERT, (*row, hash_of((*row, None))))
+            digest = hash_of((*row, None))
+            log.connection.execute(INSERT, (*row, digest))
+            log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
             log.commit()
         with Log.read(path) as log:
             assert len(list(checked(log))) == 1
