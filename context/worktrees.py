@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 FILE = ".fractary/faber/worktrees.json"
 STATUSES = ("active", "completed", "failed", "abandoned", "removed")
-LOCK_SECONDS = 10.0
 LIMIT = 4 * 1024 * 1024
 
 
@@ -66,7 +65,7 @@ def update(
     lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
     try:
         os.makedirs(os.path.dirname(lock), exist_ok=True)
-        with RunLock(lock, LOCK_SECONDS):
+        with RunLock(lock):
             try:
                 rest, known = _document(path)
             except MalformedRegistry as error:

@@ -269,7 +269,7 @@ def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
     tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
     tree = Project(tree.root, started(tree, "259"))
     assert tree.state["worktree"]["path"] == "../odd-\udcfe"
-    assert tree.deliver(START).packet is not None
+    assert tree.deliver(START, stdin=b"").packet is not None  # the client names such a folder in its variable alone
     assert tree.faber("run", "resume", tree.run_id).returncode == 0
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = tree.faber("status", env=ascii_alone)
