@@ -113,7 +113,10 @@ def _line(result: dict[str, Any]) -> str:
             f"  hint: run `faber-ledger verify {run_id}`; if the log holds, `faber-ledger project {run_id} --rebuild`"
         )
     if outcome == "made":
-        return f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}"
+        return (
+            f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}\n"
+            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to go on with it"
+        )
     if outcome == "failed":
         return f"{run_id}: failed: {result['error']}"
     words = {

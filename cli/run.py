@@ -15,10 +15,11 @@ from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.cli.run_places import check_is_new
-from faber_ledger.cli.worktree_git import refuse_bare
+from faber_ledger.cli.worktree_git import can_add, refuse_bare
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
+from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.start import active_elsewhere, start_run, take_up
 from faber_ledger.context.user_config import read_user_config
@@ -26,6 +27,7 @@ from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
+from faber_ledger.ledger.lock import RunLock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -163,7 +165,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     told: list[str] = []
     if not in_worktree:
-        told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=True)
+        told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
     if in_worktree:
         own = run_worktree.planned(root, about)
         run_worktree.make(root, own)
@@ -212,6 +214,12 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     resumed = known_run(root, text)
     state = states.read_state(resumed).value
     status = state.get("status")
+    if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
+        status = "in_progress"
+        with RunLock(resumed.lock_path, LOCK_SECONDS):
+            states.write_members(resumed, {"status": status}, warn=say)
+        say(f"⚠️  its state said no status, and says {status} from now on")
+        state = states.read_state(resumed).value
     if status not in states.STATUSES:
         told = f"Invalid state status: {status}"
         raise LedgerError(told, hint=f"correct `status` in {resumed.shown('state.json')}", block=f"❌ ERROR: {told}")

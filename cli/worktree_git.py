@@ -100,13 +100,21 @@ def trees(root: str) -> list[Tree]:
     return found
 
 
+def can_add(root: str) -> bool:
+    """Tell whether git can make a worktree here: not without a repository, and not without a commit."""
+    try:
+        return asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
+    except of_the_caller.GitFailed:
+        return False
+
+
 def add(root: str, folder: str, branch: str) -> None:
     """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten.
 
     A hook of the user's that fails afterwards is told alone. Raises LedgerError, and nothing is left then.
     """
     shown = os.path.relpath(folder, os.getcwd())
-    if asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode:
+    if not can_add(root):
         raise LedgerError(
             "the repository has no commit yet, so no worktree can be made of it", hint="make the first commit"
         )

@@ -110,7 +110,7 @@ def record_of(site: Site, records: list[Record]) -> Record | None:
 def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, records: list[Record]) -> Site:
     known = [record for record in records if record["path"] == tree.path and record["status"] != "removed"]
     blank = Site(tree, root, None, None, None, None, None, None, None, None, [], None, None, {})
-    gone = _gone(tree, here)
+    gone = why_gone(tree, here)
     if gone is not None:
         last = known[-1] if known else {}
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
@@ -119,9 +119,11 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
     run_id = named_run(root)
     if run_id is None or is_inherited(root, run_id):
         before = _with_run(blank, known[-1]["workflow_run_id"]) if known else blank
-        site = blank._replace(bytes=_size(tree.path), session=before.session)
+        site = blank._replace(session=before.session)
     else:
-        site = _with_run(blank, run_id)._replace(bytes=_size(tree.path), without_hooks=unanswered(root))
+        site = _with_run(blank, run_id)
+    has_use = site.run_id is not None or os.path.isdir(os.path.join(root, ".fractary"))
+    site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
     if tree.is_main or (site.run_id is None and not known):
         return site
     orphan, why = _orphaned(site, at, days, known)
@@ -142,7 +144,7 @@ def _remembered_session(here: Place | None, run_id: str | None) -> str | None:
         return None  # `doctor` tells what is wrong with it
 
 
-def _gone(tree: Tree, here: Place | None) -> str | None:
+def why_gone(tree: Tree, here: Place | None) -> str | None:
     """Say that a worktree is not where git has it, and what there is to do; None if it is there."""
     place = place_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
     if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):

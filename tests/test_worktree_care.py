@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support import Project
+from support import COMMAND, Project
 from test_worktrees import START, begun, cleaned, finished, in_worktree, listed, released, started
 
 
@@ -269,7 +269,7 @@ def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
     tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
     tree = Project(tree.root, started(tree, "259"))
     assert tree.state["worktree"]["path"] == "../odd-\udcfe"
-    assert tree.deliver(START, stdin=b"").packet is not None  # the client names such a folder in its variable alone
+    assert tree.deliver(START, fields={"cwd": "/"}).packet is not None
     assert tree.faber("run", "resume", tree.run_id).returncode == 0
     ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = tree.faber("status", env=ascii_alone)
@@ -294,3 +294,72 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
     project.git("worktree", "add", "--quiet", "../other", "-b", "other")
     project.faber("worktree", "list")
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+
+
+# What is told, and where
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Project, how: str) -> None:
+    tree = in_worktree(project, "259")
+    shutil.move(tree.root, tree.root.with_name("moved"))
+    if how == "deleted":
+        shutil.rmtree(tree.root.with_name("moved"))
+    done = project.faber("doctor")
+    assert f"the worktree {tree.root}: its folder is not there" in done.stdout
+    assert "git worktree repair NEW-PATH" in done.stdout
+
+
+def test_worktrees_of_a_clone_that_was_moved_are_told_how_to_be_repaired(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
+    assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
+    moved.git("worktree", "repair")
+    assert listed(moved)["project-issue-259"]["run_id"] == tree.run_id
+
+
+def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project) -> None:
+    project.git("rm", "--quiet", "--cached", ".claude/settings.json")
+    project.git("commit", "--quiet", "-m", "Untracked settings")
+    project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
+    assert "../fresh: it has no hooks: run `faber-ledger init` in it" in project.faber("worktree", "list").stdout
+    told = project.faber("doctor").stdout
+    assert f"in the worktree {project.root.with_name('fresh')} no hook runs: .claude/settings.json is not" in told
+    assert "run `faber-ledger init` there, and commit .claude/settings.json for the next one" in told
+
+
+def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
+    project.state_path.unlink()
+    for backup in project.run.glob("state*.backup*"):
+        backup.unlink()
+    done = project.faber("project", project.run_id)
+    assert f"`faber-ledger run resume {project.run_id}`" in done.stdout
+    done = project.faber("run", "resume", project.run_id)
+    assert (done.returncode, project.state["status"]) == (0, "in_progress")
+    assert project.deliver(START).packet is not None
+
+
+def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
+    plain = Project(tmp_path / "plain")
+    plain.root.mkdir()
+    started(plain, "1")
+    done = plain.faber("run", "start", "--work-id", "2")
+    assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
+    plain.git("init", "--quiet")
+    assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
+
+
+def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    line = 'rm -r "$PWD" && exec "$1" worktree list'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", COMMAND],
+        cwd=tree.root,
+        env=tree.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: ")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.forget import gone_runs
-from faber_ledger.cli.worktree_git import asked
+from faber_ledger.cli.worktree_git import asked, trees
+from faber_ledger.cli.worktree_survey import why_gone
 from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import HOOKS, unanswered
 from faber_ledger.context.project import named_run
@@ -36,13 +37,27 @@ def worktrees_have_hooks(patient: Patient) -> Iterator[Finding]:
     inside = os.path.relpath(patient.root, patient.place.top)
     for top in patient.place.other_tops():
         root = os.path.normpath(os.path.join(top, inside))
-        left = unanswered(root) if named_run(root) is not None else []
+        has_use = named_run(root) is not None or os.path.isdir(os.path.join(root, ".fractary"))
+        left = unanswered(root) if has_use else []
         if not left:
             continue
         told = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
-        why = f": {SETTINGS} is not tracked" if _is_untracked(patient) else ""
-        hint = f"commit {SETTINGS}, or run `faber-ledger init` there, or `faber-ledger init --scope user` for all"
+        why, also = "", f" or merge there the commit that has {SETTINGS}"
+        if _is_untracked(patient):
+            why, also = f": {SETTINGS} is not tracked", f" and commit {SETTINGS} for the next one"
+        hint = f"run `faber-ledger init` there,{also}; `faber-ledger init --scope user` reaches all"
         yield Finding("warning", f"in the worktree {root} {told}{why}", hint)
+
+
+def worktrees_are_there(patient: Patient) -> Iterator[Finding]:
+    """Look for worktrees that are not where git has them: deleted, or moved by hand."""
+    if not patient.has_git:
+        return
+    for tree in trees(patient.root):
+        why = why_gone(tree, patient.place)
+        if why is not None:
+            hint = "see `faber-ledger worktree list`; one that is gone for good: `faber-ledger worktree cleanup NAME`"
+            yield Finding("warning", f"the worktree {tree.path}: {why}", hint)
 
 
 def registry_can_be_read(patient: Patient) -> Iterator[Finding]:

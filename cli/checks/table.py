@@ -42,6 +42,7 @@ CHECKS = (
     Check("ledger.projection", ledgers.states_show_the_logs),
     Check("clone.mirrors", clone.mirrors_have_their_runs),
     Check("clone.worktrees", clone.worktrees_have_hooks),
+    Check("clone.present", clone.worktrees_are_there),
     Check("clone.registry", clone.registry_can_be_read),
     Check("workflow.usable", workflows.workflows_can_be_used),
     Check("workflow.reload", workflows.context_is_reloaded_in_frame_alone),
