@@ -116,10 +116,21 @@ def run(arguments: list[str]) -> int:
         damaged = IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
         return _failed(locked("the ledger") if is_busy(error) else damaged, arguments)
     except OSError as error:
+        if _is_nowhere():
+            hint = "go to one that is there, and run the command again"
+            return _failed(LedgerError("the folder that you are in is not there any more", hint=hint), arguments)
         named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         hint = "free space on the disk" if full else "check that the file exists and that you may use it"
         return _failed(LedgerError(named, hint=hint), arguments)
+
+
+def _is_nowhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _wrong_usage(error: click.ClickException) -> LedgerError:

@@ -16,7 +16,6 @@ from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import Run, find_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
@@ -68,13 +67,13 @@ def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> 
 
     Gives what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
     """
-    with RunLock(plan.run.lock_path, LOCK_SECONDS):
-        with RunLock(plan.home.lock_path, LOCK_SECONDS), MirroredLog(plan.home, warn) as opened, opened.log.writing():
+    with RunLock(plan.run.lock_path):
+        with RunLock(plan.home.lock_path), MirroredLog(plan.home, warn) as opened, opened.log.writing():
             with Log.read(plan.run.ledger_path) as last:
                 opened.take_in(lambda log: missing_rows(log, last))
             opened.commit()
         regenerated(plan.home, rebuild=True, warn=warn)
-        with RunLock(plan.home.lock_path, LOCK_SECONDS):
+        with RunLock(plan.home.lock_path):
             states.write_members(plan.home, plan.members, warn=warn)
             if states.read_state(plan.home).value.get("status") in states.FINISHED:
                 states.remove_backup(plan.home)

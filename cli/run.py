@@ -19,7 +19,6 @@ from faber_ledger.cli.worktree_git import can_add, refuse_bare
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.start import active_elsewhere, start_run, take_up
 from faber_ledger.context.user_config import read_user_config
@@ -216,7 +215,7 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     status = state.get("status")
     if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
         status = "in_progress"
-        with RunLock(resumed.lock_path, LOCK_SECONDS):
+        with RunLock(resumed.lock_path):
             states.write_members(resumed, {"status": status}, warn=say)
         say(f"⚠️  its state said no status, and says {status} from now on")
         state = states.read_state(resumed).value

@@ -6,7 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli import worktree_git
+from faber_ledger.cli import worktree_content, worktree_git
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.homecoming import Homecoming, homecoming
 from faber_ledger.cli.worktree_survey import record_of
@@ -63,7 +63,7 @@ def leftovers(site: Site) -> list[str]:
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
     return [
         name
-        for name in worktree_git.untracked(site.tree)
+        for name in worktree_content.untracked(site.tree)
         if name.startswith(f"{below}/")
         and (name.endswith(tuple([f"/{ours}" for ours in OURS])) or name.startswith(f"{below}/{OUR_LOGS}"))
     ]
@@ -76,7 +76,7 @@ def _some(names: list[str]) -> str:
 def ignored_files(site: Site) -> list[str]:
     """Name the files that git leaves out and that go with a worktree, folders as one; ours are left out."""
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    return [name for name in worktree_git.ignored(site.tree) if not name.startswith(f"{below}/")]
+    return [name for name in worktree_content.ignored(site.tree) if not name.startswith(f"{below}/")]
 
 
 def _is_in(site: Site, here: str) -> bool:
@@ -97,7 +97,7 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
             "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
         )
     commit = worktree_git.last_commit(site.tree, here)
-    staged = worktree_git.staged_without_folder(site.tree, here, commit)
+    staged = worktree_content.staged_without_folder(site.tree, here, commit)
     if staged:
         told = "staged and not committed"
         found.append(f"{_some(staged)} {told}; if its folder was moved: `git worktree repair NEW-PATH`")
@@ -115,7 +115,9 @@ def homecoming_of(site: Site) -> Homecoming | None:
 
 def _changed(site: Site) -> list[str]:
     ours = leftovers(site)
-    return [name for name in worktree_git.changes(site.tree, worktree_git.last_commit(site.tree)) if name not in ours]
+    return [
+        name for name in worktree_content.changes(site.tree, worktree_git.last_commit(site.tree)) if name not in ours
+    ]
 
 
 def _work_left(site: Site, named: bool) -> list[str]:
@@ -126,20 +128,22 @@ def _work_left(site: Site, named: bool) -> list[str]:
     changed = [name for name in changed if home is None or name not in home.names]
     if changed:
         found.append(f"uncommitted work: {_some(changed)}")
-    hidden = worktree_git.hidden_changes(site.tree)
+    hidden = worktree_content.hidden_changes(site.tree)
     if hidden:
         found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
-    half_done = worktree_git.half_done(site.tree)
+    half_done = worktree_content.half_done(site.tree)
     if half_done:
         found.append(
             f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`"
         )
     if site.run_id is not None:
         run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
-        kept_out = worktree_git.left_out(site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")])
+        kept_out = worktree_content.left_out(
+            site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")]
+        )
         if kept_out:
             found.append(f"git ignores {', '.join(kept_out)}: copy the run's folder, then `git worktree remove`")
-    if worktree_git.has_submodules(site.tree):
+    if worktree_content.has_submodules(site.tree):
         found.append(
             "submodules are or were checked out in it, and git removes none that has them: see that their commits are"
             f" pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli import worktree_git
+from faber_ledger.cli import worktree_content, worktree_git
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.context import state as states
 from faber_ledger.context import worktrees as registry
@@ -188,7 +188,7 @@ def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[st
         commit = worktree_git.last_commit(tree)
         if commit is not None and not worktree_git.branch_exists(tree):
             return "branch_deleted", f"its branch {tree.branch} was deleted"
-        worktree_git.changes(tree, commit)
+        worktree_content.changes(tree, commit)
         last = seconds_of(site.last_event) or (worktree_git.commit_time(commit, tree.path) if commit else at)
         merged = commit is not None and worktree_git.merged_into(commit, tree.path) is not None
     except (GitFailed, OSError) as error:

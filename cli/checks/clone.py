@@ -30,7 +30,13 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, hint)
 
 
-def worktrees_have_hooks(patient: Patient) -> Iterator[Finding]:
+def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
+    """Look at the clone's other worktrees: that they are where git has them, and that hooks run in them."""
+    yield from _are_there(patient)
+    yield from _have_hooks(patient)
+
+
+def _have_hooks(patient: Patient) -> Iterator[Finding]:
     """Look for other worktrees with a run in which the client runs no hook: untracked settings are not checked out."""
     if patient.place is None:
         return
@@ -49,7 +55,7 @@ def worktrees_have_hooks(patient: Patient) -> Iterator[Finding]:
         yield Finding("warning", f"in the worktree {root} {told}{why}", hint)
 
 
-def worktrees_are_there(patient: Patient) -> Iterator[Finding]:
+def _are_there(patient: Patient) -> Iterator[Finding]:
     """Look for worktrees that are not where git has them: deleted, or moved by hand."""
     if not patient.has_git:
         return
