@@ -31,6 +31,12 @@ def run_hook(name: str) -> int:
         if call.problem is not None:
             note(call.problem)
         if call.directory is not None and start != call.directory:
+            from faber_ledger.context.gone_worktree import gone_worktree  # hardly ever
+
+            lost = gone_worktree(root, call.directory)
+            if lost is not None:
+                note(f"{call.directory} was in the worktree {lost}, which is not there: nothing is recorded")
+                return 0
             note(f"{call.directory} is not there; the run is looked for from {start} upwards")
         if call.hook not in HOOKS.values():
             note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")

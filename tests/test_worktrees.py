@@ -296,6 +296,13 @@ def test_a_hook_whose_folder_is_gone_looks_above_it_and_never_where_its_process_
     assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}).packet is not None
     assert tree.current is not None
     assert project.current is None
+    before = project.ledger_path.read_bytes()
+    shutil.rmtree(tree.root)
+    for _ in ("git names it", "the registry names it"):
+        answer = project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)})
+        assert f"was in the worktree {tree.root}, which is not there: nothing is recorded" in answer.errors
+        project.git("worktree", "prune")
+    assert (project.current, project.ledger_path.read_bytes()) == (None, before)
 
 
 def test_a_submodule_is_a_project_of_its_own(project: Project, tmp_path: Path) -> None:
