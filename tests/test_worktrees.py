@@ -602,7 +602,7 @@ def test_a_worktree_with_submodules_stays(project: Project, tmp_path: Path) -> N
     tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
     finished(tree)
     project.git("merge", "--quiet", "feature/259")
-    assert "submodules are checked out" in cleaned(project)["project-issue-259"]["why"][0]
+    assert "submodules are or were checked out" in cleaned(project)["project-issue-259"]["why"][0]
 
 
 def test_nobody_saws_off_the_branch_he_sits_on(project: Project) -> None:
@@ -795,7 +795,7 @@ def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree
     tree = in_worktree(project, "259")
     tree.deliver(START, client="c-259")
     tree.active_path.write_text(f"{project.run_id}\n")
-    finished(tree, "in_progress")
+    finished(tree, "failed")
     row = cleaned(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
     assert row["why"] == [f"its session {tree.current} is open"]
@@ -840,6 +840,15 @@ def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project)
     tree.faber("project")
     assert before is not None
     assert tree.current == before
+
+
+def test_what_main_brings_into_a_worktree_does_not_silence_its_own_run(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.git("checkout", "--quiet", "main", "--", ".fractary/faber/.active-run-id")
+    assert tree.active_path.read_text().strip() == project.run_id
+    assert json.loads(tree.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+    assert tree.deliver(START).packet is not None
+    assert tree.current is not None
 
 
 def test_a_main_work_tree_without_a_run_does_not_take_over_the_merged_one(tmp_path: Path) -> None:
