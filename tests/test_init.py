@@ -441,7 +441,7 @@ def test_when_the_second_file_cannot_be_written_neither_is(project: Project) -> 
 
 def test_when_the_second_file_cannot_be_staged_the_first_leaves_no_trace(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    (project.root / ".fractary").symlink_to("no/such/folder")
+    (project.root / ".fractary").symlink_to("x" * 255 + "/" + "y" * 256)
     assert "cannot write" in project.run("init", code=1).stderr
     assert [path.name for path in project.root.iterdir()] == [".fractary"]
 
