@@ -86,7 +86,8 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
     assert packet is not None
     kept = [f"- (build:implement) note {number}" for number in (5, 4, 3, 2)]
     told = "\n".join([*kept, "- (summary at build:implement) all of it"])
-    assert f"{told}\n- … and 2 older: `faber-ledger log --type note_recorded` tells them\n" in packet
+    more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show SEQ` shows one whole"
+    assert f"{told}\n- … and 2 older: {more}\n" in packet
     done = project.faber("reconstitute")
     assert "] summary at build:implement: all of it\n    … and 2 older: " in done.stdout
     assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
