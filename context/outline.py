@@ -138,8 +138,8 @@ def _lines_text(lines: list[str], start: int, end: int) -> str:
 
 
 def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
-    """Give the first lines that fit, and the first line's beginning if not even that one does."""
-    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n")
+    """Give the first lines that fit, or the first one's beginning, and say by "…" that more follows."""
+    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n…\n")
     at = start
     while at < end and units(lines[at]) + 1 <= left:
         left -= units(lines[at]) + 1
@@ -151,8 +151,10 @@ def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
     if fences % 2 and kept[-1].lstrip().startswith("```"):
         kept.pop()
         fences -= 1
-    text = _lines_text(kept, start, len(kept))
-    return text.rstrip("\n") + "\n```\n\n" if fences % 2 else text
+    text = _lines_text(kept, start, len(kept)).rstrip("\n")
+    closed = "\n```" if fences % 2 else ""
+    goes_on = "" if text.endswith("…") else "\n…"
+    return f"{text}{closed}{goes_on}\n\n" if text else ""
 
 
 def _json_members(text: str) -> dict[str, Any] | None:
