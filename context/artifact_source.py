@@ -70,6 +70,8 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
             size = size_at(resolved) if folder is not None else None
         except FileRefused as error:
             raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+        if folder is not None and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
+            raise ArtifactError(f"Path is git's own, which may hold a token: {place}")
         if folder is None:
             outside.append(place)
         elif size is None:
