@@ -54,9 +54,12 @@ def format_of(path: str) -> int:
 
 
 def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked."""
+    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked.
+
+    A forged schema may hold what is no text at all: it is compared as its representation, which no format has.
+    """
     try:
-        found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+        found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked(path) from error
