@@ -69,7 +69,7 @@ def _content(run: Run, data: dict[str, Any]) -> str:
         raise NotFound(
             f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
             " any version that git has of it, nor in a plugin root",
-            hint="run `git fetch --all`: another machine may have committed it; where a plugin brings the file, name the"
-            " plugin's folder in plugin_roots of ~/.config/faber-ledger/config.json",
+            hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
+            " in plugin_roots of ~/.config/faber-ledger/config.json",
         )
     return kept.text

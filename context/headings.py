@@ -34,7 +34,7 @@ FRONT_MATTER_LINES = 200
 
 
 def sections_of(lines: list[str]) -> list[Section]:
-    """Find a text's headings (`#` to `######`, and bold lines below them), outside of front matter, code and comments."""
+    """Find a text's headings (`#` to `######`, and bold lines below them), but in front matter, code, comments."""
     found: list[Section] = []
     fence, in_comment = "", False
     for number, line in _body_lines(lines):

@@ -90,7 +90,7 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
 
 
 def _extended(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
-    """Read a workflow as `read_workflow` does; one that is missing or none is the fault of `owner`, which extends it."""
+    """Read a workflow as `read_workflow` does; a missing one is the fault of `owner`, which extends it."""
     try:
         return read_workflow(root, workflow_id, plugin_roots)
     except WorkflowNotFound as error:

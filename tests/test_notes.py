@@ -132,3 +132,13 @@ def test_a_note_needs_a_run(project: Project) -> None:
     assert project.faber("note", "add", "text").returncode == 10
     assert project.faber("note", "add", "text", "--run-id", "gone").returncode == 10
     assert project.faber("note", "add", "text", "--run-id", RUN).returncode == 0
+
+
+def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:
+    project.faber("note", "add", "word " * 900 + "and the end")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "and the end\n" in packet
+    project.write(".fractary/faber/ledger.json", '{"packet_budget": 3000}')
+    packet = project.deliver("SessionStart.resume.print").packet or ""
+    assert "… (whole: `faber-ledger show 2`)\n" in packet
+    assert "and the end\n" in project.faber("show", "2").stdout

@@ -521,7 +521,11 @@ Note: Spec may not have been created yet (early phase)
             "sys.exit('dial tcp: lookup api.example.org: no such host')",
             "dial tcp: lookup api.example.org: no such host",
         ),
-        ("print('<html>')", "the answer is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (
+            "print('{<html>')",
+            "the answer is no JSON: Expecting property name enclosed in double quotes: line 1 column 2",
+        ),
+        ("print(' ')", "no answer"),
         ("print('[]')", "the answer is no JSON object"),
         ("sys.exit(9)", "it ended with status 9"),
     ],
