@@ -78,7 +78,7 @@ def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
         issue = json.loads(text)
     except (ValueError, RecursionError) as error:
         if not text or text[0] in "{[":
-            _warned(work_id, "network", f"the answer is no JSON: {error}; {HINT}" if text else "no answer", journal)
+            _warned(work_id, "network", f"the answer is no JSON: {error}" if text else "no answer", journal)
             return None
         journal.log(f"✓ Loaded issue #{one_line(work_id)} (plain text: {one_line(text.split(chr(10), 1)[0])})")
         journal.log(f"  State, labels and comments are not told apart: {HINT}")
