@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # What the caller's shell says about another virtualenv, or about Python and pip, does not hold in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-browser lint format generate generated-check bench faults soak fuzz lock
+.PHONY: help demo test test-browser lint format generate generated-check bench bench-quick faults soak fuzz lock
 .NOTPARALLEL: # two pips in one .venv would trip over each other
 
 help:
@@ -18,6 +18,7 @@ help:
 	@echo 'make format        put the code in form'
 	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
+	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook, and write the outcome into docs/RELIABILITY.md'
 	@echo 'make soak          break everything at once for MINUTES=10, and write what was lost into docs/RELIABILITY.md'
 	@echo 'make fuzz          try whatever comes from outside, SECONDS=60 each, guided by coverage (Linux)'
@@ -55,6 +56,9 @@ generated-check: .venv/lint
 
 bench: .venv/test
 	$(BIN)/python bench/run.py
+
+bench-quick: .venv/test
+	$(BIN)/python bench/run.py --quick
 
 faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix

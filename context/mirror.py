@@ -7,13 +7,13 @@ next time anything is written. Linked worktrees share the mirror; without git th
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
 from faber_ledger.ledger.log import DURABLE, Log
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
+from faber_ledger.ledger.sqlite import sqlite3
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
 # SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
