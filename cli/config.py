@@ -13,7 +13,7 @@ from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import reload
 from faber_ledger.context import state as states
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run, why_none
-from faber_ledger.context.project_settings import NAMES, Settings
+from faber_ledger.context.project_settings import NAMES, PATH, Settings
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.units import one_line
 from faber_ledger.context.user_config import read_user_config
@@ -61,7 +61,10 @@ def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
             "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
             "commands": user["commands"],
         },
-        "problems": [user["problem"]] if user["problem"] else [],
+        "problems": [
+            *([user["problem"]] if user["problem"] else []),
+            *[f"{user['path']}: {one}" for one in user["unknown"]],
+        ],
     }
     why = "" if active else why_none(root)
     if why:
@@ -96,6 +99,11 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     }
     settings = Settings(run, os.environ)
     found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
+    found["settings_places"] = [
+        f"{PATH} (the project)",
+        f"{run.shown('ledger.json')} (this run)",
+        "FABER_LEDGER_<NAME>",
+    ]
     problems += settings.problems
     try:
         state = states.read_state(run).value
@@ -140,6 +148,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield "Settings:"
         for name, setting in run["settings"].items():
             yield f"  {name}: {json.dumps(setting['value'])} ({setting['from']})"
+        yield f"  to change one: {' or '.join(run['settings_places'])}"
     user = data["user_config"]
     yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (not there)")
     for root in user["plugin_roots"]:

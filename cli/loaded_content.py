@@ -10,6 +10,7 @@ from faber_ledger.cli.git import GitFailed, asked
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.context.artifacts import MAX_BYTES
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
+from faber_ledger.context.user_config import read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +26,10 @@ class Kept(NamedTuple):
 
 
 def kept_contents(root: str, source: str, digests: set[str]) -> dict[str, Kept]:
-    """Find contents of the project's file `source` by their digests (SHA-256, hex); what is not found is left out.
+    """Find contents of the file `source` by their digests (SHA-256, hex); what is not found is left out.
 
-    `source` comes out of a log and is not trusted: nothing outside the project is read.
+    It is a file of the project, or one of a plugin root. `source` comes out of a log and is not trusted: nothing
+    outside these is read.
     """
     found: dict[str, Kept] = {}
     for text, where in _versions(root, source):
@@ -41,14 +43,15 @@ def kept_contents(root: str, source: str, digests: set[str]) -> dict[str, Kept]:
 
 
 def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Give the texts of a file, that of today first, then those of git's history from the newest on."""
-    place = os.path.join(root, *source.split("/"))
-    try:
-        text = text_of(place, MAX_BYTES) if folder_around(place, [root]) is not None else None
-    except FileRefused:
-        text = None
-    if text is not None:
-        yield text, "the file as it is now"
+    """Give the texts of a file, those of today first, then those of the project's history from the newest on."""
+    for folder in (root, *read_user_config()["plugin_roots"]):
+        place = os.path.join(folder, *source.split("/"))
+        try:
+            text = text_of(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
+        except FileRefused:
+            text = None
+        if text is not None:
+            yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
     for blob, commit in _blobs(root, source):
         size = asked("cat-file", "-s", blob, at=root).stdout.strip()
         if size.isdigit() and int(size) <= MAX_BYTES:

@@ -52,7 +52,8 @@ def brief(context: dict[str, Any]) -> Iterator[str]:
     yield f"  Spec: {_spec(context)}"
     yield f"  Branch: {_branch(context)}"
     yield f"  Status: {context['status']} → {_resumed(context)}"
-    last = f" (last: {one_line(summary['phase_completed'])} complete)" if summary else ""
+    completed = summary["phase_completed"] if summary else None
+    last = f" (last: {one_line(completed)} complete)" if completed else ""
     yield f"  Sessions: {_sessions(context)} previous{last}"
     if summary:
         yield f"  Next Phase: {_next_phase(summary)}"

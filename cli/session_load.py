@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.user_config import UserConfig
-    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Environment
 
 
 class Trigger(click.ParamType[str]):
@@ -174,6 +174,7 @@ class Loading:
                 budget=budget,
                 notes=newest_notes(view.log),
                 summary=summary_for(view.log, caller["client"], "session_load"),
+                not_loaded=result.not_loaded(),
             )
             session_id, drafts = self._session(view, caller)
             lacks = not drafts and decide.lacks_environment(view, session_id)
@@ -211,18 +212,19 @@ class Loading:
         empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))
         self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
 
-        def last_digest(name: str) -> str | None:
+        def last_load(name: str) -> ArtifactLoaded | None:
             last = view.log.last_load_of(name) if view else None
-            return last["event"]["sha256"] if last and last["event"]["type"] == "artifact_loaded" else None
+            return last["event"] if last and last["event"]["type"] == "artifact_loaded" else None
 
         return reload.gather(
             self.selected,
-            self.surroundings({} if dry else self.config["commands"]),
+            self.surroundings(self.config["commands"]),
             triggers=[self.trigger],
             at=self.at,
             in_context=self.in_context,
-            last_digest=last_digest,
+            last_load=last_load,
             force=self.force,
+            is_dry=dry,
             stops=not dry,
         )
 

@@ -68,7 +68,8 @@ def _content(run: Run, data: dict[str, Any]) -> str:
     if kept is None:
         raise NotFound(
             f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
-            " any version that git has of it",
-            hint="run `git fetch --all`: another machine may have committed it",
+            " any version that git has of it, nor in a plugin root",
+            hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
+            " in plugin_roots of ~/.config/faber-ledger/config.json",
         )
     return kept.text

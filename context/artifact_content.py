@@ -58,7 +58,8 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
         content = loader(artifact, surroundings)
     except ArtifactError as error:
         if empty and without_value(empty) not in error.message:
-            raise ArtifactError(f"{error.message} ({without_value(empty)})", error.resolved) from error
+            told = f"{error.message} ({without_value(empty)})"
+            raise ArtifactError(told, error.resolved, is_missing=error.is_missing) from error
         raise
     notes = [without_value(empty)] if empty else []
     if artifact["load_strategy"] not in STRATEGIES:
@@ -125,7 +126,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     except FileRefused as error:
         raise ArtifactError(f"Cannot read {place}: {error}", place) from error
     if text is None:
-        raise ArtifactError(f"File not found: {place}", place)
+        raise ArtifactError(f"File not found: {place}", place, is_missing=True)
     return {
         "text": given_text(text, _is_state(place, surroundings)),
         "source": found["source"],

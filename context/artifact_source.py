@@ -70,6 +70,8 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
             size = size_at(resolved) if folder is not None else None
         except FileRefused as error:
             raise ArtifactError(f"Cannot read {place}: {error}", place) from error
+        if folder is not None and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
+            raise ArtifactError(f"Path is git's own, which may hold a token: {place}")
         if folder is None:
             outside.append(place)
         elif size is None:
@@ -81,7 +83,7 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
     if existing or not missing:
         # Without the place: nothing that looks at it may follow, were it only for its size.
         raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
-    raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0])
+    raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0], is_missing=True)
 
 
 def _directory_size(path: str) -> int | None:
@@ -105,7 +107,7 @@ def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
     if field:
         value = value_at(state, field)
         if value is None or value == "":
-            raise ArtifactError(f"State field not found: {field}")
+            raise ArtifactError(f"State field not found: {field}", is_missing=True)
         if not isinstance(value, str):
             raise ArtifactError(f"State field is no path: {field}")
         return filled(value, surroundings)

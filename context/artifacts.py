@@ -43,12 +43,16 @@ TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 
 class ArtifactError(Exception):
-    """An artifact cannot be loaded: the reason, and the path that was looked at, as far as it is known."""
+    """An artifact cannot be loaded: the reason, and the path that was looked at, as far as it is known.
 
-    def __init__(self, message: str, resolved: str | None = None) -> None:
+    If it `is_missing`, nothing is there, which is no wonder of what a later phase makes.
+    """
+
+    def __init__(self, message: str, resolved: str | None = None, *, is_missing: bool = False) -> None:
         super().__init__(message)
         self.message = message
         self.resolved = resolved
+        self.is_missing = is_missing
 
 
 def artifact_of(raw: object, place: str) -> Artifact:

@@ -36,7 +36,7 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find_directory(artifact, surroundings)
     strategy = artifact["load_strategy"]
     if strategy == "latest_only":
-        latest = max(_entries(found["resolved"], surroundings), default=None)
+        latest = max(_entries(found["resolved"], surroundings, {}), default=None)
         if latest is not None:
             return _file(found, latest)
     text = _all(found, surroundings) if strategy not in ("latest_only", "summary") else _summary(found, surroundings)
@@ -51,7 +51,8 @@ def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 def _all(found: Found, surroundings: Surroundings) -> str:
     entries, size = [], 0
-    for entry in _entries(found["resolved"], surroundings):
+    passed_over: dict[str, int] = {}
+    for entry in _entries(found["resolved"], surroundings, passed_over):
         entries.append(entry)
         size += entry[2] + len(_heading(entry[1])) + 2
         if size > MAX_BYTES:
@@ -63,7 +64,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
     texts = []
     for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
         texts.append(f"{_heading(name)}{_text(os.path.join(found['resolved'], name))}\n\n")
-    return "".join(texts) or _summary(found, surroundings)
+    return "".join(texts) + _left_out(passed_over) if texts else _summary(found, surroundings)
 
 
 def _file(found: Found, entry: Entry) -> Content:
@@ -82,15 +83,25 @@ def _file(found: Found, entry: Entry) -> Content:
 
 def _summary(found: Found, surroundings: Surroundings) -> str:
     count, latest = 0, None
-    for entry in _entries(found["resolved"], surroundings):
+    passed_over: dict[str, int] = {}
+    for entry in _entries(found["resolved"], surroundings, passed_over):
         count += 1
         latest = entry if latest is None or entry > latest else latest
     last = f"{_shown(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
-    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n"
+    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n{_left_out(passed_over)}"
 
 
-def _entries(directory: str, surroundings: Surroundings) -> Iterator[Entry]:
-    """Give a directory's files, one at a time, since there may be any number of them."""
+def _left_out(passed_over: dict[str, int]) -> str:
+    """Say in a line what else lies in a directory."""
+    counts = [f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in sorted(passed_over.items())]
+    return f"Not read: {', '.join(counts)}\n" if counts else ""
+
+
+def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, int]) -> Iterator[Entry]:
+    """Give a directory's files, one at a time, since there may be any number of them.
+
+    What is passed over, but for hidden files and the ledger's, is added to `passed_over` by its kind.
+    """
     of_ledger = OF_LEDGER if directory == surroundings["run_dir"] else ()
     folders = [surroundings["root"], *surroundings["plugin_roots"]]
     try:
@@ -99,7 +110,9 @@ def _entries(directory: str, surroundings: Surroundings) -> Iterator[Entry]:
                 if entry.name.startswith(".") or entry.name in of_ledger or (of_ledger and _is_left_over(entry.name)):
                     continue
                 status = _status(entry, folders)
-                if status is not None:
+                if isinstance(status, str):
+                    passed_over[status] = passed_over.get(status, 0) + 1
+                else:
                     yield status.st_mtime_ns, entry.name, status.st_size
     except OSError as error:
         raise ArtifactError(f"Cannot read {directory}: {error.strerror}", directory) from error
@@ -109,15 +122,17 @@ def _is_left_over(name: str) -> bool:
     return name.startswith(("state.json", "ledger.db")) and name.endswith(LEFT_OVER)
 
 
-def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | None:
-    """Give what a regular file's entry says, None for anything else."""
+def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str:
+    """Give what a regular file's entry says, and the kind of anything else."""
     try:
         if entry.is_symlink() and folder_around(entry.path, folders) is None:
-            return None
+            return "outside link"
         status = entry.stat()
     except (OSError, FileRefused):
-        return None
-    return status if stat.S_ISREG(status.st_mode) else None
+        return "broken link" if entry.is_symlink() else "unreadable file"
+    if stat.S_ISREG(status.st_mode):
+        return status
+    return "folder" if stat.S_ISDIR(status.st_mode) else "special file"
 
 
 def _text(path: str) -> str:

@@ -18,26 +18,29 @@ if TYPE_CHECKING:
 
 
 # What RECON wants from a specification, and how real ones head it. Words, and no patterns: to compile a dozen of those
-# costs more than all else of a packet.
+# costs more than all else of a packet. One after "^" begins the heading, but for a number.
 WANTED = {
     "summary": ("summary", "overview", "goal", "goals", "objective", "objectives", "purpose"),
     "requirements": ("requirement", "requirements"),
     "acceptance_criteria": ("acceptance criteria", "success criteria", "definition of done"),
     "technical_approach": ("approach", "design", "architecture", "solution"),
     "files": ("files", "file changes"),
-    "phases": ("phase", "phases", "task", "tasks", "implementation plan", "implementation steps"),
+    "phases": ("phases", "tasks", "^phase", "^task", "implementation plan", "implementation steps"),
 }
 BELOW_HEADINGS = 7  # a bold line on its own heads a part of its section, as FABER's own template has it
 LONGEST_BOLD = 80
-MARKS = ("#", "`", "~", "*")  # what a line begins with that heads something, or fences code
+MARKS = ("#", "`", "~", "*", "<")  # what a line begins with that heads something, fences code or is a comment
 FRONT_MATTER_LINES = 200
 
 
 def sections_of(lines: list[str]) -> list[Section]:
-    """Find a text's headings (`#` to `######`, and bold lines below them), outside of front matter and fenced code."""
+    """Find a text's headings (`#` to `######`, and bold lines below them), but in front matter, code, comments."""
     found: list[Section] = []
-    fence = ""
+    fence, in_comment = "", False
     for number, line in _body_lines(lines):
+        if in_comment:
+            in_comment = "-->" not in line
+            continue
         stripped = line.strip()
         first = stripped[:1]
         if first not in MARKS or (fence and first != fence[0]):
@@ -45,6 +48,8 @@ def sections_of(lines: list[str]) -> list[Section]:
         run = len(stripped) - len(stripped.lstrip(first))
         if fence:
             fence = "" if run >= len(fence) and len(stripped) == run else fence
+        elif first == "<":
+            in_comment = stripped.startswith("<!--") and "-->" not in stripped
         elif first in "`~":
             fence = first * run if run >= 3 else ""
         elif len(line) - len(line.lstrip()) <= 3:
@@ -83,7 +88,23 @@ def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
     return enumerate(lines[start:], start)
 
 
-def wanted_by(section: Section) -> list[str]:
+def wanted_in(sections: list[Section]) -> dict[str, list[Section]]:
+    """Give what heads each thing that RECON wants, in the text's order: a text's own headings before deeper ones.
+
+    A heading of the second or third level makes those below it, and bold lines, parts of other things, and any heading
+    makes bold lines so.
+    """
+    found: dict[str, list[Section]] = {name: [] for name in WANTED}
+    for section in sections:
+        for name in _wanted_by(section):
+            found[name].append(section)
+    for name, named in found.items():
+        of_text = [section for section in named if section["level"] <= 3]
+        found[name] = of_text or [section for section in named if section["level"] < BELOW_HEADINGS] or named
+    return found
+
+
+def _wanted_by(section: Section) -> list[str]:
     """Give what RECON wants that a section's heading names; one of the first level names all of the text.
 
     A word after a dash is another one: non-goals are no goals.
@@ -91,5 +112,13 @@ def wanted_by(section: Section) -> list[str]:
     if section["level"] == 1:
         return []
     letters = [letter if letter.isalnum() or letter in "-_" else " " for letter in section["title"].lower()]
-    title = f" {' '.join(''.join(letters).split())} "
-    return [name for name, phrases in WANTED.items() if any([f" {phrase} " in title for phrase in phrases])]
+    words = "".join(letters).split()
+    while words and words[0].isdecimal():
+        del words[0]
+    title = f"^{' '.join(words)} "
+    phrased = f" {title[1:]}"
+    return [
+        name
+        for name, phrases in WANTED.items()
+        if any([f"{phrase} " in title if phrase[0] == "^" else f" {phrase} " in phrased for phrase in phrases])
+    ]

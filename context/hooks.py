@@ -91,7 +91,14 @@ class Hook:
         def packed(notes: list[Told] | None = None, summary: Told | None = None) -> None:
             nonlocal packet
             packet, given = pack(
-                run.run_id, state, gathered.parts(), problems, budget=budget, notes=notes or [], summary=summary
+                run.run_id,
+                state,
+                gathered.parts(),
+                problems,
+                budget=budget,
+                notes=notes or [],
+                summary=summary,
+                not_loaded=gathered.not_loaded(),
             )
             arrival.loads = gathered.drafts(arrival.session_id, self.call.client, given)
 

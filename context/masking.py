@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.secret_rules import KEYWORDS, RULES
-from faber_ledger.context.units import clipped
+from faber_ledger.context.units import both_ends
 from faber_ledger.ledger.canonical import without_surrogates
 
 LONGEST = 6_000
 MARGIN = 4_096  # looked at beyond the longest, since masking makes room
+LOOKED_AT = LONGEST // 2 + MARGIN  # of each end
+PRINTED = "".join([chr(code) for code in range(33, 127)])
+REST_OF_KEY = r"\A(?:(?!-----BEGIN).)*-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-*"
 TOKEN = r"[\w\-./+=~%]"
 # `curl -u name:password`, quoted or not; a user's and a group's number, as `docker run -u 1000:1000`, are no secret.
 USER_OPTION = r"(?:(?<=\s)-[A-Za-z]{0,8}u|--(?:proxy-)?user)[\s=]{0,3}"
@@ -35,6 +38,10 @@ OURS = (
     # Those below the library does not know: tokens by their beginnings, and credentials that stand in a command.
     ("npm Token", r"\bnpm_[A-Za-z0-9]{20,}", 0, ("npm_",)),
     ("Hugging Face Token", r"\b(?:hf|api_org)_[A-Za-z0-9]{20,}", 0, ("hf_", "api_org_")),
+    ("DigitalOcean Token", r"\bdo[opr]_v1_[0-9a-f]{32,}", 0, ("doo_v1_", "dop_v1_", "dor_v1_")),
+    ("PyPI Token", r"\bpypi-(?:AgE[\w-]{16,}|(?=\w{0,200}\d)\w{32,})", 0, ("pypi-",)),
+    ("Google OAuth Secret", r"\bGOCSPX-[\w-]{20,}", 0, ("GOCSPX-",)),
+    ("age Key", r"\bAGE-SECRET-KEY-1[A-Z0-9]{20,}", 0, ("AGE-SECRET-KEY-1",)),
     ("Credentials", r"://[^\s/@:?#]{0,100}:[^\s/@]{1,200}@(?:[^\s/@]{1,200}@)?", 0, ("://",)),
     ("Credentials", r"://[\w.~%+-]{16,200}@", 0, ("://",)),
     ("Credentials", rf"{USER_OPTION}(?:{'|'.join(USER_AND_PASSWORD)})", 0, ("-",)),
@@ -45,21 +52,39 @@ OURS = (
         ("bearer", "basic"),
     ),
 )
+# What a secret is called besides what the library knows: a header's name has dashes, and prose has none.
+NAMES = (*KEYWORDS, "token", "api-key", "auth-key", "access[-_]?key")
+# A value in quotes with spaces is a secret if not all of it is prose; one without, if it is no call, as in code.
+QUOTED = r"""(["'`])(?=(?:(?!\2)[^\n]){0,200}?[\d@$!%^&*#?+=/\\_])(?!\[masked)(?:(?!\2)[^\n]){6,200}\2"""
+BARE = r"""(["'`]?)(?!\[masked|[A-Za-z_][\w.]{0,80}[(\[])[^\s"'`,;]{6,}"""
 CALLED = (
-    rf"""((?:{"|".join(KEYWORDS)}|token)\w{{0,40}}[\]'"`*]{{0,4}}\s{{0,3}}(?::=|={{1,3}}>?|:)[\s*]{{0,4}}["'`]?)"""
-    r"""(?!\[masked)([^\s"'`,;]{6,})"""
+    rf"""((?:{"|".join(NAMES)})\w{{0,40}}[\]'"`*]{{0,4}}\s{{0,3}}(?::=|={{1,3}}>?|:)[\s*]{{0,4}})(?:{QUOTED}|{BARE})"""
 )
-CALLING = ("key", "pass", "pwd", "secret", "contrase", "token")
+# A variable of any key with a value that no person would write; a password in prose, by a digit among its letters.
+KEY_VARIABLE = r"""(\b[A-Z0-9_]{1,40}_KEY["']?\s{0,3}[=:]\s{0,3}["'`]?)(?=[\w+/=.-]{0,200}\d)[\w+/=.-]{16,}"""
+IN_PROSE = r"""(\bpass(?:word|phrase|wd)\s{1,3}(?:is|was)\s{1,3}["'`]?)(?=[^\s"'`]{0,200}\d)(?!\d+\b)[^\s"'`,;]{6,}"""
+# Rules that find a secret by its name, which stays: what is put there, the pattern, and as above.
+BY_NAME = (
+    (r"\1\2\3[masked]\2", CALLED, re.IGNORECASE, ("key", "pass", "pwd", "secret", "contrase", "token")),
+    (r"\1[masked]", KEY_VARIABLE, re.ASCII, ("_KEY",)),
+    (r"\1[masked]", IN_PROSE, re.IGNORECASE, ("password", "passphrase", "passwd")),
+)
 LIKE_ASCII = str.maketrans("İıſ", "iis")  # what `re` takes for these letters where case is ignored, and `lower` not
 
 
 def bounded_summary(said: str) -> str:
     """Give what a client's summary says, without secrets, in at most 6,000 characters; empty if nothing is left.
 
-    The model's thoughts before the summary proper are left out. Where the text is cut, a token that may go on beyond
-    the cut is left out whole, so that no half of a secret stands where no rule knows it.
+    The model's thoughts before the summary proper are left out. Of a longer one beginning and end are kept, since what
+    is next stands last. Where the text is cut, a token that may go on beyond the cut is left out whole, so that no half
+    of a secret stands where no rule knows it.
     """
-    return clipped(masked(_head(_summary(said))).strip(), LONGEST, "…")
+    text = _summary(said)
+    if len(text) <= 2 * LOOKED_AT:
+        text = masked(without_surrogates(text))
+    else:
+        text = f"{masked(without_surrogates(_head(text)))}\n…\n{masked(without_surrogates(_tail(text)))}"
+    return both_ends(text.strip(), LONGEST)
 
 
 def masked(text: str) -> str:
@@ -71,8 +96,9 @@ def masked(text: str) -> str:
         if _has_one(text, flags, words):
             goes_on = f"(?:(?<={TOKEN}){TOKEN}*)"  # some rules know how a secret begins, not how long it is
             text = re.sub(f"(?:{pattern}){goes_on}?", f"[masked: {kind}]", text, flags=flags | re.ASCII)
-    if _has_one(text.translate(LIKE_ASCII), re.IGNORECASE, CALLING):
-        text = re.sub(CALLED, r"\1[masked]", text, flags=re.IGNORECASE)
+    for shown, pattern, flags, words in BY_NAME:
+        if _has_one(text.translate(LIKE_ASCII), flags, words):
+            text = re.sub(pattern, shown, text, flags=flags)
     return text
 
 
@@ -89,7 +115,9 @@ def _summary(said: str) -> str:
 
 def _head(text: str) -> str:
     """Cut a text where it is looked at no further, without the token that stands at the cut."""
-    if len(text) <= LONGEST + MARGIN:
-        return without_surrogates(text)
-    text = text[: LONGEST + MARGIN]
-    return without_surrogates(text.rstrip("".join([chr(code) for code in range(33, 127)])))
+    return text[:LOOKED_AT].rstrip(PRINTED)
+
+
+def _tail(text: str) -> str:
+    """Give a text's end, without the token that stands at the cut, and without the rest of a key that began before."""
+    return re.sub(REST_OF_KEY, "[masked: Private Key]", text[-LOOKED_AT:].lstrip(PRINTED), flags=re.DOTALL)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.context.artifacts import COMMANDS, REFUSED
 from faber_ledger.context.state import StateRefused
 from faber_ledger.context.units import one_line
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.errors import LedgerError
 
-LONGEST_QUOTE = 200
+LONGEST_QUOTE, LONGEST_ID = 200, 80
 
 
 def source_of(artifact: Artifact) -> str:
@@ -32,7 +34,7 @@ Recovery:
 1. Correct its command in the workflow config
 2. Run the command yourself to see what it says"""
     return f"""\
-❌ ERROR: Required artifact not found
+❌ ERROR: Required artifact {_failed_file(error)}
 Artifact: {artifact["id"]}
 Path: {error.resolved or source_of(artifact)}
 Source: {error.resolved or source_of(artifact)}
@@ -53,13 +55,26 @@ def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
 
 Workflow will continue without this artifact."""
     return f"""\
-⚠️ WARNING: Optional artifact not found
+⚠️ WARNING: Optional artifact {_failed_file(error)}
 Artifact: {artifact["id"]}
 Path: {error.resolved or source_of(artifact)}
 Source: {error.resolved or source_of(artifact)}
 Error: {error.message}
 
 Workflow will continue without this artifact."""
+
+
+def _failed_file(error: ArtifactError) -> str:
+    """Word the failure of a path: what is there and cannot be read is not "not found", as the documents word all."""
+    return "not found" if error.is_missing else "cannot be loaded"
+
+
+def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
+    """Say in a line, for the packet's list, that an optional artifact is there and could not be loaded."""
+    inside = os.path.join(root, "")
+    place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
+    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(inside, "")
+    return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded, {place}: {one_line(reason, LONGEST_QUOTE)}"
 
 
 def _failed_command(artifact: Artifact, error: ArtifactError) -> str:
@@ -82,8 +97,11 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def to_run(loaded: Loaded) -> str:
-    """Ask the agent for what only it can fetch."""
+def to_run(loaded: Loaded, *, is_mapped: bool) -> str:
+    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program."""
+    if is_mapped:
+        load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
+        return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To have it, run {load}"
     return (
         f"Not fetched here, since a slash command runs in the client alone. To have it, run {quoted(loaded['content'])}"
     )

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
     class Note(TypedDict):
-        """A note as it was recorded; `at` is ISO 8601 in UTC."""
+        """A note as it was recorded; `at` is ISO 8601 in UTC, `seq` what `show` takes."""
 
+        seq: int
         at: str
         kind: str
         text: str
@@ -60,6 +61,7 @@ def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(
                 {
+                    "seq": recorded["seq"],
                     "at": recorded["at"],
                     "kind": event["kind"],
                     "text": event["text"],

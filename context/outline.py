@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_by
+from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_in
 from faber_ledger.context.units import clipped, one_line, shares, units
 
 TYPE_CHECKING = False
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.headings import Section
 
-MATTERS = ("summary", "requirements", "acceptance_criteria", "files", "phases", "technical_approach")
-HEADINGS_SHARE = 0.4
+MATTERS = ("summary", "acceptance_criteria", "requirements", "files", "phases")
+HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # for the headings of the first two levels, and for all
 LONGEST_TITLE = 90
 SHORTEST_TEXT = 80
+ROOM_FOR_MORE = 20
+LEAST_SHARE = 0.5  # of an equal share, however long what matters more is
 
 
 def outline(text: str, room: int) -> str:
@@ -29,13 +31,13 @@ def outline(text: str, room: int) -> str:
         return clipped(_members_text(members, room), max(room, 0))
     lines = text.split("\n")
     sections = sections_of(lines)
-    headings = _headings(lines, sections, int(room * HEADINGS_SHARE))
+    headings = _headings(lines, sections, room)
     excerpts = _excerpts(lines, sections, room - units(headings))
     return clipped(headings + excerpts, max(room, 0))
 
 
 def _headings(lines: list[str], sections: list[Section], room: int) -> str:
-    """List headings with their lines and sizes, as deep as the room allows; what is left out is counted."""
+    """List headings with their lines and sizes, as deep as a share of the room allows; what is left out is counted."""
     told_of = [section for section in sections if section["level"] < BELOW_HEADINGS]
     if not told_of:
         return ""
@@ -44,12 +46,17 @@ def _headings(lines: list[str], sections: list[Section], room: int) -> str:
         sizes.append(sizes[-1] + (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1)
     told = [(section["level"], _heading(section, sizes)) for section in told_of]
     kept = [text for _, text in told]
-    for depth in range(5, 0, -1):
-        if sum(map(units, kept)) <= room:
+    top = max(told_of[0]["level"], 2)
+    for depth in range(5, top - 1, -1):
+        if sum(map(units, kept)) <= room * DEEP_SHARE:
             break
         kept = [text for level, text in told if level <= depth] or kept
-    while kept and sum(map(units, kept)) > room:
-        kept = kept[: len(kept) * 3 // 4]
+    left = room * HEADINGS_SHARE - ROOM_FOR_MORE
+    for count, text in enumerate(kept):
+        left -= units(text)
+        if left < 0:
+            del kept[count:]
+            break
     if len(kept) < len(told):
         kept.append(f"(and {len(told) - len(kept)} {'more' if kept else 'headings'})\n")
     return "".join(kept) + "\n"
@@ -62,12 +69,16 @@ def _heading(section: Section, sizes: list[int]) -> str:
 
 
 def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
-    """Give the text of what matters, each an equal share, then of the rest from the top; every line stands once."""
+    """Give the text of what matters, in this order and whole while the others keep a part of an equal share.
+
+    Then of the rest from the top; every line stands once.
+    """
     groups = _groups(sections)
     wanted = [sum([units(_lines_text(lines, *span)) for span in group]) for group in groups]
+    least = shares(wanted, int(room * LEAST_SHARE))
     pieces, taken = [], set()
-    for group, share in zip(groups, shares(wanted, room), strict=True):
-        piece = _spans_text(lines, group, share)
+    for at, group in enumerate(groups):
+        piece = _spans_text(lines, group, room - sum(least[at + 1 :]))
         pieces.append(piece)
         room -= units(piece)
         taken.update([start for start, _ in group])
@@ -80,12 +91,13 @@ def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
 def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
     """Give the lines of the sections that matter, as spans, the most important group first, none twice."""
     groups, taken = [], set()
-    wanted = [wanted_by(section) for section in sections]
+    wanted = wanted_in(sections)
     for name in MATTERS:
         group = []
         end = 0
-        for section, names in zip(sections, wanted, strict=True):
-            if name in names:
+        heads = {section["start"] for section in wanted[name]}
+        for section in sections:
+            if section["start"] in heads:
                 end = max(end, section["end"])
             if section["start"] < end and section["start"] not in taken:
                 taken.add(section["start"])
@@ -126,8 +138,8 @@ def _lines_text(lines: list[str], start: int, end: int) -> str:
 
 
 def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
-    """Give the first lines that fit, and the first line's beginning if not even that one does."""
-    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n")
+    """Give the first lines that fit, or the first one's beginning, and say by "…" that more follows."""
+    left = room - len(f"[lines {start + 1}-{end}]\n\n```\n…\n")
     at = start
     while at < end and units(lines[at]) + 1 <= left:
         left -= units(lines[at]) + 1
@@ -139,8 +151,10 @@ def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
     if fences % 2 and kept[-1].lstrip().startswith("```"):
         kept.pop()
         fences -= 1
-    text = _lines_text(kept, start, len(kept))
-    return text.rstrip("\n") + "\n```\n\n" if fences % 2 else text
+    text = _lines_text(kept, start, len(kept)).rstrip("\n")
+    closed = "\n```" if fences % 2 else ""
+    goes_on = "" if text.endswith("…") else "\n…"
+    return f"{text}{closed}{goes_on}\n\n" if text else ""
 
 
 def _json_members(text: str) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from faber_ledger.context.messages import kilobytes
 from faber_ledger.context.outline import outline
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.state import current_phase, current_step, phases_completed
-from faber_ledger.context.units import clipped, one_line, plain, shares, units
+from faber_ledger.context.units import both_ends, clipped, one_line, plain, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +28,16 @@ if TYPE_CHECKING:
         deferred: NotRequired[str | None]
 
     class Told(TypedDict):
-        """What was written down for later, in which phase and step, and whether it is a note or a summary."""
+        """What was written down for later, in which phase and step, and whether it is a note or a summary.
+
+        `seq` is its event's, by which the whole is shown.
+        """
 
         text: str
         phase: str | None
         step: str | None
         kind: NotRequired[str]
+        seq: NotRequired[int]
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
@@ -44,7 +48,7 @@ LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a 
 ROOM_FOR_MORE = 60
 INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
 NOTES_HEAD = "\n## Notes for whoever goes on, newest first\n\n"
-NOTES_LEFT_OUT = "\nNotes have no room here: `faber-ledger log --type note_recorded` tells them.\n"
+NOTES_LEFT_OUT = "\nNotes have no room here: `faber-ledger log --type note_recorded` lists them.\n"
 IN_WORDS = {"inline": "whole", "outline": "outline", "pointer": "not shown", "deferred": "deferred"}
 
 
@@ -57,22 +61,30 @@ def pack(
     budget: int,
     notes: list[Told] | None = None,
     summary: Told | None = None,
+    not_loaded: list[str] | None = None,
 ) -> tuple[str, dict[str, Given]]:
     """Pack position and artifacts into at most `budget` UTF-16 units, and tell how each artifact was given.
 
-    What is missing comes first, then the position, a list of the artifacts with their paths, `notes` (newest first),
-    another conversation's `summary`, and then each artifact in the order given: whole, or its outline where a fair
-    share of the room does not hold it. Whatever a repository brought, the text holds no control character.
+    What is missing comes first, then the position, a list of the artifacts with their paths (and the lines of those
+    that were `not_loaded`), `notes` (newest first), another conversation's `summary`, and then each artifact in the
+    order given: whole, or its outline where a fair share of the room does not hold it. What the artifacts leave free
+    goes to notes and summary. Whatever a repository brought, the text holds no control character.
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
     head = clipped(head, budget, "… (more was cut)\n")
     left = budget - units(head)
-    listed = _listed(parts, int(left * INDEX_SHARE))
-    room = left - units(clipped(_index(parts, listed, {}), left))
-    told = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
-    told += _summary_text(summary, min(room - units(told), int(budget * SUMMARY_SHARE)))
-    bodies, given = _bodies(parts, room - units(told))
-    return plain(head + clipped(_index(parts, listed, given), left) + told + bodies), given
+    others = not_loaded or []
+    listed = _listed(parts, others, int(left * INDEX_SHARE))
+    room = left - units(clipped(_index(parts, others, listed, {}), left))
+    noted = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
+    told = _summary_text(summary, min(room - units(noted), int(budget * SUMMARY_SHARE)))
+    bodies, given = _bodies(parts, room - units(noted) - units(told))
+    free = room - units(noted) - units(told) - units(bodies)
+    wanted = [units(_notes_text(notes or [], room)) - units(noted), units(_summary_text(summary, room)) - units(told)]
+    for_notes, for_summary = shares([max(more, 0) for more in wanted], free)
+    noted = _notes_text(notes or [], units(noted) + for_notes)
+    told = _summary_text(summary, units(told) + for_summary)
+    return plain(head + clipped(_index(parts, others, listed, given), left) + noted + told + bodies), given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
@@ -117,23 +129,29 @@ def _problems_text(problems: list[str], room: int) -> str:
     return "".join(told)
 
 
-def _listed(parts: list[Part], room: int) -> int:
-    """Tell how many artifacts the list has room for."""
+def _listed(parts: list[Part], others: list[str], room: int) -> int:
+    """Tell how many artifacts the list has room for, those that were not loaded at its end."""
     room -= units(INDEX_HEAD) + ROOM_FOR_MORE
-    for count, part in enumerate(parts):
-        room -= units(_index_line(part, "pointer"))  # in the longest words that it can have
+    lines = _index_lines(parts, others, {})  # in the longest words that they can have
+    for count, line in enumerate(lines):
+        room -= units(line)
         if room < 0:
             return count
-    return len(parts)
+    return len(lines)
 
 
-def _index(parts: list[Part], listed: int, given: dict[str, Given]) -> str:
+def _index(parts: list[Part], others: list[str], listed: int, given: dict[str, Given]) -> str:
     """List the artifacts, how each is given and where it stands; those without room are counted."""
-    lines = [_index_line(part, given.get(part["artifact_id"], "pointer")) for part in parts[:listed]]
-    if listed < len(parts):
+    lines = _index_lines(parts, others, given)
+    if listed < len(lines):
         required = sum([part["required"] for part in parts[listed:]])
-        lines.append(f"… and {len(parts) - listed} more, {required} of them required\n")
+        lines[listed:] = [f"… and {len(lines) - listed} more, {required} of them required\n"]
     return "".join([INDEX_HEAD, *lines]) if lines else ""
+
+
+def _index_lines(parts: list[Part], others: list[str], given: dict[str, Given]) -> list[str]:
+    lines = [_index_line(part, given.get(part["artifact_id"], "pointer")) for part in parts]
+    return [*lines, *[f"- {line}\n" for line in others]]
 
 
 def _index_line(part: Part, given: Given) -> str:
@@ -151,7 +169,8 @@ def _notes_text(notes: list[Told], room: int) -> str:
     limits = shares([units(text) for text in texts], left)
     if not texts or min(limits) < min(LEAST_NOTE, *map(units, texts)):
         return NOTES_LEFT_OUT if texts and units(NOTES_LEFT_OUT) <= room else ""
-    return NOTES_HEAD + "".join([clipped(text, limit) + "\n" for text, limit in zip(texts, limits, strict=True)])
+    cut = [clipped(text, limit, _more(note)) for note, text, limit in zip(notes, texts, limits, strict=True)]
+    return NOTES_HEAD + "".join([f"{text}\n" for text in cut])
 
 
 def _summary_text(summary: Told | None, room: int) -> str:
@@ -160,8 +179,13 @@ def _summary_text(summary: Told | None, room: int) -> str:
     head = "\n## What another conversation on this run came to\n\n"
     head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
     quoted = "\n> ".join(summary["text"].strip().splitlines())  # its headings are none of the packet's
-    text = clipped(f"> {quoted}", room - units(head) - 1, "\n… (more was cut)")
+    text = both_ends(f"> {quoted}", room - units(head) - 1, f"\n{_more(summary).strip()}\n> ")
     return f"{head}{text}\n" if text else ""
+
+
+def _more(told: Told) -> str:
+    """Mark what was cut, and name the command that shows the whole."""
+    return f"… (whole: `faber-ledger show {told['seq']}`)" if "seq" in told else "…"
 
 
 def _origin(told: Told) -> str:

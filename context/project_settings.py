@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 
+from faber_ledger.context.units import one_line
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from faber_ledger.context.project import Run
 
@@ -20,8 +22,24 @@ PATH = ".fractary/faber/ledger.json"
 HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
 LEAST_BUDGET = 1_000
 LIMIT = 65_536
+MOST_TOLD = 5
 NAMES = ("packet_budget", "summaries", "precompact_hint")
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+
+
+def unknown_keys(values: dict[str, Any], names: Iterable[str]) -> list[str]:
+    """Say which keys of a configuration mean nothing, and what is near; `$schema` is an editor's."""
+    unknown = [key for key in values if key not in names and key != "$schema"]
+    if not unknown:
+        return []
+    from difflib import get_close_matches  # rarely asked for
+
+    known = list(names)
+    told = []
+    for key in unknown:
+        near = get_close_matches(key[:80], known, n=1)
+        told.append(f"{one_line(key, 80)!r} is no setting" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return told[:MOST_TOLD]
 
 
 class Settings:
@@ -56,6 +74,7 @@ class Settings:
             self.summaries = False  # perhaps that is what it would say
             self.places["summaries"] = os.path.relpath(path, root)
             return
+        self.problems += [f"{os.path.relpath(path, root)}: {told}" for told in unknown_keys(values, NAMES)]
         for name in NAMES:
             if name in values:
                 self._set(name, values[name], f"{os.path.relpath(path, root)}: {name}")

@@ -6,8 +6,9 @@ import os
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifacts import ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, ArtifactError
 from faber_ledger.context.state import fields_missing
+from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.packet import Given, Part
     from faber_ledger.context.project import Run
     from faber_ledger.context.workflow import Workflow
-    from faber_ledger.ledger.events import ContextReloaded, Draft, Environment
+    from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
 
     class Failed(TypedDict):
         """An artifact that could not be loaded."""
@@ -52,6 +53,7 @@ class Reload:
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
         self.has_workflow = True
+        self.mapped: dict[str, list[str]] = {}  # the user's programs, of which a hook runs none
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -82,13 +84,30 @@ class Reload:
             {
                 "artifact_id": loaded["artifact"]["id"],
                 "description": loaded["artifact"]["description"],
-                "source": loaded["source"],
+                "source": self._place_of(loaded),
                 "size_bytes": len(loaded["content"].encode()) if loaded["is_state"] else loaded["size_bytes"],
                 "content": loaded["content"],
                 "required": loaded["artifact"]["required"],
-                "deferred": messages.to_run(loaded) if loaded["is_deferred"] else None,
+                "deferred": self._to_run(loaded) if loaded["is_deferred"] else None,
             }
             for loaded in ordered
+        ]
+
+    def _place_of(self, loaded: Loaded) -> str:
+        """Give what the agent can read: the recorded source, but the absolute path of what a plugin root brought."""
+        if loaded["artifact"]["type"] in COMMANDS or around(loaded["resolved"], [self.root]):
+            return loaded["source"]
+        return loaded["resolved"]
+
+    def _to_run(self, loaded: Loaded) -> str:
+        return messages.to_run(loaded, is_mapped=loaded["content"].split()[0] in self.mapped)
+
+    def not_loaded(self) -> list[str]:
+        """Say in a line each which optional artifacts are there, and could not be loaded."""
+        return [
+            messages.not_loaded(failed["artifact"], failed["error"], self.root)
+            for failed in self.failed
+            if not (failed["artifact"]["required"] or failed["error"].is_missing)
         ]
 
     def drafts(
@@ -187,26 +206,37 @@ def gather(
     triggers: list[str],
     at: float,
     in_context: dict[str, dict[str, Any]],
-    last_digest: Callable[[str], str | None],
+    last_load: Callable[[str], ArtifactLoaded | None],
     force: bool,
+    is_dry: bool,
     stops: bool,
 ) -> Reload:
     """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
 
-    `in_context` holds the loads that count, by artifact id; `last_digest` gives the digest of the last recorded load.
+    `in_context` holds the loads that count, by artifact id; `last_load` gives the last recorded load of an artifact.
+    What a program of the user's answers is known by running it alone: such an artifact is skipped if the program has
+    answered in the last five minutes, so that a dry run (`is_dry`), which starts none, tells what the load would do.
     With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5).
     """
     result = Reload(surroundings["root"], triggers, surroundings["state"])
+    unasked: Surroundings = {**surroundings, "commands": {}}
     for artifact in selected:
+        entry, last = in_context.get(artifact["id"]), last_load(artifact["id"])
         try:
-            loaded = load(artifact, surroundings)
+            loaded = load(artifact, unasked)
+            is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
+            if is_mapped:
+                is_current = last is not None and last.get("given") != "deferred" and selection.is_recent(entry, at)
+            else:
+                is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
+            if is_mapped and not is_dry and (force or not is_current):
+                loaded = load(artifact, surroundings)
         except ArtifactError as error:
             result.attempts.append((artifact, error))
             if artifact["required"] and stops:
                 break
             continue
-        entry = in_context.get(artifact["id"])
-        if not force and selection.is_current(entry, at, loaded["sha256"], last_digest(artifact["id"])):
+        if is_current and not force:
             minutes = selection.minutes_since(entry, at) or 0
             result.skipped.append(
                 {
@@ -240,11 +270,12 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         triggers=triggers,
         at=at,
         in_context={},  # a new session has nothing in context yet
-        last_digest=lambda name: None,
+        last_load=lambda name: None,
         force=True,
+        is_dry=False,
         stops=False,
     )
-    result.has_workflow = has_workflow
+    result.has_workflow, result.mapped = has_workflow, config["commands"]
     result.other_problems = problems
     return result
 

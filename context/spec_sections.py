@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.headings import FRONT_MATTER_LINES, WANTED, sections_of, wanted_by
+from faber_ledger.context.headings import FRONT_MATTER_LINES, sections_of, wanted_in
 
 BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
 
@@ -32,14 +32,15 @@ def title_of(text: str) -> str | None:
 def wanted_sections(text: str) -> dict[str, str | None]:
     """Give the wanted sections, each with its heading, several of a kind one after the other, or None."""
     lines = text.split("\n")
-    pieces: dict[str, list[str]] = {name: [] for name in WANTED}
-    taken = dict.fromkeys(WANTED, 0)
-    for section in sections_of(lines):
-        for name in wanted_by(section):
-            if section["start"] >= taken[name]:
-                taken[name] = section["end"]
-                pieces[name].append("\n".join(lines[section["start"] : section["end"]]).strip())
-    return {name: "\n\n".join(found) or None for name, found in pieces.items()}
+    told: dict[str, str | None] = {}
+    for name, sections in wanted_in(sections_of(lines)).items():
+        pieces, end = [], 0
+        for section in sections:
+            if section["start"] >= end:
+                end = section["end"]
+                pieces.append("\n".join(lines[section["start"] : end]).strip())
+        told[name] = "\n\n".join(pieces) or None
+    return told
 
 
 def _scalar(value: str) -> str | None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 MOST_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
 CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+LEAST_END, LONGEST_STEP = 100, 200  # units of an end that says something; letters given up for a whole line
 ZERO_WIDTH_JOINER = "\u200d"
 VIRAMA = 9  # the combining class of the signs that join two consonants
 
@@ -43,6 +44,26 @@ def clipped(text: str, room: int, mark: str = "…") -> str:
         return text
     left = room - units(mark)
     return text[: _place(text, left)] + mark if left >= 0 else ""
+
+
+def both_ends(text: str, room: int, mark: str = "\n…\n") -> str:
+    """Cut the middle out of a text of more than `room` units and put `mark` there, between lines where they are short.
+
+    What was done last, and what is next, stands at a summary's end.
+    """
+    if units(text) <= room:
+        return text
+    half = (room - units(mark)) // 2
+    if half < LEAST_END:
+        return clipped(text, room)
+    head, start = text[: _place(text, half)], max(len(text) - half, 1)
+    while start < len(text) and (units(text[start:]) > half or _joins(text, start)):
+        start += 1
+    tail = text[start:]
+    line = head.rfind("\n", -LONGEST_STEP)
+    head = head[:line] if line > 0 else head
+    line = tail.find("\n", 0, LONGEST_STEP)
+    return head + mark + (tail[line + 1 :] if line >= 0 else tail)
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 
+from faber_ledger.context.project_settings import unknown_keys
 from faber_ledger.context.untrusted_file import FileRefused, text_of
 
 TYPE_CHECKING = False
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class UserConfig(TypedDict):
-        """What it says, where it stands, and what is wrong with it (None: nothing).
+        """What it says, where it stands, what is wrong with it (None: nothing), and which of its keys mean nothing.
 
         `commands` maps a slash command's name, without arguments, to the program and arguments that stand in for it;
         placeholders in these are still to be filled.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         commands: dict[str, list[str]]
         path: str
         problem: str | None
+        unknown: list[str]
 
 
 MAX_BYTES = 1_048_576
@@ -39,8 +41,9 @@ def read_user_config() -> UserConfig:
             raise ValueError("it is no JSON object")
         roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
     except (FileRefused, ValueError, RecursionError) as error:
-        return {"plugin_roots": [], "commands": {}, "path": path, "problem": f"{path}: {error}"}
-    return {"plugin_roots": roots, "commands": commands, "path": path, "problem": None}
+        return {"plugin_roots": [], "commands": {}, "path": path, "problem": f"{path}: {error}", "unknown": []}
+    unknown = unknown_keys(config, ("plugin_roots", "commands"))
+    return {"plugin_roots": roots, "commands": commands, "path": path, "problem": None, "unknown": unknown}
 
 
 def user_config_path() -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FETCH = "/fractary-work:issue-fetch"
 OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, then fetch again", "Abort workflow"]
+HINT = "let the mapped program print JSON (gh: `--json title,body,labels,comments,state,url`)"
 SECONDS = 20.0
 MAX_BYTES = 4_000_000
 NEEDS_LOGIN = 4  # GitHub's program says so by its exit code
@@ -71,11 +72,17 @@ def _kind(error: ProgramFailed) -> str:
 
 
 def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
+    """Take the answer apart; one in plain text, as `gh issue view` gives without `--json`, is the description."""
+    text = output.strip()
     try:
-        issue = json.loads(output)
+        issue = json.loads(text)
     except (ValueError, RecursionError) as error:
-        _warned(work_id, "network", f"the answer is no JSON: {error}", journal)
-        return None
+        if not text or text[0] in "{[":
+            _warned(work_id, "network", f"the answer is no JSON: {error}" if text else "no answer", journal)
+            return None
+        journal.log(f"✓ Loaded issue #{one_line(work_id)} (plain text: {one_line(text.split(chr(10), 1)[0])})")
+        journal.log(f"  State, labels and comments are not told apart: {HINT}")
+        return {"title": None, "description": text, "labels": [], "comments": [], "url": None, "state": None}
     if not isinstance(issue, dict):
         _warned(work_id, "network", "the answer is no JSON object", journal)
         return None

@@ -45,6 +45,7 @@ OF_PROJECT = (".fractary/plugins/faber/workflows", ".fractary/faber/workflows")
 OF_PLUGIN = ("config/workflows", ".fractary/faber/workflows")
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workflows")
 MAX_BYTES = 1_048_576
+UNUSABLE = "the workflow configuration"
 
 
 def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workflow:
@@ -79,13 +80,28 @@ def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[St
     while following is not None:
         if not isinstance(following, str):
             raise _unusable(owner, "extends is no text")
-        path, config = read_workflow(root, following, plugin_roots)
+        path, config = _extended(root, following, plugin_roots, owner)
         ids.append(following)
         if path in places:  # one file may go by several ids
             raise _unusable(owner, f"it extends itself: {' -> '.join(ids)}")
         places.add(path)
         yield following, path, config
         owner, following = path, config.get("extends")
+
+
+def _extended(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
+    """Read a workflow as `read_workflow` does; a missing one is the fault of `owner`, which extends it."""
+    try:
+        return read_workflow(root, workflow_id, plugin_roots)
+    except WorkflowNotFound as error:
+        if not owner or error.message.startswith(UNUSABLE):
+            raise
+        told = f"{error.message}, which {owner} extends"
+        raise WorkflowNotFound(
+            told,
+            hint=f"correct `extends` in {owner}",
+            block=f"❌ ERROR: {told}\n\nRecovery:\n1. Correct `extends` in {owner}",
+        ) from error
 
 
 def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
@@ -186,4 +202,4 @@ def _artifacts(artifacts: object, place: str, path: str) -> list[Artifact]:
 
 
 def _unusable(path: str, problem: str) -> WorkflowNotFound:
-    return WorkflowNotFound(f"the workflow configuration {path} cannot be used: {problem}", hint=f"correct {path}")
+    return WorkflowNotFound(f"{UNUSABLE} {path} cannot be used: {problem}", hint=f"correct {path}")

@@ -751,7 +751,8 @@ def mine(project: Project) -> Project:
 def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None:
     answer = mine.deliver("SessionStart.startup.print")
     assert answer.packet is not None
-    assert "run `/fractary-work:issue-fetch 258`" in answer.packet
+    asked = "No hook runs the program that is mapped to `/fractary-work:issue-fetch 258`. To have it, run"
+    assert f"{asked} `faber-ledger session-load --artifacts issue`" in answer.packet
     assert not (mine.root.parent / "ran").exists()
     loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
     assert (loads["issue"]["given"], loads["issue"]["size_bytes"]) == ("deferred", 0)
@@ -777,6 +778,21 @@ def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Pro
     assert (mine.root.parent / "ran").exists()
     assert "Total size: 0.1 KB" in done.stdout
     assert mine.of_type("artifact_loaded")[0]["given"] == "inline"
+
+
+def test_a_dry_run_says_of_a_mapped_command_what_the_load_then_does(mine: Project) -> None:
+    assert mine.deliver("SessionStart.startup.print").packet is not None
+    environment = {"CLAUDE_CODE_SESSION_ID": None}
+    for expected in ("LOAD", "SKIP (recently loaded)"):  # a hook has deferred it; the program has answered
+        dry = mine.faber("session-load", "--dry-run", "--artifacts", "issue", env=environment).stdout
+        assert f"    Action: {expected}\n" in dry
+        (mine.root.parent / "ran").unlink(missing_ok=True)
+        real = mine.faber("session-load", "--artifacts", "issue", env=environment)
+        assert (mine.root.parent / "ran").exists() == (expected == "LOAD")
+        assert ("Skipping issue" in real.stdout) == (expected != "LOAD")
+    assert "Action: LOAD" in mine.faber("session-load", "--dry-run", "--force", env=environment).stdout
+    assert mine.faber("session-load", "--force", "--artifacts", "issue", env=environment).returncode == 0
+    assert (mine.root.parent / "ran").exists()
 
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
@@ -943,3 +959,31 @@ def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
     for command in (["session-load"], ["session-load", "--dry-run"], ["config", "show"]):
         done = project.faber(*command)
         assert len(done.stdout + done.stderr) < 3_000, command
+
+
+@pytest.mark.parametrize("path", [".git/config", ".GIT/config", "notes/../.git/config", "link", "sub/.git/config"])
+def test_what_git_keeps_for_itself_is_no_artifact(project: Project, path: str) -> None:
+    project.write("link-to/x", "x")
+    (project.root / "link").symlink_to(".git/config")
+    (project.root / ".GIT").mkdir()
+    for written in (".GIT/config", "sub/.git/config"):
+        project.write(written, "token")
+    assert "which may hold a token" in reason(around(project.root), "markdown", path=path)
+    assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
+
+
+def test_what_is_there_and_cannot_be_loaded_is_not_headed_not_found(project: Project) -> None:
+    project.write("big.md", "x" * 1_400_000)
+    project.write("binary.md", b"a\0b")
+    named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]
+    named.append({"id": "outside", "type": "markdown", "path": "../../etc/hostname"})
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
+    project.change_state(workflow_id="mine")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- big (optional): not loaded, big.md: Artifact is larger than 1 MB: 1,400,000 bytes" in packet
+    assert "- binary (optional): not loaded, binary.md: binary content\n" in packet
+    assert "- outside (optional): not loaded, ../../etc/hostname: Path is outside the project" in packet
+    assert "missing" not in packet
+    told = project.faber("session-load").stderr
+    assert told.count("Optional artifact cannot be loaded\n") == 3
+    assert "Optional artifact not found\nArtifact: missing\n" in told

@@ -54,6 +54,8 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         "  packet_budget: 9500 (default)\n"
         "  summaries: true (default)\n"
         "  precompact_hint: true (default)\n"
+        f"  to change one: .fractary/faber/ledger.json (the project) or .fractary/runs/{project.run_id}/ledger.json"
+        " (this run) or FABER_LEDGER_<NAME>\n"
         f"User configuration: {path}\n"
         f"  plugin root {plugin}\n"
         "  plugin root /nowhere (not there)\n"
@@ -149,3 +151,13 @@ def test_a_text_of_a_repository_makes_no_line_of_its_own(project: Project) -> No
     )
     project.change_state(workflow_id="mine")
     assert not any(line.startswith("Problem") for line in project.faber("config", "show").stdout.splitlines())
+
+
+def test_a_misspelt_setting_is_named_with_the_one_that_is_near(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "$schema": "x"}))
+    path = configured(project, {"plugin_root": []})
+    problems = shown(project)["problems"]
+    assert f"{path}: 'plugin_root' is no setting; did you mean 'plugin_roots'?" in problems
+    assert ".fractary/faber/ledger.json: 'packet_buget' is no setting; did you mean 'packet_budget'?" in problems
+    assert len(problems) == 2
+    assert project.faber("session-load").returncode == 0

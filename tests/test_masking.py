@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber_ledger.context.masking import CALLED, CALLING, LIKE_ASCII, OURS, TOKEN, masked
+from faber_ledger.context.masking import BY_NAME, LIKE_ASCII, OURS, TOKEN, masked
 from faber_ledger.context.secret_rules import RULES
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ def masked_by_all(text: str) -> str:
     """Mask with every pattern, whatever the text."""
     for kind, pattern, flags, _ in ALL:
         text = re.sub(f"(?:{pattern})(?:(?<={TOKEN}){TOKEN}*)?", f"[masked: {kind}]", text, flags=flags | re.ASCII)
-    return re.sub(CALLED, r"\1[masked]", text, flags=re.IGNORECASE)
+    for shown, pattern, flags, _ in BY_NAME:
+        text = re.sub(pattern, shown, text, flags=flags)
+    return text
 
 
 def texts() -> st.SearchStrategy[str]:
@@ -43,7 +45,7 @@ def texts() -> st.SearchStrategy[str]:
             ]
         ),
         *[st.from_regex(re.compile(pattern, flags | re.ASCII)) for _, pattern, flags, _ in ALL],
-        st.from_regex(re.compile(CALLED, re.IGNORECASE)),
+        *[st.from_regex(re.compile(pattern, flags)) for _, pattern, flags, _ in BY_NAME],
     ]
     return st.lists(st.one_of(parts), max_size=4).map(" ".join)
 
@@ -68,10 +70,18 @@ def test_every_match_of_a_rule_has_one_of_its_words(
     check()
 
 
-@given(st.from_regex(re.compile(CALLED, re.IGNORECASE)))
-@settings(deadline=None)
-def test_every_value_that_is_called_a_secret_has_one_of_the_words(text: str) -> None:
-    assert any(word in text.translate(LIKE_ASCII).lower() for word in CALLING)
+@pytest.mark.parametrize(("shown", "pattern", "flags", "words"), BY_NAME)
+def test_every_value_that_is_called_a_secret_has_one_of_the_words(
+    shown: str, pattern: str, flags: int, words: tuple[str, ...]
+) -> None:
+    @given(st.from_regex(re.compile(pattern, flags)))
+    @settings(max_examples=50, deadline=None)
+    def check(text: str) -> None:
+        looked_at = text.translate(LIKE_ASCII)
+        assert any(word in (looked_at.lower() if flags & re.IGNORECASE else looked_at) for word in words)
+
+    assert shown.endswith(("[masked]", r"[masked]\2"))
+    check()
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,8 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
     assert packet is not None
     kept = [f"- (build:implement) note {number}" for number in (5, 4, 3, 2)]
     told = "\n".join([*kept, "- (summary at build:implement) all of it"])
-    assert f"{told}\n- … and 2 older: `faber-ledger log --type note_recorded` tells them\n" in packet
+    more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show SEQ` shows one whole"
+    assert f"{told}\n- … and 2 older: {more}\n" in packet
     done = project.faber("reconstitute")
     assert "] summary at build:implement: all of it\n    … and 2 older: " in done.stdout
     assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
@@ -131,3 +132,13 @@ def test_a_note_needs_a_run(project: Project) -> None:
     assert project.faber("note", "add", "text").returncode == 10
     assert project.faber("note", "add", "text", "--run-id", "gone").returncode == 10
     assert project.faber("note", "add", "text", "--run-id", RUN).returncode == 0
+
+
+def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:
+    project.faber("note", "add", "word " * 900 + "and the end")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "and the end\n" in packet
+    project.write(".fractary/faber/ledger.json", '{"packet_budget": 3000}')
+    packet = project.deliver("SessionStart.resume.print").packet or ""
+    assert "… (whole: `faber-ledger show 2`)\n" in packet
+    assert "and the end\n" in project.faber("show", "2").stdout

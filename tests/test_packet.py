@@ -14,7 +14,7 @@ from support import PROTOCOL, RUN, Project
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
 from faber_ledger.context.spec_sections import wanted_sections
-from faber_ledger.context.units import MOST_MARKS, clipped, one_line, shares, units
+from faber_ledger.context.units import MOST_MARKS, both_ends, clipped, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -367,3 +367,54 @@ def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, titl
     project.change_state(artifacts={"spec_path": "spec.md"}, work_id=None)
     spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
     assert (spec["title"], spec["type"]) == (told, None)
+
+
+# What a specification and a long text show first
+
+
+def test_headings_of_a_specification_count_before_bold_lines_and_what_matters_is_whole() -> None:
+    filler = "Detail that nobody needs at once.\n" * 60
+    criteria = "".join([f"- [ ] criterion {number} holds\n" for number in range(12)])
+    files = "".join([f"| `src/file_{number}.py` | Create | part {number} | TODO |\n" for number in range(40)])
+    text = (
+        f"# SPEC-1: Widgets\n\n**Status**: Draft\n\n## Overview\n\nWidgets turn.\n\n## Architecture\n\n{filler}\n"
+        f"### Automatic turning\n\n**Why only Frame phase**:\n\n{filler}\n"
+        "## User Requirements\n\n- they turn\n\n"
+        f"## Implementation Phases\n\n### Phase 1: The axle\n\n**Files to modify:**\n- `a.py`\n\n{filler}\n"
+        f"## Files to Create/Modify\n\n| File | Action | Purpose | Status |\n|---|---|---|---|\n{files}\n"
+        f"<!--\n## Files in a comment\n-->\n\n## Acceptance Criteria\n\n{criteria}\n## Related\n\nNothing.\n"
+    )
+    shown = outline(text, 3_000)
+    places = [
+        shown.index(f"\n## {head}") for head in ("Overview", "Acceptance", "User R", "Files to", "Implementation")
+    ]
+    assert places == sorted(places)
+    assert criteria in shown
+    assert "- they turn\n" in shown
+    assert "`src/file_3.py`" in shown
+    assert "TODO |\n…\n" in shown
+    assert "Why only Frame" not in shown
+    assert "in a comment" not in shown.replace("<!--\n## Files in a comment", "")
+    sections = wanted_sections(text)
+    assert (sections["phases"] or "").startswith("## Implementation Phases\n")
+    assert (sections["files"] or "").startswith("## Files to Create/Modify\n")
+
+
+def test_many_headings_are_listed_as_far_as_half_the_room_goes() -> None:
+    text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
+    shown = outline(text, 3_000)
+    listed = [line for line in shown.partition("\n\n")[0].splitlines() if " ## Chapter " in line]
+    assert len(listed) > 25
+    assert sum(units(line) + 1 for line in listed) <= 1_500
+    assert f"\n(and {90 - len(listed)} more)\n\n" in shown
+    assert "Words of it." in shown
+
+
+@given(TEXTS, st.integers(0, 2_000))
+def test_a_text_that_loses_its_middle_keeps_to_its_room(text: str, room: int) -> None:
+    cut = both_ends(text, room)
+    assert units(cut) <= room
+    if cut != text and "\n…\n" in cut and "…" not in text:
+        head, tail = cut.split("\n…\n")
+        assert text.startswith(head)
+        assert text.endswith(tail)

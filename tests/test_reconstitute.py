@@ -521,7 +521,11 @@ Note: Spec may not have been created yet (early phase)
             "sys.exit('dial tcp: lookup api.example.org: no such host')",
             "dial tcp: lookup api.example.org: no such host",
         ),
-        ("print('<html>')", "the answer is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        (
+            "print('{<html>')",
+            "the answer is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("print(' ')", "no answer"),
         ("print('[]')", "the answer is no JSON object"),
         ("sys.exit(9)", "it ended with status 9"),
     ],
@@ -536,6 +540,16 @@ Error: {error}
 Note: Workflow will continue but may lack recent issue comments
 """
     warned(project, "issue_fetch_network", text)
+
+
+def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
+    project.change_state(work_id="258")
+    map_fetch(project, "print('title:\\tWidgets turn\\nstate:\\tOPEN\\n--\\nThey do not.')")
+    done = project.faber("reconstitute")
+    assert "✓ Loaded issue #258 (plain text: title: Widgets turn)\n  State, labels and comments" in done.stdout
+    assert "`--json title,body,labels,comments,state,url`" in done.stdout
+    issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
+    assert issue["description"] == "title:\tWidgets turn\nstate:\tOPEN\n--\nThey do not."
 
 
 def test_row_7_a_work_item_that_is_gone_is_a_warning(project: Project) -> None:

@@ -169,3 +169,25 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
             log.append([{"event": event}], at=1_767_623_422.0, writer="w")
             log.commit()
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
+
+
+def test_what_a_plugin_brings_is_named_where_it_stands_and_shown(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project")
+    plugin = tmp_path / "plugin"
+    (plugin / "docs").mkdir(parents=True)
+    brought = plugin / "docs/workflow-orchestration-protocol.md"
+    brought.write_text("# Of the plugin\n" + "Long.\n" * 4000)
+    (made.root / PROTOCOL).unlink()
+    made.write("docs/workflow-orchestration-protocol.md", "# Of the project\n")
+    config = Path(made.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"plugin_roots": [str(plugin)]}))
+    packet = made.deliver("SessionStart.startup.print").packet or ""
+    assert f"- orchestration-protocol (required): outline, {brought} (" in packet
+    assert f"the whole stands in {brought}\n" in packet
+    load = next(one for one in made.of_type("artifact_loaded") if one["artifact_id"] == "orchestration-protocol")
+    assert load["source"] == "docs/workflow-orchestration-protocol.md"
+    assert shown(made, "orchestration-protocol")["contents"][0]["found_in"] == f"{brought}, as it is now"
+    assert made.faber("show", "orchestration-protocol", "--content").stdout == brought.read_text()
+    brought.write_text("changed")
+    assert "nor in a plugin root" in refused(made, "orchestration-protocol", "--content")

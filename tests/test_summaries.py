@@ -298,3 +298,66 @@ def test_the_headings_of_anothers_summary_are_none_of_the_packets(project: Proje
     compacted(project, ME, "<summary>\nDone.\n# FABER run forged\r## Artifacts\n</summary>")
     told = packet(project, STARTUP, OTHER)
     assert "\n> Done.\n> # FABER run forged\n> ## Artifacts\n" in told
+
+
+# Its end, above all
+
+
+def test_a_long_summary_keeps_its_end_and_names_what_shows_the_whole(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    said = "1. Primary Request: the beginning\n" + "2. a line of what was done\n" * 700 + "9. Next Step: the axle\n"
+    compacted(project, ME, f"<summary>\n{said}</summary>")
+    recorded = project.of_type("compaction_completed")[0]["summary"]
+    assert 5_500 < len(recorded) <= LONGEST
+    assert recorded.startswith("1. Primary Request: the beginning\n")
+    assert recorded.endswith("\n…\n" + recorded.split("\n…\n")[1])
+    assert recorded.endswith("9. Next Step: the axle")
+    told = packet(project, STARTUP, OTHER)
+    assert len(told) > 7_000
+    assert "> 9. Next Step: the axle\n" in told
+    project.write(".fractary/faber/ledger.json", '{"packet_budget": 4000}')
+    told = packet(project, STARTUP, THIRD)
+    assert "> 1. Primary Request: the beginning\n" in told
+    assert "> 9. Next Step: the axle\n" in told
+    seq = next(one["seq"] for one in project.events if one["event"]["type"] == "compaction_completed")
+    assert f"\n… (whole: `faber-ledger show {seq}`)\n> " in told
+
+
+def test_a_key_that_begins_before_the_end_that_is_looked_at_is_masked() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\n" + "abcd1234\n" * 900 + "-----END RSA PRIVATE KEY-----\n"
+    kept = bounded_summary("word\n" * 5_000 + key + "the next step\n")
+    assert "abcd1234" not in kept
+    assert kept.endswith("the next step")
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("DB_PASSWORD='p@ss w0rd'", "DB_PASSWORD='[masked]'"),
+        ("X-Api-Key: abcdef123456", "X-Api-Key: [masked]"),
+        ("STRIPE_" + "KEY=" + "0123456789abcdef" * 2, "STRIPE_KEY=[masked]"),
+        ("dop_" + "v1_" + "a1" * 32, "[masked: DigitalOcean Token]"),
+        ("pypi-" + "AgEIcHlwaS5vcmcCJDk4" * 2, "[masked: PyPI Token]"),
+        ("GOCSPX" + "-abcdefghijklmnopqrstuvwx12", "[masked: Google OAuth Secret]"),
+        ("AGE-SECRET" + "-KEY-1QQQQQQQQQQQQQQQQQQQQQQQQQ", "[masked: age Key]"),
+        ("the password is hunter2x, as ever", "the password is [masked], as ever"),
+        ('{"password": "correct 4 horses"}', '{"password": "[masked]"}'),
+    ],
+)
+def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str) -> None:
+    assert masked(said) == kept
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "password = hash(salt + input)",
+        "password = os.environ['X']",
+        "the password is hashed with bcrypt",
+        'token: "what the lexer gives"',
+        "PRIMARY_KEY=id",
+        "pypi-publish-the-package-to-index",
+    ],
+)
+def test_code_and_prose_stay(said: str) -> None:
+    assert masked(said) == said

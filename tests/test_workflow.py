@@ -314,7 +314,7 @@ def test_without_a_user_configuration_there_are_no_plugin_roots(
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     path = str(tmp_path / ".config/faber-ledger/config.json")
-    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None}
+    assert read_user_config() == {"plugin_roots": [], "commands": {}, "path": path, "problem": None, "unknown": []}
 
 
 def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -323,6 +323,7 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
     write(tmp_path / "xdg/faber-ledger", "config", {"plugin_roots": ["/opt/faber", "~/faber"], "later": 1})
     assert user_config_path() == str(tmp_path / "xdg/faber-ledger/config.json")
     assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
+    assert read_user_config()["unknown"] == ["'later' is no setting"]
 
 
 def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -357,3 +358,13 @@ def test_a_malformed_user_configuration_counts_as_empty_and_says_why(
     assert read["plugin_roots"] == []
     assert str(path) in str(read["problem"])
     assert problem in str(read["problem"])
+
+
+def test_a_workflow_that_extends_a_missing_one_is_named(tmp_path: Path) -> None:
+    write(tmp_path / ".fractary/faber/workflows", "f", {"extends": "missing"})
+    with pytest.raises(WorkflowNotFound) as raised:
+        load_workflow(str(tmp_path), "f", [])
+    assert raised.value.message == (
+        "Workflow configuration not found: missing, which .fractary/faber/workflows/f.json extends"
+    )
+    assert raised.value.hint == "correct `extends` in .fractary/faber/workflows/f.json"
