@@ -11,7 +11,8 @@ import click
 from faber_ledger.cli.git import asked
 from faber_ledger.cli.output import say
 from faber_ledger.context.file_change import read_file
-from faber_ledger.context.project import ACTIVE_FILES
+from faber_ledger.context.holding import is_theirs_our_own
+from faber_ledger.context.project import ACTIVE_FILES, find_root
 from faber_ledger.context.state_merge import is_state, merged_by_key, with_one_shape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
@@ -29,7 +30,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
     \b
     A ledger becomes the union of both; of a state.json our blocks never conflict,
-    and git merges the rest; the active file stays ours.
+    and git merges the rest; the active file stays what it was in this work tree.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B %P'
     Exit codes: 0 merged; 1 a conflict is left, and %A holds our version; 2 wrong usage.
     """
@@ -44,6 +45,8 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
             _put(ours, merged)
         elif name not in ACTIVE_NAMES:
             raise LedgerError("no file that faber-ledger merges")
+        elif is_theirs_our_own(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
+            _put(ours, read_file(theirs) or b"")
     except (LedgerError, OSError, sqlite3.Error) as error:
         say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")
         return 1
@@ -73,6 +76,12 @@ def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
             _put(os.path.join(folder, name), content)
         done = asked("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
     return done.stdout if done.returncode == 0 else None
+
+
+def _named(path: str) -> str:
+    """Give what an active file names; empty if it names nothing."""
+    lines = (read_file(path) or b"").decode(errors="replace").strip().splitlines()
+    return lines[0].strip() if lines else ""
 
 
 def _put(path: str, content: bytes) -> None:

@@ -15,6 +15,7 @@ from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
+from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recording import LOCK_SECONDS
@@ -66,7 +67,7 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
         if conflict.name == "ledger.db" and conflict.run is not None:
             result["how"] = _united(conflict.run, conflict, dry_run)
         else:
-            result["how"], content = _chosen(conflict, path)
+            result["how"], content = _chosen(root, conflict, path)
             if not dry_run and content is not None:
                 _put(path, content)
         if not dry_run and conflict.name != "state.json":
@@ -106,14 +107,15 @@ def _readable(path: str) -> list[str]:
     return [path]
 
 
-def _chosen(conflict: Conflict, path: str) -> tuple[str, bytes | None]:
+def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None]:
     """Say how a state or the active file is mended, and give its bytes; None if the file is right as it is."""
     base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
     here = read_file(path)
     if ours is None or theirs is None:
         return "the side that has it", ours if theirs is None else theirs
     if conflict.name != "state.json":
-        return "ours stays", None if here is not None and b"<<<<<<<" not in here else ours
+        own = theirs if is_theirs_our_own(root, *[side.decode(errors="replace").strip() for side in (ours, theirs)]) else ours
+        return "ours stays", None if here is not None and b"<<<<<<<" not in here else own
     if here is not None and is_state(here):
         ours = here  # a hook, or somebody's editor, has been at it since
     return "our blocks, and both sides' keys", merged_state(base or b"", ours, theirs)

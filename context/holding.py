@@ -9,9 +9,16 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.git import place_of
-from faber_ledger.context.project import TAKEN_UP, find_run, named_run, taken_up
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.context import state as states
+from faber_ledger.context.git import Question, place_of
+from faber_ledger.context.project import ACTIVE_FILES, TAKEN_UP, find_run, named_run, taken_up
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CONFLICT = "<<<<<<<"
 
 
 def hold(root: str, run_id: str) -> None:
@@ -30,17 +37,76 @@ def hold(root: str, run_id: str) -> None:
         ) from error
 
 
-def ends_nothing(root: str, named: str, mine: str) -> bool:
-    """Tell whether the active file names a finished run on which nothing was recorded here, while `mine` goes on."""
-    from faber_ledger.context import state as states
+def own_word_counts(root: str, named: str, mine: str) -> bool:
+    """Tell whether `mine`, which was taken up here, goes on although git brought an active file that names another run.
 
-    if _was_recorded(root, named):
+    Not where something was recorded on that one here, and not where a tool wrote the file: a file that git brought is
+    as the index has it, or names a run that is finished, or has the marks of a conflict.
+    """
+    if not _goes_on(root, mine):
         return False
+    if named.startswith(CONFLICT):
+        return True
+    return not _was_recorded(root, named) and (_status(root, named) in states.FINISHED or _is_in_index(root, named))
+
+
+def tell_kept(root: str, named: str, mine: str, tell: Callable[[str], None]) -> None:
+    """Tell, once for each run that git brings, that the active file names it and `mine` goes on all the same."""
+    place = place_of(root)
+    if place is None:
+        return
+    path = os.path.join(place.own, TAKEN_UP)
     try:
-        finished, going_on = [states.read_state(find_run(root, run_id)).value.get("status") for run_id in (named, mine)]
+        with open(path, encoding="utf-8") as file:
+            if file.read(4096).split("\n")[1:2] == [named]:
+                return
+        tell(
+            f"git brought an active file that names {named:.80}; {mine}, which was taken up here, goes on"
+            f" - `faber-ledger run resume {named:.80}` makes the other one active"
+        )
+        with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{mine}\n{named}\n")
+        os.replace(path + ".tmp", path)
+    except (OSError, ValueError):
+        pass  # it is told again the next time
+
+
+def is_theirs_our_own(root: str, ours: str, theirs: str) -> bool:
+    """Tell whether, of the two sides of an active file, `theirs` names the run that was taken up in this work tree.
+
+    Where a stash is applied, and in a rebase, git's own side is the one that came. Without a word of this work tree
+    that run is its own on which something was recorded here.
+    """
+    mine = taken_up(root)
+    if mine in (ours, theirs):
+        return mine == theirs
+    return _was_recorded(root, theirs) and not _was_recorded(root, ours)
+
+
+def _goes_on(root: str, run_id: str) -> bool:
+    return _status(root, run_id) in states.ACTIVE
+
+
+def _status(root: str, run_id: str) -> object:
+    """Give a run's status; that of a backup if its state is broken meanwhile, as a merge that stopped leaves it."""
+    try:
+        run = find_run(root, run_id)
+        try:
+            return states.read_state(run).value.get("status")
+        except StateInvalid:
+            backup = states.read_backup(run)
+            return backup[1].value.get("status") if backup else None
     except LedgerError:
-        return False
-    return finished in states.FINISHED and going_on in states.ACTIVE
+        return None
+
+
+def _is_in_index(root: str, named: str) -> bool:
+    """Tell whether the active file in the index names the same run; one that only a tool has written is not there."""
+    for name in ACTIVE_FILES:
+        text = Question(["cat-file", "blob", f":./{name}"], root).answer()
+        if text is not None:
+            return text.strip().split("\n")[0].strip() == named
+    return False
 
 
 def holder_elsewhere(root: str, run_id: str) -> str | None:
