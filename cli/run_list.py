@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import completing
+from faber_ledger.cli.ledgers import folded
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import state as states
 from faber_ledger.context.packet import position
@@ -16,9 +17,8 @@ from faber_ledger.context.project import Run, chosen_run, find_root, find_run, r
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.spool import waiting
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.difference import differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,8 +60,8 @@ def status(run: str | None, as_json: bool) -> None:
     meant = chosen_run(find_root(os.getcwd()), run)
     state = states.read_state(meant).value
     log = _log_of(meant)
-    blocks = _blocks_of_log(meant) if log else shape.blocks_of(state)
-    agrees = shape.blocks_of(state) == blocks
+    blocks = folded(meant) if log else shape.blocks_of(state)
+    agrees = not differing(blocks, shape.blocks_of(state))
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -110,11 +110,6 @@ def _log_of(run: Run) -> Summary | None:
     from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
 
     return summary(run.ledger_path) if os.path.lexists(run.ledger_path) else None
-
-
-def _blocks_of_log(run: Run) -> shape.Blocks:
-    with Log.read(run.ledger_path) as log:
-        return fold(log.stream())
 
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
