@@ -35,18 +35,20 @@ def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, byte
     return shaped(document_of(base)) if base.strip() else b"", shaped(mine), shaped(other)
 
 
-def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Take each key from the side that changed it; None if both changed one, or they took one out.
+def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+    """Take each key from the side that changed it, and ours where both did: `conflicting_keys` names those.
 
     For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
-    if conflicting_keys(base, ours, theirs) or any(
-        [name in before.value for name in mine.value.keys() - other.value.keys()]
-    ):
-        return None
-    taken = {name: value for name, value in other.value.items() if not _same(value, before.value.get(name, ABSENT))}
-    return mine.with_members(taken).encode()
+    left = {name for name, _, _ in conflicting_keys(base, ours, theirs)}
+    taken = {
+        name: value
+        for name, value in other.value.items()
+        if name not in left and not _same(value, before.value.get(name, ABSENT))
+    }
+    gone = [name for name in mine.value if name in before.value and name not in other.value and name not in left]
+    return document_of(mine.with_members(taken).encode()).without_members(gone).encode()
 
 
 def conflicting_keys(base: bytes, ours: bytes, theirs: bytes) -> list[tuple[str, str, str]]:

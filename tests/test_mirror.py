@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from support import RUN, Project, answer_of, usual_state
 
+from faber_ledger.context.decide import snapshot
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.notes import note_recorded
 from faber_ledger.context.project import find_run
+from faber_ledger.context.recording import Recording
+from faber_ledger.ledger.errors import Replaced
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -273,3 +277,26 @@ def test_a_run_deleted_and_made_again_has_its_events_unless_they_are_forgotten(p
     project.put_state(state)
     project.deliver(START, client="nine", pid="9")
     assert not set(ids(project.ledger_path)) & set(had)
+
+
+def test_a_ledger_that_git_replaces_during_an_append_is_opened_anew(project: Project) -> None:
+    """SQLite writes no file that is not in its place any more; what was decided goes to the one that is."""
+    project.deliver("SessionStart.startup.print")
+    before = project.ledger_path.read_bytes()
+    run = find_run(str(project.root), project.run_id)
+    with Recording(run, at=1_800_000_000.0, writer="w", warn=lambda told: None) as recording:
+        project.ledger_path.unlink()  # as git does: another file of the same name
+        project.ledger_path.write_bytes(before)
+        recording.append([{"event": note_recorded("kept", "note", None, snapshot(recording.state))}])
+    assert project.of_type("note_recorded")[0]["text"] == "kept"
+    project.assert_projected()
+
+
+def test_a_ledger_that_is_replaced_again_and_again_says_so(project: Project) -> None:
+    project.deliver("SessionStart.startup.print")
+    before = project.ledger_path.read_bytes()
+    log = Log.open(str(project.ledger_path))
+    project.ledger_path.unlink()
+    project.ledger_path.write_bytes(before)
+    with log, pytest.raises(Replaced, match="was replaced while it was open"), log.writing():
+        log.append([{"event": note_recorded("x", "note", None, snapshot({}))}], at=1.0, writer="w")
