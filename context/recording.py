@@ -53,6 +53,7 @@ class Recording:
         self.tolerant = tolerant
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
+        self.view: View
         self._is_open = False
         self._seconds = seconds
         self._lock = RunLock(run.lock_path, seconds)
