@@ -44,7 +44,12 @@ def run_hook(name: str) -> int:
             tell_kept(root, named, active, note)
         from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
 
-        text = Hook(call, find_run(root, active), at, note).answer()
+        run = find_run(root, active)
+        if not os.path.isdir(run.directory):
+            from faber_ledger.context.bring_back import bring_back  # only after git has taken the whole run
+
+            bring_back(root, active, note)
+        text = Hook(call, run, at, note).answer()
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on

@@ -15,6 +15,7 @@ from faber_ledger.cli.forget import forget
 from faber_ledger.cli.output import documents_codes, json_option, say, show, tell
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.context import state as states
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
 from faber_ledger.context.resume import resume_point
@@ -209,6 +210,7 @@ def _start_lines(started: Run, plan: Plan) -> list[str]:
 def go_on(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
+    bring_back(root, text, say)
     resumed = known_run(root, text)
     state = states.read_state(resumed).value
     status = state.get("status")
