@@ -300,3 +300,35 @@ def test_a_ledger_that_is_replaced_again_and_again_says_so(project: Project) -> 
     project.ledger_path.write_bytes(before)
     with log, pytest.raises(Replaced, match="was replaced while it was open"), log.writing():
         log.append([{"event": note_recorded("x", "note", None, snapshot({}))}], at=1.0, writer="w")
+
+
+def test_what_is_appended_to_a_damaged_ledger_is_in_the_mirror_too(project: Project) -> None:
+    """An event of a wrong type keeps the two from being united; the new event is witnessed all the same."""
+    git_took = project.ledger_path.read_bytes()
+    project.deliver(START, client="lost", pid="9")
+    project.ledger_path.write_bytes(git_took)
+    with sqlite3.connect(project.ledger_path) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 1")
+        for _, text in triggers:
+            connection.execute(text)
+    connection.close()
+    done = project.faber("note", "add", "seen")
+    assert "the ledger is damaged" in done.stderr
+    if done.returncode == 0:
+        note = project.of_type("note_recorded")[0]
+        assert note["text"] == "seen"
+        assert ids(project.ledger_path)[-1] in ids(mirror_of(project))
+
+
+def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
+    mine = project.ledger_path.read_bytes()
+    with sqlite3.connect(project.ledger_path) as connection:
+        connection.execute("CREATE TRIGGER forge AFTER INSERT ON event BEGIN SELECT 1; END")
+    connection.close()
+    assert "it waits in" in project.deliver(START, client="waits", pid="9").errors
+    project.ledger_path.write_bytes(mine)
+    assert project.faber("note", "add", "one").returncode == 0
+    assert "waits" in {recorded["client"] for recorded in project.events}
