@@ -7,13 +7,13 @@ next time anything is written. Linked worktrees share the mirror; without git th
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
 from faber_ledger.ledger.log import DURABLE, ROW, Log
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,6 +56,10 @@ class MirroredLog:
         self._warn = warn
         self._mirror: Log | None = None
         self._apart_from: int | None = None
+        self._path, self._forsaken = (
+            path,
+            "",
+        )  # the mirror's path, and again once something other than a wait refused it
         try:
             heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if path is not None:
@@ -77,13 +81,16 @@ class MirroredLog:
                     raise
                 self._unite(path, heads)
         except (LedgerError, OSError, sqlite3.Error) as error:
+            if not self.log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
+                hint = "check permissions and space of the run's folder"
+                raise NotWritable(f"cannot write {self.log.path}: {error}", hint=hint) from error
             self._forsake(error)
 
     def _is_the_logs_fault(self, path: str, error: Exception) -> bool:
         """Tell whether the mirror is open and whole, so that it is the log that cannot be united with it."""
         from faber_ledger.context.recover import is_sound
 
-        return self._mirror is not None and not (isinstance(error, sqlite3.Error) and is_busy(error)) and is_sound(path)
+        return self._mirror is not None and isinstance(error, IntegrityError | sqlite3.DataError) and is_sound(path)
 
     def _is_mended(self, path: str, error: Exception) -> bool:
         """Write a mirror anew whose events hold, move any other out of the way; tell whether it can be tried again."""
@@ -134,6 +141,19 @@ class MirroredLog:
                 self._mirror.commit()
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
+        if self._forsaken:
+            self._try_again(self._forsaken)
+
+    def _try_again(self, path: str) -> None:
+        """Keep in a mirror that was refused what the log has now: until it is there, git can take it away for good."""
+        from faber_ledger.ledger.union import missing_rows, take_in
+
+        try:
+            with Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS) as mirror:
+                take_in(mirror, missing_rows(mirror, self.log))
+                mirror.commit()
+        except (LedgerError, OSError, sqlite3.Error):
+            pass  # it was told that the mirror is not used
 
     def _take_in_newer(self, mirror: Log, seq: int) -> None:
         """Keep in the mirror what was appended to a damaged log after `seq`, whatever else the two hold."""
@@ -252,6 +272,8 @@ class MirroredLog:
 
     def _forsake(self, error: Exception) -> None:
         self._warn(f"the mirror of this run under the git directory is not used: {error}")
+        if not isinstance(error, Locked) and not (isinstance(error, sqlite3.Error) and is_busy(error)):
+            self._forsaken = self._path or ""
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None

@@ -18,7 +18,7 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.notes import note_recorded
 from faber_ledger.context.project import find_run
 from faber_ledger.context.recording import Recording
-from faber_ledger.ledger.errors import Replaced
+from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -332,3 +332,36 @@ def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
     project.ledger_path.write_bytes(mine)
     assert project.faber("note", "add", "one").returncode == 0
     assert "waits" in {recorded["client"] for recorded in project.events}
+
+
+def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(mirror: Log, _: Log) -> None:
+        mirror.connection.execute("ROLLBACK")  # as SQLite does by itself
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Log, "copy_newer", refuses)
+    told: list[str] = []
+    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.commit()
+    assert told == ["the mirror of this run under the git directory is not used: disk I/O error"]
+    assert ids(mirror_of(project)) == ids(project.ledger_path)
+
+
+def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended_outside_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.git("reset", "--hard")
+    before = project.ledger_path.read_bytes()
+
+    def refuses(log: Log, _: object) -> None:
+        if log.path == str(project.ledger_path):
+            log.connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("faber_ledger.ledger.union.take_in", refuses)
+    with pytest.raises(NotWritable, match="disk is full"):
+        MirroredLog(find_run(str(project.root), RUN), pytest.fail)
+    assert project.ledger_path.read_bytes() == before
