@@ -8,7 +8,7 @@ import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
 from faber_ledger.context.hook_log import log_line
-from faber_ledger.context.project import find_root, find_run, read_active_run, why_none
+from faber_ledger.context.project import find_root, find_run, read_active_run, run_in_file, why_none
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 
@@ -46,9 +46,19 @@ def run_hook(name: str) -> int:
             skipped = SKIPPED.get(call.hook, "the compaction")
             note(f"No active workflow found, skipping {skipped}{why_none(root)}")
             return 0
+        named = run_in_file(root)
+        if named is not None and named != active:
+            from faber_ledger.context.holding import tell_kept  # only after git has brought another one's active file
+
+            tell_kept(root, named, active, note)
         from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
 
-        text = Hook(call, find_run(root, active), at, note).answer()
+        run = find_run(root, active)
+        if not os.path.isdir(run.directory):
+            from faber_ledger.context.bring_back import bring_back  # only after git has taken the whole run
+
+            bring_back(root, active, note)
+        text = Hook(call, run, at, note).answer()
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+from typing import TYPE_CHECKING
 
 import click
 
 from faber_ledger.cli.git import asked
 from faber_ledger.cli.output import say
 from faber_ledger.context.file_change import read_file
-from faber_ledger.context.project import ACTIVE_FILES
-from faber_ledger.context.state_merge import is_state, merged_by_key, with_one_shape
+from faber_ledger.context.holding import is_theirs_our_own
+from faber_ledger.context.project import ACTIVE_FILES, find_root
+from faber_ledger.context.state_merge import is_state, merged_by_key, names, with_one_shape
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
+
+if TYPE_CHECKING:
+    from faber_ledger.context.state_merge import Left
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
@@ -29,9 +34,9 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
     \b
     A ledger becomes the union of both; of a state.json our blocks never conflict,
-    and git merges the rest; the active file stays ours.
+    and git merges the rest; the active file stays what it was in this work tree.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B %P'
-    Exit codes: 0 merged; 1 a conflict is left, and %A holds our version; 2 wrong usage.
+    Exit codes: 0 merged; 1 a conflict is left, and ours stands in %A; 2 wrong usage.
     """
     name = os.path.basename(path)
     try:
@@ -40,31 +45,36 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
             write_union([ours, theirs], ours, check_event)
         elif name == "state.json":
-            merged = merged_state(*[read_file(side) or b"" for side in (base, ours, theirs)])
+            merged, left = merged_state(*[read_file(side) or b"" for side in (base, ours, theirs)])
             _put(ours, merged)
+            if left:
+                say(
+                    f"faber-ledger: {path}: both sides changed the same key ({', '.join(names(left))}):"
+                    " ours stays, and the conflict; all other keys are merged; see `faber-ledger resolve`"
+                )
+                return 1
         elif name not in ACTIVE_NAMES:
             raise LedgerError("no file that faber-ledger merges")
+        elif is_theirs_our_own(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
+            _put(ours, read_file(theirs) or b"")
     except (LedgerError, OSError, sqlite3.Error) as error:
         say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")
         return 1
     return 0
 
 
-def merged_state(base: bytes, ours: bytes, theirs: bytes) -> bytes:
+def merged_state(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
     """Merge three versions of a state: our blocks and the later time, and git merges the lines of the rest.
 
-    Raises LedgerError if a side is no state, or both changed the same of somebody's keys.
+    Gives with it the keys of somebody's that both changed, of which ours stay. Raises LedgerError if a side is no
+    state.
     """
     try:
         sides = with_one_shape(base, ours, theirs)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
     merged = _merged_lines(*sides)
-    if merged is None or not is_state(merged):
-        merged = merged_by_key(*sides)
-    if merged is None:
-        raise LedgerError("both sides changed the same key", hint="run `faber-ledger resolve` to see both")
-    return merged
+    return (merged, []) if merged is not None and is_state(merged) else merged_by_key(*sides)
 
 
 def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
@@ -73,6 +83,12 @@ def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
             _put(os.path.join(folder, name), content)
         done = asked("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
     return done.stdout if done.returncode == 0 else None
+
+
+def _named(path: str) -> str:
+    """Give what an active file names; empty if it names nothing."""
+    lines = (read_file(path) or b"").decode(errors="replace").strip().splitlines()
+    return lines[0].strip() if lines else ""
 
 
 def _put(path: str, content: bytes) -> None:

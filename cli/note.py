@@ -10,6 +10,7 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.decide import snapshot
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.notes import LONGEST, note_recorded
@@ -54,6 +55,7 @@ def add(
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
+    bring_back(root, run_id, warn)
     run = chosen_run(root, run_id)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
         session_id = shape.current_session(recording.blocks)

@@ -15,22 +15,29 @@ from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
+from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
-from faber_ledger.context.state_merge import conflicting_keys, is_state, with_one_shape
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.context.state_merge import is_state, with_edits
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.union import write_union
+from faber_ledger.ledger.union import rows_of, united, write_union
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from faber_ledger.context.state_merge import Left
+
     Result = dict[str, Any]
 
 LONGEST = 300
+UNREADABLE = (
+    "`git checkout --ours PATH` or `git checkout --theirs PATH` takes the side that can be read,"
+    " then stage it with `git add`"
+)
 
 
 @click.command(short_help="Mend the conflicts of runs' files that a merge has left.")
@@ -65,13 +72,16 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
         if conflict.name == "ledger.db" and conflict.run is not None:
             result["how"] = _united(conflict.run, conflict, dry_run)
         else:
-            result["how"], content = _chosen(conflict, path)
+            result["how"], content, left = _chosen(root, conflict, path)
             if not dry_run and content is not None:
                 _put(path, content)
+            if left:
+                keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
+                result |= {"mended": False, "keys": keys}
         if not dry_run and conflict.name != "state.json":
             git("add", "--", path)
     except (LedgerError, sqlite3.Error) as error:
-        result |= {"mended": False, "how": str(error), "keys": _keys(conflict)}
+        result |= {"mended": False, "how": str(error)}
     return result
 
 
@@ -86,6 +96,7 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
             if content is not None:
                 sides.append(os.path.join(folder, f"{stage}.db"))
                 _put(sides[-1], content)
+                _check_readable(sides[-1], stage)
         if dry_run:
             events = write_union(sides, os.path.join(folder, "united.db"), check_event)
         else:
@@ -97,6 +108,18 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 
 
+def _check_readable(path: str, stage: str) -> None:
+    """See that a side is a ledger, and name the side if not; raises IntegrityError."""
+    try:
+        with opened(path) as log:
+            for _ in united([rows_of(log)]):
+                pass
+    except (LedgerError, sqlite3.Error) as error:
+        side = "our side (stage 2)" if stage == OURS else "their side (stage 3)"
+        told = str(error).replace(path, "it")
+        raise IntegrityError(f"{side} of the ledger cannot be united: {told}") from error
+
+
 def _readable(path: str) -> list[str]:
     try:
         opened(path).close()
@@ -105,17 +128,20 @@ def _readable(path: str) -> list[str]:
     return [path]
 
 
-def _chosen(conflict: Conflict, path: str) -> tuple[str, bytes | None]:
-    """Say how a state or the active file is mended, and give its bytes; None if the file is right as it is."""
+def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None, list[Left]]:
+    """Say how any other file is mended, and give its bytes (None: it is right as it is) and the keys that are left."""
     base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
     here = read_file(path)
     if ours is None or theirs is None:
-        return "the side that has it", ours if theirs is None else theirs
+        return "the side that has it", ours if theirs is None else theirs, []
     if conflict.name != "state.json":
-        return "ours stays", None if here is not None and b"<<<<<<<" not in here else ours
+        named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
+        own = theirs if is_theirs_our_own(root, *named) else ours
+        return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
+    merged, left = merged_state(base or b"", ours, theirs)
     if here is not None and is_state(here):
-        ours = here  # a hook, or somebody's editor, has been at it since
-    return "our blocks, and both sides' keys", merged_state(base or b"", ours, theirs)
+        merged, left = with_edits(base or b"", ours, merged, left, here)
+    return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left
 
 
 def _project(found: list[Conflict], results: list[Result]) -> None:
@@ -137,16 +163,6 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             warn(f"note: {run.run_id}: {error.message}")
 
 
-def _keys(conflict: Conflict) -> list[dict[str, str]]:
-    if conflict.name != "state.json":
-        return []
-    try:
-        keys = conflicting_keys(*with_one_shape(*[conflict.side(stage) or b"" for stage in (BASE, OURS, THEIRS)]))
-    except ValueError:
-        return []
-    return [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in keys]
-
-
 def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
     if not results:
         yield "no run's file is in conflict"
@@ -158,7 +174,10 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
             yield f"    ours:   {_short(key['ours'])}"
             yield f"    theirs: {_short(key['theirs'])}"
     if any(not result["mended"] for result in results):
-        yield "edit what is left until it says what you mean, then stage it with `git add`"
+        if any(result["keys"] for result in results):
+            yield "ours stands in the file: edit it until it says what you mean, then stage it with `git add`"
+        if any(not result["mended"] and not result["keys"] for result in results):
+            yield f"what cannot be read is left: {UNREADABLE}"
 
 
 def _short(text: str) -> str:

@@ -17,6 +17,7 @@ from faber_ledger.cli.run_list import run_list
 from faber_ledger.cli.run_places import check_is_new
 from faber_ledger.cli.worktree_git import can_add, refuse_bare
 from faber_ledger.context import state as states
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
 from faber_ledger.context.resume import resume_point
@@ -210,6 +211,7 @@ def _start_lines(started: Run, plan: Plan) -> list[str]:
 def go_on(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
+    bring_back(root, text, say)
     resumed = known_run(root, text)
     state = states.read_state(resumed).value
     status = state.get("status")

@@ -13,6 +13,7 @@ from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import is_recovery_due
@@ -43,6 +44,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
+    bring_back(root, run, warn)
     why = None if run or every else _nothing_to_seal(root)
     top = top_of(root)
     if why is None and top is None:

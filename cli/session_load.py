@@ -13,6 +13,7 @@ from faber_ledger.cli.output import documents_codes, json_option, show, tell, wa
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import decide, messages, reload, selection
 from faber_ledger.context import state as states
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
 from faber_ledger.context.project import find_root
@@ -96,6 +97,8 @@ def session_load(
     """
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    if not dry_run:
+        bring_back(root, run_id, lambda text: warn(f"⚠️  {text}"))
     run = run_to_load(root, run_id, log)
     config = read_user_config()
     if config["problem"]:

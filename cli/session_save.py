@@ -11,6 +11,7 @@ from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
+from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
@@ -53,6 +54,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             warn(f"⚠️  {why}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
+    bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
     writer = writer_of(root)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 
 import click
 
@@ -10,8 +11,9 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.header import check_file
-from faber_ledger.ledger.union import write_union
+from faber_ledger.ledger.union import hash_in, write_union
 
 
 @click.command(short_help="Unite ledgers: the set of their events, in one file.")
@@ -31,11 +33,13 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     \b
     Example: faber-ledger union mine/ledger.db theirs/ledger.db -o ledger.db
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
-    12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents.
+    12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents,
+    or they are of two runs.
     """
     check_file(out)  # a file that is something else is not written over
     for path in (*ledgers, out):
         _check_at_rest(path)
+    _check_keeps_all(ledgers, out)
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     events = write_union(ledgers, out, check_event)
@@ -44,6 +48,22 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
         [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],
         as_json=as_json,
     )
+
+
+def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
+    """Refuse to write over a ledger that has events which none of those to be united has."""
+    if not check_file(out) or any([os.path.exists(path) and os.path.samefile(path, out) for path in ledgers]):
+        return
+    with ExitStack() as opened_logs:
+        there = opened_logs.enter_context(opened(out))
+        logs = [opened_logs.enter_context(opened(path)) for path in ledgers]
+        names = there.connection.execute("SELECT id FROM event")
+        lost = sum([all([hash_in(log, name) is None for log in logs]) for (name,) in names])
+    if lost:
+        raise LedgerError(
+            f"{out} is there and has {events_shown(lost)} that none of these ledgers has",
+            hint=f"name {out} among the ledgers too, or another file after -o",
+        )
 
 
 def _check_at_rest(path: str) -> None:

@@ -22,7 +22,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDi
 from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
-from faber_ledger.ledger.union import hash_in
+from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.difference import differing
 from faber_ledger.projections.fold import fold
@@ -82,11 +82,23 @@ def run_findings(run: Run) -> list[Finding]:
     with progress(run, "verifying") as advance:
         found += findings(run.ledger_path, check_event=check_event, advance=advance)
     is_damaged = any(not finding.is_note for finding in found)
+    with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
+        found += _foreign_runs(run)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
         found += _rollback_findings(run, is_damaged=is_damaged)
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
     return found
+
+
+def _foreign_runs(run: Run) -> Iterator[Finding]:
+    """Name other runs whose start is in the log beside this one's: somebody has mixed two ledgers."""
+    with Log.read(run.ledger_path, as_it_is=True) as log:
+        named = runs_in(log)
+    if len(named) > 1:
+        others = ", ".join(sorted([f"{name:.80}" for name in named - {run.run_id}])[:3])
+        hint = "restore ledger.db from git, from before the two were mixed; the run's own events are there"
+        yield Finding("foreign_run", None, f"it holds the start of another run, too: {others}", hint)
 
 
 def _anchors(run: Run, items: list[Finding]) -> list[str]:

@@ -10,9 +10,15 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context import state as states
-from faber_ledger.context.git import place_of
-from faber_ledger.context.project import TAKEN_UP, active_file, find_run, taken_up
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.context.git import Question, place_of
+from faber_ledger.context.project import ACTIVE_FILES, TAKEN_UP, find_run, run_in_file, taken_up
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CONFLICT = "<<<<<<<"
 
 
 def hold(root: str, run_id: str) -> None:
@@ -31,16 +37,72 @@ def hold(root: str, run_id: str) -> None:
         ) from error
 
 
-def ends_nothing(root: str, named: str, mine: str) -> bool:
-    """Tell whether the active file came with a merge, while `mine` goes on.
+def own_word_counts(root: str, named: str, mine: str) -> bool:
+    """Tell whether `mine`, which was taken up here, goes on although git brought an active file that names another run.
 
-    It does if it names a finished run on which nothing was recorded here, or one that another worktree holds.
+    Not where something was recorded on that one here, and not where a tool wrote the file: a file that git brought is
+    as the index has it, or names a run that is finished or held by another worktree, or has the marks of a conflict.
     """
-    if holder_elsewhere(root, named) is None and (
-        _was_recorded(root, named) or not _has_status(root, named, states.FINISHED)
-    ):
+    if _status(root, mine) not in states.ACTIVE:
         return False
-    return _has_status(root, mine, states.ACTIVE)
+    if named.startswith(CONFLICT) or holder_elsewhere(root, named) is not None:
+        return True
+    return not _was_recorded(root, named) and (_status(root, named) in states.FINISHED or _is_in_index(root, named))
+
+
+def tell_kept(root: str, named: str, mine: str, tell: Callable[[str], None]) -> None:
+    """Tell, once for each run that git brings, that the active file names it and `mine` goes on all the same."""
+    place = place_of(root)
+    if place is None:
+        return
+    path = os.path.join(place.own, TAKEN_UP)
+    try:
+        with open(path, encoding="utf-8") as file:
+            if file.read(4096).split("\n")[1:2] == [named]:
+                return
+        tell(
+            f"git brought an active file that names {named:.80}; {mine}, which was taken up here, goes on"
+            f" - `faber-ledger run resume {named:.80}` makes the other one active"
+        )
+        with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
+            file.write(f"{mine}\n{named}\n")
+        os.replace(path + ".tmp", path)
+    except (OSError, ValueError):
+        pass  # it is told again the next time
+
+
+def is_theirs_our_own(root: str, ours: str, theirs: str) -> bool:
+    """Tell whether, of the two sides of an active file, `theirs` names the run that was taken up in this work tree.
+
+    Where a stash is applied, and in a rebase, git's own side is the one that came. Without a word of this work tree
+    that run is its own on which something was recorded here.
+    """
+    mine = taken_up(root)
+    if mine in (ours, theirs):
+        return mine == theirs
+    return _was_recorded(root, theirs) and not _was_recorded(root, ours)
+
+
+def _status(root: str, run_id: str) -> object:
+    """Give a run's status; that of a backup if its state is broken meanwhile, as a merge that stopped leaves it."""
+    try:
+        run = find_run(root, run_id)
+        try:
+            return states.read_state(run).value.get("status")
+        except StateInvalid:
+            backup = states.read_backup(run)
+            return backup[1].value.get("status") if backup else None
+    except LedgerError:
+        return None
+
+
+def _is_in_index(root: str, named: str) -> bool:
+    """Tell whether the active file in the index names the same run; one that only a tool has written is not there."""
+    for name in ACTIVE_FILES:
+        text = Question(["cat-file", "blob", f":./{name}"], root).answer()
+        if text is not None:
+            return text.strip().split("\n")[0].strip() == named
+    return False
 
 
 def holder_elsewhere(root: str, run_id: str) -> str | None:
@@ -56,7 +118,7 @@ def holder_elsewhere(root: str, run_id: str) -> str | None:
         return None
     if not place.is_linked:
         is_mine = mine is None and _was_recorded(root, run_id)
-        if is_mine or _has_status(root, run_id, states.FINISHED):
+        if is_mine or _status(root, run_id) in states.FINISHED:
             return None
     inside = os.path.relpath(root, place.top)
     others = [os.path.normpath(os.path.join(top, inside)) for top in place.other_tops()]
@@ -76,19 +138,12 @@ def is_inherited(root: str, run_id: str) -> bool:
 
 def _is_held(root: str, run_id: str) -> bool:
     """Tell whether a worktree has a run for its own; a finished run's name that a merge brought does not end that."""
-    place, named, mine = place_of(root), active_file(root), taken_up(root)
+    place, named, mine = place_of(root), run_in_file(root), taken_up(root)
     if place is None or named is None:
         return False
     if mine == run_id:
-        return named == run_id or (_has_status(root, named, states.FINISHED) and _has_status(root, mine, states.ACTIVE))
+        return named == run_id or (_status(root, named) in states.FINISHED and _status(root, mine) in states.ACTIVE)
     return named == run_id and not place.is_linked and _was_recorded(root, run_id)
-
-
-def _has_status(root: str, run_id: str, statuses: tuple[str, ...]) -> bool:
-    try:
-        return states.read_state(find_run(root, run_id)).value.get("status") in statuses
-    except LedgerError:
-        return False
 
 
 def _was_recorded(root: str, run_id: str) -> bool:

@@ -115,10 +115,14 @@ def quoted(text: object) -> str:
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
+    reason = error.reason if isinstance(error, StateInvalid) else error.message
+    path = run.shown("state.json")
+    if "faber-ledger resolve" in error.hint:  # a backup knows one side alone
+        return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
-Path: {run.shown("state.json")}
-Error: {error.reason if isinstance(error, StateInvalid) else error.message}
+Path: {path}
+Error: {reason}
 Check backup: {run.shown(backup)}
 Restore from backup if available
 

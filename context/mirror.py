@@ -12,7 +12,7 @@ from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
-from faber_ledger.ledger.log import DURABLE, Log
+from faber_ledger.ledger.log import DURABLE, ROW, Log
 from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
@@ -55,6 +55,7 @@ class MirroredLog:
         self.returned = 0
         self._warn = warn
         self._mirror: Log | None = None
+        self._apart_from: int | None = None
         self._path, self._forsaken = (
             path,
             "",
@@ -72,6 +73,10 @@ class MirroredLog:
             try:
                 self._unite(path, heads)
             except (IntegrityError, sqlite3.DatabaseError) as error:
+                if self._is_the_logs_fault(path, error):
+                    self._apart_from = max([seq for seq, _ in heads], default=0)
+                    self._warn(f"the ledger is damaged, so that what git took back is not united with it: {error}")
+                    return
                 if not self._is_mended(path, error):
                     raise
                 self._unite(path, heads)
@@ -80,6 +85,12 @@ class MirroredLog:
                 hint = "check permissions and space of the run's folder"
                 raise NotWritable(f"cannot write {self.log.path}: {error}", hint=hint) from error
             self._forsake(error)
+
+    def _is_the_logs_fault(self, path: str, error: Exception) -> bool:
+        """Tell whether the mirror is open and whole, so that it is the log that cannot be united with it."""
+        from faber_ledger.context.recover import is_sound
+
+        return self._mirror is not None and isinstance(error, IntegrityError | sqlite3.DataError) and is_sound(path)
 
     def _is_mended(self, path: str, error: Exception) -> bool:
         """Write a mirror anew whose events hold, move any other out of the way; tell whether it can be tried again."""
@@ -123,7 +134,10 @@ class MirroredLog:
             self.log.commit()
         if self._mirror is not None:
             try:
-                self._mirror.copy_newer(self.log)
+                if self._apart_from is None:
+                    self._mirror.copy_newer(self.log)
+                else:
+                    self._take_in_newer(self._mirror, self._apart_from)
                 self._mirror.commit()
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
@@ -140,6 +154,13 @@ class MirroredLog:
                 mirror.commit()
         except (LedgerError, OSError, sqlite3.Error):
             pass  # it was told that the mirror is not used
+
+    def _take_in_newer(self, mirror: Log, seq: int) -> None:
+        """Keep in the mirror what was appended to a damaged log after `seq`, whatever else the two hold."""
+        from faber_ledger.ledger.union import hash_in, take_in
+
+        rows = self.log.connection.execute(f"{ROW} WHERE seq > ? ORDER BY seq, id", (seq,)).fetchall()
+        take_in(mirror, [row for row in rows if hash_in(mirror, row[1]) is None])
 
     def begin(self) -> None:
         """Begin the next transaction of both, after a commit; raises as `Log.open`."""

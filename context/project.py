@@ -124,16 +124,16 @@ def read_active_run(root: str) -> str | None:
 def named_run(root: str) -> str | None:
     """Give the run that the active file names; None if no file names one.
 
-    A merge can bring an active file that names the run of another branch, finished or at work in its own worktree: that
-    ends nothing, and the run that was taken up here goes on.
+    A merge or a pull can bring an active file that names another run: that ends nothing, and the run that was taken up
+    here goes on.
     """
-    run_id = active_file(root)
+    run_id = run_in_file(root)
     mine = taken_up(root) if run_id else None
     if run_id is None or mine is None or mine == run_id:
         return run_id
-    from faber_ledger.context.holding import ends_nothing
+    from faber_ledger.context.holding import own_word_counts
 
-    return mine if ends_nothing(root, run_id, mine) else run_id
+    return mine if own_word_counts(root, run_id, mine) else run_id
 
 
 def taken_up(root: str) -> str | None:
@@ -141,13 +141,13 @@ def taken_up(root: str) -> str | None:
     place = place_of(root)
     try:
         with open(os.path.join(place.own if place else root, TAKEN_UP), encoding="utf-8") as file:
-            return (file.read(4096).strip() or None) if place else None
+            return (file.read(4096).strip().split("\n")[0] or None) if place else None
     except (OSError, ValueError):
         return None
 
 
-def active_file(root: str) -> str | None:
-    """Read the id in the active file.
+def run_in_file(root: str) -> str | None:
+    """Read the id in the active file, whoever wrote it.
 
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
     is none (END, Step 1). Of a longer text its beginning is given, which is no run's id.

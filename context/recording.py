@@ -9,7 +9,7 @@ from faber_ledger.context.decide import View
 from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
-from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.log import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
@@ -53,6 +53,8 @@ class Recording:
         self.tolerant = tolerant
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
+        self.view: View
+        self._is_open = False
         self._seconds = seconds
         self._lock = RunLock(run.lock_path, seconds)
 
@@ -63,10 +65,8 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
-            self._open = MirroredLog(self.run, self.warn, min(self._seconds, BUSY_SECONDS))
-            self._log = self._open.log
+            self._open_log()
             try:
-                self.view = View(self._log, self._known_blocks())
                 if os.path.isdir(spool_path(self.run)):
                     from faber_ledger.context.drain import drain  # only after the disk, or a lock, has refused
 
@@ -77,6 +77,7 @@ class Recording:
         except BaseException:
             self._lock.__exit__(None, None, None)
             raise
+        self._is_open = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,10 +102,34 @@ class Recording:
 
     def add(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Put facts into the open transaction and fold them onto the blocks; `commit` makes them durable."""
-        with self._log.writing():
-            recorded = self._log.append(drafts, at=at, writer=writer)
+        try:
+            recorded = self._appended(drafts, at=at, writer=writer)
+        except Replaced:  # SQLite asks for it before a transaction's first write, so that nothing else was in it
+            if not self._is_open:
+                raise
+            self._open.close()
+            self._open_log()
+            recorded = self._appended(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
         return recorded
+
+    def _appended(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
+        with self._log.writing():
+            return self._log.append(drafts, at=at, writer=writer)
+
+    def _open_log(self) -> None:
+        """Open the log and see what it says; whoever has the view keeps it."""
+        self._open = MirroredLog(self.run, self.warn, min(self._seconds, BUSY_SECONDS))
+        self._log = self._open.log
+        try:
+            view = View(self._log, self._known_blocks())
+        except BaseException:
+            self._open.close()
+            raise
+        if self._is_open:
+            self.view.log, self.view.blocks = view.log, view.blocks
+        else:
+            self.view = view
 
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises as `append`."""

@@ -28,27 +28,34 @@ UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "arti
 
 
 def regenerated(
-    run: Run, *, rebuild: bool, warn: Callable[[str], None], redacted: bool = False
+    run: Run,
+    *,
+    rebuild: bool,
+    warn: Callable[[str], None],
+    redacted: bool = False,
+    made: dict[str, str] | None = None,
 ) -> tuple[bool, list[str]]:
     """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
 
     With `redacted` a payload was taken out of the log just before: once state.json is without it too, older copies go.
     Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
-    missing state.json is made of the log.
+    missing state.json is made of the log, and of what `made` gives.
     """
     with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         _check_has_events(opened.log, run)
-        done = _written(run, opened, rebuild=rebuild, warn=warn)
+        done = _written(run, opened, rebuild=rebuild, warn=warn, made=made or {})
         if redacted or opened.redacted:
             remove_old_copies(run)
         return done
 
 
-def _written(run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+def _written(
+    run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str]
+) -> tuple[bool, list[str]]:
     try:
         state = states.read_state(run).value
     except StateMissing:
-        blocks, known = _folded(opened), _known(opened.log, run)
+        blocks, known = _folded(opened), {**_known(opened.log, run), **made}
         states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
         return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):

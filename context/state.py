@@ -239,6 +239,10 @@ def _parsed(run: Run, content: bytes) -> JsonText:
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
+        if _is_unmerged(run, content):
+            told = "a merge has stopped at it"
+            hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
+            raise StateInvalid(told, path=run.shown("state.json"), hint=hint) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
     if named is not None and named != run.run_id:
@@ -248,6 +252,15 @@ def _parsed(run: Run, content: bytes) -> JsonText:
             hint="restore the run's own state.json from git, or move this one to its own run",
         )
     return document
+
+
+def _is_unmerged(run: Run, content: bytes) -> bool:
+    """Tell whether what cannot be read is what a merge that stopped has left: its marks, or an entry in the index."""
+    if b"\n<<<<<<<" in b"\n" + content:
+        return True
+    from faber_ledger.context.git import Question  # only for a file that cannot be read
+
+    return bool(Question(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
 
 
 def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     Members = dict[str, Any]
+    Left = tuple[str, str, str]  # a key, and what ours and theirs say of it, as JSON
 
 ABSENT = object()
 
@@ -35,21 +36,53 @@ def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, byte
     return shaped(document_of(base)) if base.strip() else b"", shaped(mine), shaped(other)
 
 
-def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
-    """Take each key from the side that changed it; None if both changed one, or they took one out.
+def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+    """Take each key from the side that changed it, and ours where both did; give with it the keys that are left so.
 
-    For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key.
+    For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key. What
+    they took out is left to a person.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
-    if conflicting_keys(base, ours, theirs) or any(
-        [name in before.value for name in mine.value.keys() - other.value.keys()]
-    ):
-        return None
-    taken = {name: value for name, value in other.value.items() if not _same(value, before.value.get(name, ABSENT))}
-    return mine.with_members(taken).encode()
+    left = conflicting_keys(base, ours, theirs)
+    gone = [name for name in mine.value if name in before.value and name not in other.value]
+    left += [(name, _shown(mine.value[name]), _shown(ABSENT)) for name in gone if name not in names(left)]
+    taken = {
+        name: value
+        for name, value in other.value.items()
+        if name not in names(left) and not _same(value, before.value.get(name, ABSENT))
+    }
+    return mine.with_members(taken).encode(), left
 
 
-def conflicting_keys(base: bytes, ours: bytes, theirs: bytes) -> list[tuple[str, str, str]]:
+def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: bytes) -> tuple[bytes, list[Left]]:
+    """Take into a merge what a person or a hook has changed in `here`, the file as it is now, since it was made.
+
+    Changed is what neither the merge, nor ours, nor the base says: a backup that was put back changes nothing, and a
+    key that somebody has settled is left no more.
+    """
+    found, document = document_of(here), document_of(merged)
+    others = [document.value, document_of(ours).value, document_of(base or b"{}").value]
+    changed = [
+        name
+        for name in dict.fromkeys([*document.value, *others[1], *found.value])
+        if not any([_same(found.value.get(name, ABSENT), other.get(name, ABSENT)) for other in others])
+    ]
+    if not changed:
+        return merged, left
+    taken = {
+        name: value
+        for name, value in document.value.items()
+        if name not in changed and not _same(value, found.value.get(name, ABSENT))
+    }
+    return found.with_members(taken).encode(), [one for one in left if one[0] not in changed]
+
+
+def names(left: list[Left]) -> list[str]:
+    """Give the names of keys that a merge has left."""
+    return [name for name, _, _ in left]
+
+
+def conflicting_keys(base: bytes, ours: bytes, theirs: bytes) -> list[Left]:
     """Give the keys that both sides changed, each with what ours and theirs says, as JSON."""
     before, mine, other = (document_of(side or b"{}").value for side in (base, ours, theirs))
     found = []

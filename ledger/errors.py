@@ -104,6 +104,12 @@ class NotWritable(LedgerError):
     code = "not_writable"
 
 
+class Replaced(NotWritable):
+    """Another file was put in the ledger's place while it was open, as git does."""
+
+    code = "replaced"
+
+
 class StateNotWritten(NotWritable):
     """state.json could not be written; the old file stands."""
 

@@ -8,7 +8,7 @@ import os
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable, Replaced
 from faber_ledger.ledger.header import (
     UNREADABLE,
     check_companions,
@@ -327,11 +327,14 @@ class Writing:
         """Go on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise Locked or NotWritable in the place of SQLite's own error."""
+        """Raise Locked, Replaced or NotWritable in the place of SQLite's own error."""
         if not isinstance(error, sqlite3.OperationalError):
             return
         if is_busy(error):
             raise locked(self.path) from error
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
+            told = f"{self.path} was replaced while it was open, as git does"
+            raise Replaced(told, hint="run the command again; nothing is lost") from error
         hint = "check permissions and space of the run's folder"
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 

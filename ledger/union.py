@@ -37,6 +37,7 @@ ID, TYPE, VERSION, SESSION = 1, 2, 3, 6
 PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 8, 9, 10, 11, 12
 _position = itemgetter(0, ID)
 SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
+NAMING = "('run_started', 'run_adopted')"
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
@@ -53,6 +54,7 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
     try:
         for path in paths:
             logs.append(opened(path))
+        _check_one_run(logs)
         gone = {name for log in logs for name in gone_from(log.connection)}
         count = write_rows(united([rows_of(log) for log in logs], gone, check_event), temporary)
         put_in_place(temporary, out)
@@ -63,6 +65,30 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
             log.close()
         remove(temporary)
     return count
+
+
+def runs_in(log: Log) -> set[str]:
+    """Give the ids of the runs whose start a log holds."""
+    named = set()
+    for (payload,) in log.connection.execute(f"SELECT payload FROM event WHERE type IN {NAMING}"):
+        try:
+            found = json.loads(payload or "{}")
+        except (ValueError, TypeError, RecursionError):
+            continue  # told by whoever checks the event
+        if isinstance(found, dict) and isinstance(found.get("run_id"), str):
+            named.add(found["run_id"])
+    return named
+
+
+def _check_one_run(logs: list[Log]) -> None:
+    """Refuse the logs of two runs: what came of them would be neither's."""
+    known = [(log, named) for log in logs if (named := runs_in(log))]
+    for (_, one), (_, other) in itertools.combinations(known, 2):
+        if not one & other:
+            raise UnionConflict(
+                f"these are the logs of two runs: {min(one):.80} and {min(other):.80}",
+                hint="unite the ledgers of one run alone",
+            )
 
 
 def united(

@@ -101,9 +101,19 @@ def test_a_real_conflict_in_somebodys_keys_stays_one_and_our_valid_file_is_there
     other.commit("there")
     before = one.state_path.read_bytes()
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert "both sides changed the same key; our version stays, and the conflict" in told
+    assert "both sides changed the same key (status): ours stays, and the conflict; all other keys are merged" in told
     assert one.state_path.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
+
+
+def test_a_real_conflict_in_one_key_keeps_nobodys_other_keys_out(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    one.commit("here")
+    other.change(status="failed", theirs=2, work_id="9")
+    other.commit("there")
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert [one.state[name] for name in ("status", "mine", "theirs", "work_id")] == ["paused", 1, 2, "9"]
+    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in one.faber("resolve", code=1).stdout
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", "", '{"run_id": "another"}'])
@@ -168,11 +178,10 @@ def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clon
 
 def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
     base, ours = b'{"run_id": "r", "a": 1, "b": 1}', b'{"run_id": "r", "a": 2, "b": 1}'
-    assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}') == (
-        b'{"run_id": "r", "a": 2, "b": 3, "c": 4}'
-    )
-    assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1}') is None
-    assert merged_by_key(base, ours, b'{"run_id": "r", "b": 1}') is None
+    merged = merged_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')
+    assert merged == (b'{"run_id": "r", "a": 2, "b": 3, "c": 4}', [])
+    assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
+    assert merged_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
     assert conflicting_keys(base, ours, b'{"run_id": "r", "b": 1}') == [("a", "2", "(not there)")]
     assert conflicting_keys(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == [("a", "2", "true")]
 

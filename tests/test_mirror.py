@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from support import RUN, Project, answer_of, usual_state
 
+from faber_ledger.context.decide import snapshot
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.notes import note_recorded
 from faber_ledger.context.project import find_run
-from faber_ledger.ledger.errors import NotWritable
+from faber_ledger.context.recording import Recording
+from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -274,6 +277,61 @@ def test_a_run_deleted_and_made_again_has_its_events_unless_they_are_forgotten(p
     project.put_state(state)
     project.deliver(START, client="nine", pid="9")
     assert not set(ids(project.ledger_path)) & set(had)
+
+
+def test_a_ledger_that_git_replaces_during_an_append_is_opened_anew(project: Project) -> None:
+    """SQLite writes no file that is not in its place any more; what was decided goes to the one that is."""
+    project.deliver("SessionStart.startup.print")
+    before = project.ledger_path.read_bytes()
+    run = find_run(str(project.root), project.run_id)
+    with Recording(run, at=1_800_000_000.0, writer="w", warn=lambda told: None) as recording:
+        project.ledger_path.unlink()  # as git does: another file of the same name
+        project.ledger_path.write_bytes(before)
+        recording.append([{"event": note_recorded("kept", "note", None, snapshot(recording.state))}])
+    assert project.of_type("note_recorded")[0]["text"] == "kept"
+    project.assert_projected()
+
+
+def test_a_ledger_that_is_replaced_again_and_again_says_so(project: Project) -> None:
+    project.deliver("SessionStart.startup.print")
+    before = project.ledger_path.read_bytes()
+    log = Log.open(str(project.ledger_path))
+    project.ledger_path.unlink()
+    project.ledger_path.write_bytes(before)
+    with log, pytest.raises(Replaced, match="was replaced while it was open"), log.writing():
+        log.append([{"event": note_recorded("x", "note", None, snapshot({}))}], at=1.0, writer="w")
+
+
+def test_what_is_appended_to_a_damaged_ledger_is_in_the_mirror_too(project: Project) -> None:
+    """An event of a wrong type keeps the two from being united; the new event is witnessed all the same."""
+    git_took = project.ledger_path.read_bytes()
+    project.deliver(START, client="lost", pid="9")
+    project.ledger_path.write_bytes(git_took)
+    with sqlite3.connect(project.ledger_path) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 1")
+        for _, text in triggers:
+            connection.execute(text)
+    connection.close()
+    done = project.faber("note", "add", "seen")
+    assert "the ledger is damaged" in done.stderr
+    if done.returncode == 0:
+        note = project.of_type("note_recorded")[0]
+        assert note["text"] == "seen"
+        assert ids(project.ledger_path)[-1] in ids(mirror_of(project))
+
+
+def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
+    mine = project.ledger_path.read_bytes()
+    with sqlite3.connect(project.ledger_path) as connection:
+        connection.execute("CREATE TRIGGER forge AFTER INSERT ON event BEGIN SELECT 1; END")
+    connection.close()
+    assert "it waits in" in project.deliver(START, client="waits", pid="9").errors
+    project.ledger_path.write_bytes(mine)
+    assert project.faber("note", "add", "one").returncode == 0
+    assert "waits" in {recorded["client"] for recorded in project.events}
 
 
 def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(

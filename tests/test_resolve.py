@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from clones import ACTIVE, LEDGER, RUN, STATE, Clone, forge
+from support import COMMAND
 
 
 @pytest.fixture
@@ -197,3 +198,50 @@ def test_a_run_folder_that_leads_out_of_the_project_is_not_followed(one: Clone, 
     one.faber("resolve")
     assert (outside / "ledger.db").read_bytes() == before
     assert RUN in str(one.ledger)
+
+
+def test_marks_of_a_conflict_are_no_reason_to_take_a_backup(one: Clone, other: Clone) -> None:
+    one.change(mine=1)
+    other.change(theirs=2)
+    apart(one, other)
+    stopped(one)
+    for command in (["status"], ["session-load"], ["project"]):
+        told = one.call(str(COMMAND), *command)
+        assert "faber-ledger resolve" in told.stdout + told.stderr
+        assert "--restore" not in told.stdout + told.stderr
+
+
+def test_a_backup_that_was_put_back_before_it_takes_no_key_away(one: Clone, other: Clone) -> None:
+    before = one.state_path.read_bytes()
+    one.change(status="paused", mine=1)
+    other.change(status="failed", theirs=2)
+    apart(one, other)
+    stopped(one)
+    one.state_path.write_bytes(before)
+    one.faber("resolve", code=1)
+    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["paused", 1, 2]
+
+
+def test_what_a_person_has_settled_in_the_file_is_taken(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    other.change(status="failed", theirs=2)
+    apart(one, other)
+    stopped(one)
+    one.faber("resolve", code=1)  # without the driver, it makes a valid file of the marks
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+    one.change(status="failed")
+    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["failed", 1, 2]
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+    one.assert_sound()
+
+
+def test_the_side_whose_ledger_cannot_be_united_is_named(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.ledger.write_bytes(b"nothing")
+    other.commit("broken")
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert "their side (stage 3) of the ledger cannot be united: it is not a SQLite database" in told
+    assert "/tmp" not in told
+    assert "git checkout --ours" in told

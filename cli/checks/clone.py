@@ -12,11 +12,15 @@ from faber_ledger.cli.worktree_git import asked, trees
 from faber_ledger.cli.worktree_survey import why_gone
 from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import HOOKS, unanswered
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import named_run
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
 
+MOVE = "move it aside; the next event that is recorded makes it anew"
 SETTINGS = ".claude/settings.json"
 
 
@@ -28,6 +32,27 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
         what = f"the run {run.run_id} is in no worktree any more; this clone's mirror still has its events"
         hint = f"run `faber-ledger project {run.run_id}` to have it back, `faber-ledger run forget {run.run_id}` if not"
         yield Finding("note", what, hint)
+    for run in patient.runs:
+        yield from _memory(mirror_path(run), run.run_id)
+
+
+def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
+    """Look at a run's mirror: what is no ledger remembers nothing, and what is in its folder's place lets none be."""
+    if path is None:
+        return
+    try:
+        if os.path.lexists(path):
+            opened(path).close()
+            return
+        folder = os.path.dirname(path)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            yield Finding("error", f"{folder} is no folder, so that nothing remembers what git takes away", MOVE)
+    except (LedgerError, OSError) as error:
+        told = f"this clone's mirror of {run_id} cannot be used: {error}"
+        hint = "the next event that is recorded moves it aside and makes it anew"
+        yield Finding("warning", told, hint if os.path.isfile(path) else MOVE)
 
 
 def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
-from faber_ledger.cli.git import GitFailed
+from faber_ledger.cli.conflicts import conflicts
+from faber_ledger.cli.git import GitFailed, top_of
 from faber_ledger.cli.git_config import DRIVER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.travellers import TRAVELLERS, check_travellers, rules_against
 from faber_ledger.cli.worktree_git import NoWorkTree, asked, is_forgotten, require_work_tree
@@ -36,6 +37,9 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         return
     if patient.has_git:
         yield Finding("ok", version)
+        top = top_of(patient.root)
+        for conflict in conflicts(patient.root, top) if top else ():
+            yield Finding("error", f"a merge has stopped at {conflict.path}", "run `faber-ledger resolve`")
     elif is_forgotten(patient.root):
         try:
             require_work_tree(patient.root)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 STALE_HOURS = 24
 ROLLED_BACK = "rolled_back"
+RESOLVE = "faber-ledger resolve"
 
 
 def formats_are_known(patient: Patient) -> Iterator[Finding]:
@@ -68,7 +69,11 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
         is_sound = all([fault.is_note or fault.kind in (ProjectionDiffers.code, ROLLED_BACK) for fault in faults])
         restore = run.run_id not in patient.states
         what = "; ".join([fault.what for fault in differs])
-        can = is_sound and (not restore or states.read_backup(run) is not None or not os.path.lexists(run.state_path))
+        can = (
+            is_sound
+            and RESOLVE not in differs[0].hint
+            and (not restore or states.read_backup(run) is not None or not os.path.lexists(run.state_path))
+        )
         mend = projecting(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
         yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, mend if can else None)
 
@@ -128,6 +133,7 @@ def _state_broken(run: Run) -> Finding:
         states.read_state(run)
     except LedgerError as error:
         has_backup = os.path.lexists(run.state_path) and states.read_backup(run) is not None
+        has_backup = has_backup and RESOLVE not in error.hint  # a backup knows one side alone
         mend = projecting(run, "put the newest backup of state.json back", restore=True) if has_backup else None
         return Finding("error", error.message, error.hint, mend)
     return Finding("note", f"{run.shown('state.json')} could not be read a moment ago", "run the command again")

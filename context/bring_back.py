@@ -1,0 +1,61 @@
+"""A run that `git clean` took away before it was ever committed, brought back from this clone's mirror."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context.git import Question
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.project import find_run, is_run_id, read_active_run
+from faber_ledger.ledger.errors import LedgerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.context.project import Run
+
+MADE = {"status": "in_progress"}  # nobody finishes a run and leaves it uncommitted
+
+
+def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None:
+    """Bring back the run that is named, or the active one, if its folder is gone; raises as `regenerated`.
+
+    One that a commit has is left alone: it was deleted, or is on another branch, where it would be in git's way.
+    """
+    named = text or read_active_run(root)
+    if named is None or not is_run_id(named):
+        return
+    run = find_run(root, named)
+    mirror = mirror_path(run)
+    if os.path.lexists(run.directory) or mirror is None or not os.path.isfile(mirror) or _is_committed(run):
+        return
+    from faber_ledger.context.regenerate import regenerated
+
+    os.makedirs(run.directory)
+    try:
+        unknown = regenerated(run, rebuild=False, warn=warn, made=MADE)[1]
+    except LedgerError:
+        _remove_empty(run)
+        raise
+    warn(
+        f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
+        f" state.json is made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
+    )
+
+
+def _is_committed(run: Run) -> bool:
+    """Tell whether a commit of any branch or tag has the run; git that does not answer may have one."""
+    path = run.shown("ledger.db")
+    told = Question(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer()
+    return told is None or told != ""
+
+
+def _remove_empty(run: Run) -> None:
+    try:
+        for name in (run.lock_path, run.ledger_path):
+            if os.path.lexists(name):
+                os.unlink(name)
+        os.rmdir(run.directory)
+    except OSError:
+        pass
