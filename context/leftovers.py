@@ -1,4 +1,4 @@
-"""Where else a text that was redacted may stand: the hook log, deliveries kept for later, other events, other files."""
+"""Where else a redacted text may stand: the hook log, waiting deliveries, other events and files."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.hook_log import PATH
+from faber_ledger.context.old_copies import doctor_copies
 from faber_ledger.ledger.redaction import REDACTED
 
 TYPE_CHECKING = False
@@ -39,7 +40,7 @@ def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str
 
 
 def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Put `[redacted]` in the place of texts in the hook logs and in deliveries kept for later; give the files changed.
+    """Put `[redacted]` in the place of texts in hook logs and waiting deliveries; give the files changed.
 
     Raises OSError for a file that cannot be written anew.
     """
@@ -73,6 +74,8 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
     for place in places:
         path = os.path.join(place.root, *PATH.split("/"))
         yield from (path, path + ".1")
+    copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
+    yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(PATH))]
     common = common_directory(places[0].root)
     if common is not None:
         for folder, _, names in sorted(os.walk(os.path.join(common, "faber-ledger", "spool"))):

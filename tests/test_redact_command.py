@@ -79,6 +79,29 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     assert_sound(project)
 
 
+@pytest.mark.parametrize("with_git", [True, False])
+def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned(
+    project: Project, with_git: bool
+) -> None:
+    if with_git:
+        copies = project.root / ".git" / "faber-ledger" / "doctor" / "20260105T143022Z"
+    else:
+        shutil.rmtree(project.root / ".git")
+        copies = project.root / ".fractary" / "faber" / "logs" / "doctor" / "20260105T143022Z"
+    run = copies / ".fractary" / "runs" / project.run_id
+    shutil.copytree(project.run, run)
+    shutil.copytree(project.run, copies / "outside" / "w" / ".fractary" / "runs" / project.run_id)
+    (copies / ".fractary" / "runs" / "other").mkdir()
+    (copies / ".fractary" / "runs" / "other" / "state.json").write_text("of another run")
+    (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the password is {SECRET}, says Ada: failed\n")
+    told = redact(project, note_id(project))
+    assert holders(project.root) == []
+    assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in told
+    assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in told
+    left = [str(path.relative_to(copies)) for path in sorted(copies.rglob("*")) if path.is_file()]
+    assert left == [".fractary/runs/other/state.json", "hooks.log"]
+
+
 def test_an_event_keeps_its_envelope_and_hash_and_its_place(project: Project) -> None:
     before = json.loads(project.faber("show", note_id(project), "--json").stdout)["data"]
     redact(project, note_id(project), "--reason", "a password")
