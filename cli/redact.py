@@ -42,7 +42,7 @@ def redact(
 
     \b
     The event keeps its place and its hash. Git's history, and other clones until they take the redaction
-    in, still hold what was taken out: docs/REDACTION.md.
+    in, still hold what was taken out: docs/REDACTION.md. Of an event_redacted the reason goes; --reason gives another.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or it was done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
     be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;

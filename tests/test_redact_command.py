@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from support import COMMAND, Project
 
+from faber_ledger.context.reason import shared_word
+
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
 ROLLBACKS = [["reset", "--hard", "--quiet", "HEAD~1"], ["stash", "--quiet"], ["checkout", "--", "."]]
@@ -211,9 +213,51 @@ def test_bad_input_is_one_clear_error(project: Project, arguments: list[str], co
     assert project.ledger_path.read_bytes() == before
 
 
-def test_a_redaction_cannot_be_redacted(project: Project) -> None:
+@pytest.mark.parametrize("by", ["the redaction", "its event"])
+@pytest.mark.parametrize("other", [None, "another reason"])
+def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, other: str | None) -> None:
+    name = note_id(project)
+    redact(project, name, "--reason", "it named Grace Hopper")
+    first = project.events[-1]["id"]
+    assert holders(project.root, "Grace") != []
+    if by == "its event" and other is None:
+        assert "redacted already" in redact(project, name)
+        return
+    redact(project, first if by == "the redaction" else name, *(["--reason", other] if other else []))
+    assert holders(project.root, "Grace") == []
+    last = project.of_type("event_redacted")[-1]
+    assert (last["event_id"], last["supersedes"], last["reason"]) == (name, [first], other)
+    assert project.of_type("note_recorded")[0]["text"] == "[redacted]"
+    count = len(project.events)
+    assert "redacted already" in redact(project, project.events[-1]["id"], *(["--reason", other] if other else []))
+    assert "redacted already" in redact(project, first)
+    assert len(project.events) == count
+    assert_sound(project)
+    project.assert_projected()
+
+
+def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project) -> None:
     redact(project, note_id(project))
-    assert "cannot be redacted itself" in redact(project, project.events[-1]["id"], code=2)
+    told = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
+    assert "only its reason can be taken out" in told
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason", "shared"),
+    [
+        (["the password is Katzenberger"], "a password", None),
+        (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
+        (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
+        (["vm"], "an environment of a vmware host", None),
+        (["vm"], "the name vm", "vm"),
+        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
+        ([""], "anything", None),
+    ],
+)
+def test_a_reason_that_would_keep_a_part_of_what_goes_is_known(
+    texts: list[str], reason: str, shared: str | None
+) -> None:
+    assert shared_word(reason, texts) == shared
 
 
 def test_the_files_permissions_are_kept(project: Project) -> None:
