@@ -46,6 +46,8 @@ def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tupl
             return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
         found = shape.blocks_of(state)
         if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
+            if opened.returned:
+                opened.commit()  # state.json has shown all along what came back from the mirror
             return False, []
         changed = states.write_blocks(run, _folded(opened), warn=warn)
         if opened.redacted:
