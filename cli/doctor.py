@@ -11,6 +11,7 @@ from faber_ledger.cli.checks.finding import LEVELS, Finding, bounded, worst
 from faber_ledger.cli.checks.mending import Mended, mended, mends_of
 from faber_ledger.cli.checks.patient import Patient
 from faber_ledger.cli.checks.table import CHECKS
+from faber_ledger.cli.git import answered_within
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.worktree_git import asked
 from faber_ledger.context.project import find_root
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from faber_ledger.cli.checks.finding import Check, Mend
 
     Results = dict[str, list[Finding]]
+
+GIT_SECONDS = 10.0  # for each answer: what keeps git from answering is what doctor is asked about
 
 
 @click.command(short_help="Check the whole set-up, and mend what is safe.")
@@ -39,7 +42,12 @@ def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
     """
     if dry_run and not fix:
         raise click.UsageError("give --dry-run with --fix")
-    root = find_root(os.getcwd())
+    with answered_within(GIT_SECONDS):
+        return _examined(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
+
+
+def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
+    """Look at a project, mend it if asked to, tell all, and give the exit code."""
     _require_project(root)
     patient = Patient(root, at=now())
     results = looked_at(patient)

@@ -18,7 +18,6 @@ from faber_ledger.cli.worktree_survey import Site, keep
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
 from faber_ledger.context.project import Run, chosen_run, find_root
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
@@ -79,7 +78,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
 
 def _complete(run: Run, at: float) -> None:
     """Say in the state that the run is completed; raises NotReleased, and as `write_members`."""
-    with RunLock(run.lock_path, LOCK_SECONDS):
+    with RunLock(run.lock_path):
         state = states.read_state(run).value
         if state.get("status") == "completed":
             return

@@ -4,18 +4,33 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
+
+NO_MORE = 0.0  # git was too slow once, and is asked no more
+_limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", default=None)
 
 
 class GitFailed(LedgerError):
     """Git is not there, or refused what was asked of it."""
 
     code = "git_failed"
+
+
+@contextmanager
+def answered_within(seconds: float) -> Iterator[None]:
+    """Give git so long for each answer meanwhile. After one that did not come, the next questions fail at once."""
+    token = _limit.set(seconds)
+    try:
+        yield
+    finally:
+        _limit.reset(token)
 
 
 def git(*arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()) -> bytes:
@@ -34,9 +49,12 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
 def asked(
     *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a git command whose exit code is its answer; raises GitFailed if git is not installed."""
+    """Run a git command whose exit code is its answer; raises GitFailed if git is not installed, or is too slow."""
     kept = {name: value for name, value in os.environ.items() if name not in without}
+    seconds = _limit.get()
     try:
+        if seconds == NO_MORE:
+            raise subprocess.TimeoutExpired("git", NO_MORE)
         return subprocess.run(
             ["git", *arguments],
             cwd=at,
@@ -44,7 +62,12 @@ def asked(
             input=b"" if content is None else content,
             capture_output=True,
             check=False,
+            timeout=seconds,
         )
+    except subprocess.TimeoutExpired as error:
+        _limit.set(NO_MORE)
+        hint = "see what `git status` does here; a pipe in place of one of git's files stops it, as a slow disk does"
+        raise GitFailed("git did not answer in time", hint=hint) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         if at is not None and not os.path.isdir(at):  # removed by another process a moment ago
             raise GitFailed(f"the folder {at} is not there", hint="run the command again") from error

@@ -12,10 +12,11 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -61,8 +62,8 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             log.close()
         code = 0
         if not dry_run and (count or new or takes_out):
-            count = _taken_in(staged, run, file, heads)
-            code = _projected(run)
+            count, redacted = _taken_in(staged, run, file, heads)
+            code = _projected(run, redacted=redacted)
     told = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
@@ -93,8 +94,10 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
     )
 
 
-def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> int:
-    """Put what the run's log lacks into it, all of it or nothing, and give how many events that were.
+def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
+    """Put what the run's log lacks into it, all of it or nothing.
+
+    Gives how many events that were, and whether a payload that was here was taken out.
 
     `checked` are the heads of the log that the events were held against; None if there was none.
     """
@@ -104,19 +107,20 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         raise LedgerError(
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened, opened.log.writing():
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened, opened.log.writing():
         if opened.log.heads() != (checked or []):  # somebody has written since
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)
         opened.take_in(staged.missing_in, staged.gone())
         opened.commit()
-    return count
+    return count, opened.redacted
 
 
-def _projected(run: Run) -> int:
+def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
-        regenerated(run, rebuild=False, warn=warn)
+        take_in(run, now(), warn=warn)
+        regenerated(run, rebuild=False, warn=warn, redacted=redacted)
     except IntegrityError:
         raise
     except LedgerError as error:

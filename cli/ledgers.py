@@ -10,12 +10,15 @@ import click
 
 from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from faber_ledger.projections.blocks import Blocks
 
 R = TypeVar("R")
 
@@ -59,9 +62,15 @@ def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     """
     found = compare()
     if found and os.path.exists(run.lock_path):
-        with suppress(Locked, NotWritable), RunLock(run.lock_path, LOCK_SECONDS):
+        with suppress(Locked, NotWritable), RunLock(run.lock_path):
             return compare()
     return found
+
+
+def folded(run: Run) -> Blocks:
+    """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
+    with Log.read(run.ledger_path) as log:
+        return fold(log.stream())
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.ledgers import at_one_moment, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ledgers import at_one_moment, folded, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
@@ -20,7 +20,6 @@ from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import difference
-from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +52,7 @@ def project(
     reads = every or check or to_stdout
     runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
     if to_stdout:
-        blocks = {one.run_id: _folded(one) for one in runs}
+        blocks = {one.run_id: folded(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]
         show(shown, [json.dumps(shown, indent=2, ensure_ascii=False)], as_json=as_json)
         return 0
@@ -70,11 +69,6 @@ def project(
     if failed:
         return failed[0].exit_code
     return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
-
-
-def _folded(run: Run) -> shape.Blocks:
-    with Log.read(run.ledger_path) as log:
-        return fold(log.stream())
 
 
 def _checked(run: Run) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change
-    from faber_ledger.projections.history import Told
+    from faber_ledger.projections.history import ToldSession
 
 
 class Wish(NamedTuple):
@@ -117,7 +117,7 @@ class _Telling:
                 break
         self.past.warn()
 
-    def sessions(self) -> Iterator[Told]:
+    def sessions(self) -> Iterator[ToldSession]:
         """Give the sessions that were there at the end of what is told; with `session` that one alone."""
         wanted, clients = self.wish.session, set()
         if wanted is not None:
@@ -160,7 +160,7 @@ def show_as_json(run: Run, wish: Wish) -> None:
     show_streamed({"events": told(), "sessions": map(session_data, _late(telling))})
 
 
-def _late(telling: _Telling) -> Iterator[Told]:
+def _late(telling: _Telling) -> Iterator[ToldSession]:
     yield from telling.sessions()  # asked for once the events are told, not before
 
 

@@ -17,7 +17,6 @@ from faber_ledger.cli.words import events_shown
 from faber_ledger.context.file_change import read_file
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.context.state_merge import conflicting_keys, is_state, with_one_shape
@@ -91,7 +90,7 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
             events = write_union(sides, os.path.join(folder, "united.db"), check_event)
         else:
             os.makedirs(run.directory, exist_ok=True)
-            with RunLock(run.lock_path, LOCK_SECONDS):
+            with RunLock(run.lock_path):
                 if is_recovery_due(run.ledger_path):
                     recover(run)
                 events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import completing
+from faber_ledger.cli.ledgers import folded
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import state as states
@@ -18,9 +19,8 @@ from faber_ledger.context.project import Run, chosen_run, find_root, find_run, r
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.spool import waiting
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.fold import fold
+from faber_ledger.projections.difference import differing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +62,8 @@ def status(run: str | None, as_json: bool) -> None:
     meant = chosen_run(find_root(os.getcwd()), run)
     state = states.read_state(meant).value
     log = _log_of(meant)
-    blocks = _blocks_of_log(meant) if log else shape.blocks_of(state)
-    agrees = shape.blocks_of(state) == blocks
+    blocks = folded(meant) if log else shape.blocks_of(state)
+    agrees = not differing(blocks, shape.blocks_of(state))
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -114,11 +114,6 @@ def _log_of(run: Run) -> Summary | None:
     return None if lacks_ledger(run) else summary(run.ledger_path)
 
 
-def _blocks_of_log(run: Run) -> shape.Blocks:
-    with Log.read(run.ledger_path) as log:
-        return fold(log.stream())
-
-
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     if not rows and is_filtered:
         yield "no run of this project is like that"
@@ -162,7 +157,9 @@ def _status_lines(
         lost = loss_of(run)
         yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event makes it"
         return
-    last = f", the last {log.last_type} at {log.last_at}" if log.events else f": run `faber-ledger project {run.run_id}`"
+    last = (
+        f", the last {log.last_type} at {log.last_at}" if log.events else f": run `faber-ledger project {run.run_id}`"
+    )
     yield f"Ledger: {events_shown(log.events)}{last}"
     if not agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"

@@ -12,7 +12,6 @@ from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import unanswered
 from faber_ledger.context.git import place_of
 from faber_ledger.context.project import project_name
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 
@@ -94,7 +93,7 @@ def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
         if member is None and "worktree" in states.read_state(run).value:
             member = {"path": "."}  # it has come home to the main work tree
         if member is not None:
-            with RunLock(run.lock_path, LOCK_SECONDS):
+            with RunLock(run.lock_path):
                 states.write_members(run, {"worktree": member}, warn=warn)
     except LedgerError as error:
         warn(error.message)

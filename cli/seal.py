@@ -13,12 +13,13 @@ from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -34,7 +35,7 @@ TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
 def seal(run: str | None, every: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with what git took back, check, stage.
 
-    \b
+    What waits in the spool is recorded first.
     Staged are its ledger.db, state.json and metadata.json, and the active file if it
     names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
@@ -77,12 +78,13 @@ def _check_settled(root: str, top: str) -> None:
 
 
 def _sealed(run: Run) -> dict[str, Any]:
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         opened.commit()
-        returned = opened.returned
+        returned, redacted = opened.returned, opened.redacted
+    take_in(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
     _check(run)
-    regenerated(run, rebuild=False, warn=warn)
-    with RunLock(run.lock_path, LOCK_SECONDS):  # git reads whole files without it, and would read one half written
+    regenerated(run, rebuild=False, warn=warn, redacted=redacted)
+    with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
         if is_recovery_due(run.ledger_path):
             recover(run)
         with Log.read(run.ledger_path) as log:

@@ -17,6 +17,7 @@ from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import pieces
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import best_fit, first_lacking, settled
 from faber_ledger.projections.difference import MISSING, field_text
@@ -137,7 +138,7 @@ def _sides(log: Log) -> Iterator[Side]:
     for (parents,) in merges:
         if len(tips) >= SIDES:
             break
-        tips.update(dict.fromkeys(_parents(parents)))
+        tips.update(dict.fromkeys(pieces(parents)))
     for tip in tips:
         wanted, flags = {tip}, bytearray()
         for digest, parents in log.connection.execute(LINKS):
@@ -145,13 +146,9 @@ def _sides(log: Log) -> Iterator[Side]:
             flags.append(is_there)
             if is_there:
                 wanted.remove(digest)
-                wanted.update(_parents(parents))
+                wanted.update(pieces(parents))
         flags.reverse()
         yield Side(flags)
-
-
-def _parents(joined: bytes) -> list[bytes]:
-    return [joined[at : at + 32] for at in range(0, len(joined), 32)]
 
 
 def _committed(run: Run, name: str) -> bytes | None:

@@ -8,8 +8,7 @@ from faber_ledger.cli.log import line_of
 from faber_ledger.cli.progress import counted, progress
 from faber_ledger.cli.replayed import Past
 from faber_ledger.ledger.queries import Wanted, events
-from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.schemas.events import check_event
+from faber_ledger.schemas.strict import problems_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Strict:
-    """One reading of a log: how many events fit their models, how many do not, and how many are of no known shape."""
+    """One reading of a log: how many events fit their models, do not, are of no known shape, or are redacted."""
 
     def __init__(self, run: Run, wish: Wish) -> None:
         self.run = run
         self.wish = wish
-        self.fitting = self.misfits = self.unknown = 0
+        self.fitting = self.misfits = self.unknown = self.redacted = 0
 
     def lines(self) -> Iterator[str]:
         """Name each event that does not fit, and count the others."""
@@ -33,14 +32,15 @@ class Strict:
             yield line_of(recorded)
             for problem in problems:
                 yield f"         {problem}"
-        yield f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} are of a shape not known here"
+        told = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} are of a shape not known here"
+        yield told + (f", {self.redacted} have nothing left to check: redacted" if self.redacted else "")
         if self.misfits:
             yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
 
     def data(self) -> dict[str, Any]:
         """Give the same as data."""
         named = [{**recorded, "problems": problems} for recorded, problems in self._found()]
-        return {"fitting": self.fitting, "unknown": self.unknown, "misfits": named}
+        return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
 
     def _found(self) -> Iterator[tuple[Recorded, list[str]]]:
         past = Past(self.wish.end)
@@ -53,12 +53,13 @@ class Strict:
                     yield from self._held(recorded)
 
     def _held(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
-        if CURRENT.get(recorded["event"]["type"]) != recorded["version"]:
-            self.unknown += 1
-            return
-        problems = check_event(recorded["event"])
+        problems = problems_in(recorded)
         if problems:
             self.misfits += 1
             yield recorded, problems
-        else:
+        elif problems is not None:
             self.fitting += 1
+        elif "redacted" in recorded:
+            self.redacted += 1
+        else:
+            self.unknown += 1

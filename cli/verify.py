@@ -25,7 +25,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
 from faber_ledger.ledger.union import hash_in
 from faber_ledger.ledger.verify import findings
-from faber_ledger.projections.blocks import NAMES
+from faber_ledger.projections.difference import differing
 from faber_ledger.projections.fold import fold
 
 
@@ -182,11 +182,8 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     except (StateMissing, StateInvalid) as error:
         yield Finding(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
         return
-    for name in NAMES:
-        if state.get(name) != blocks.get(name):
-            yield Finding(
-                ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint
-            )
+    for name in differing(blocks, state):
+        yield Finding(ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint)
 
 
 def _data(finding: Finding) -> dict[str, object]:

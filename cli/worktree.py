@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.worktrees import Record
 
-LOCK_SECONDS = 60.0
+CLEANUP_LOCK_SECONDS = 60.0
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")
 
 days_option = click.option(
@@ -101,7 +101,7 @@ def _alone(root: str) -> Iterator[None]:
         return
     folder = os.path.join(common, "faber-ledger")
     os.makedirs(folder, exist_ok=True)
-    with RunLock(os.path.join(folder, "cleanup.lock"), LOCK_SECONDS):
+    with RunLock(os.path.join(folder, "cleanup.lock"), CLEANUP_LOCK_SECONDS):
         yield
 
 

@@ -1,11 +1,11 @@
-"""Where else a redacted text may stand: the hook log, waiting deliveries, other events and files."""
+"""Where else a text that was redacted may stand: the hook log, the spool, other events, other files."""
 
 from __future__ import annotations
 
 import json
 import os
 
-from faber_ledger.context.git import common_directory
+from faber_ledger.context import spool
 from faber_ledger.context.hook_log import PATH
 from faber_ledger.context.old_copies import doctor_copies
 from faber_ledger.ledger.redaction import REDACTED
@@ -40,9 +40,9 @@ def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str
 
 
 def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Put `[redacted]` in the place of texts in hook logs and waiting deliveries; give the files changed.
+    """Put `[redacted]` in the place of texts in the hook logs and in what is aside in the spool; give what changed.
 
-    Raises OSError for a file that cannot be written anew.
+    A delivery that waits stays as it is: it becomes an event. Raises OSError for a file that cannot be written anew.
     """
     needles = _needles(texts)
     return [path for path in _kept_beside(places) if _scrubbed(path, needles)]
@@ -60,13 +60,13 @@ def still_held(places: list[Run], texts: Iterable[str]) -> list[str]:
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:
-    """Give the bytes as which texts may stand in a file: as they are, and as JSON writes them; the longest first."""
-    forms = {
-        form
-        for text in texts
-        if len(text) >= SHORTEST
-        for form in (text, json.dumps(text, ensure_ascii=False)[1:-1], json.dumps(text)[1:-1])
-    }
+    """Give the bytes as which texts may stand in a file, the longest first: as they are, as JSON, and JSON within it.
+
+    A delivery is JSON, and stands as one string in its file of the spool.
+    """
+    forms = {text for text in texts if len(text) >= SHORTEST}
+    for _ in range(2):
+        forms |= {json.dumps(form, ensure_ascii=is_ascii)[1:-1] for form in forms for is_ascii in (True, False)}
     return sorted([form.encode("utf-8", "surrogatepass") for form in forms], key=lambda form: (-len(form), form))
 
 
@@ -76,10 +76,7 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
         yield from (path, path + ".1")
     copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(PATH))]
-    common = common_directory(places[0].root)
-    if common is not None:
-        for folder, _, names in sorted(os.walk(os.path.join(common, "faber-ledger", "spool"))):
-            yield from [os.path.join(folder, name) for name in sorted(names)]
+    yield from spool.set_aside(places[0])  # which all worktrees share
 
 
 def _scrubbed(path: str, needles: list[bytes]) -> bool:

@@ -68,14 +68,14 @@ class MirroredLog:
             try:
                 self._unite(path, heads)
             except (IntegrityError, sqlite3.DatabaseError) as error:
-                if not self._is_moved_aside(path, error):
+                if not self._is_mended(path, error):
                     raise
                 self._unite(path, heads)
         except (LedgerError, OSError, sqlite3.Error) as error:
             self._forsake(error)
 
-    def _is_moved_aside(self, path: str, error: Exception) -> bool:
-        """Move a mirror that is damaged out of the way, so that a new one is made; tell whether it was."""
+    def _is_mended(self, path: str, error: Exception) -> bool:
+        """Write a mirror anew whose events hold, move any other out of the way; tell whether it can be tried again."""
         from faber_ledger.context.recover import is_sound
 
         if isinstance(error, sqlite3.Error) and is_busy(error):
@@ -85,9 +85,8 @@ class MirroredLog:
                 return False
             from faber_ledger.ledger.union import write_union
 
-            write_union(
-                [path], path
-            )  # its events hold, and what the file says of itself does not: written anew, it fits
+            # Its events hold, and what the file says of itself does not: written anew, it fits.
+            write_union([path], path)
             return True
         if self._mirror is not None:
             self._mirror.close()

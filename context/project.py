@@ -234,7 +234,9 @@ def known_run(root: str, text: str) -> Run:
 
     close = get_close_matches(text, known, n=4, cutoff=0.4)
     told = f"; near it are: {', '.join(close)}" if close else ""
-    raise RunNotFound(f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project")
+    raise RunNotFound(
+        f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project"
+    )
 
 
 def chosen_run(root: str, text: str | None) -> Run:

@@ -12,10 +12,49 @@ LONG = 6  # letters: a shorter word stands within many others
 WORD = re.compile(r"\w+")
 # Reasons are given in these, and they tell nothing of anybody's.
 COMMON = frozenset(
-    "account address customer customers delete deleted detail details directory employee folder hostname internal leaked"
-    " machine machines message mistake number passphrase password passwords people person personal private project"
-    " redact redacted remove removed repository secret secrets sensitive server session should string summary username"
-    .split()
+    [
+        "account",
+        "address",
+        "customer",
+        "customers",
+        "delete",
+        "deleted",
+        "detail",
+        "details",
+        "directory",
+        "employee",
+        "folder",
+        "hostname",
+        "internal",
+        "leaked",
+        "machine",
+        "machines",
+        "message",
+        "mistake",
+        "number",
+        "passphrase",
+        "password",
+        "passwords",
+        "people",
+        "person",
+        "personal",
+        "private",
+        "project",
+        "redact",
+        "redacted",
+        "remove",
+        "removed",
+        "repository",
+        "secret",
+        "secrets",
+        "sensitive",
+        "server",
+        "session",
+        "should",
+        "string",
+        "summary",
+        "username",
+    ]
 )
 
 

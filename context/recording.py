@@ -10,8 +10,8 @@ from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.ledger.errors import StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import BUSY_SECONDS, heads_text
+from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
+from faber_ledger.ledger.log import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
-
-LOCK_SECONDS = 10.0
 
 
 class Recording:
@@ -111,7 +109,7 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises as `append`."""
         with self._log.writing():
-            self._log.show(PROJECTOR, heads_text(self._log.heads()), shape.digest(self.blocks))
+            self._log.set_checkpoint(PROJECTOR, shape.digest(self.blocks))
             self._open.commit()
         if self.problem is not None:
             return  # there is no state to write into: the next projection shows the facts
@@ -141,8 +139,7 @@ class Recording:
             self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
-        heads = self._log.heads()
-        if not heads:
+        if not self._log.heads():
             if self.problem is not None:
                 raise self.problem
             if self.first is None and shape.session_history(shape.blocks_of(self.state)):
@@ -151,7 +148,7 @@ class Recording:
                 check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
         blocks = shape.blocks_of(self.state)
-        if self._log.shown(PROJECTOR) == (heads_text(heads), shape.digest(blocks)):
+        if self._log.is_checkpoint(PROJECTOR, shape.digest(blocks)):
             return blocks
         return fold(self._log.stream())
 

@@ -15,7 +15,8 @@ from faber_ledger.context.git import Question
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.log import RECOVERED, played_copy
+from faber_ledger.ledger.journal import played_copy
+from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
 
 
-LARGEST = 1 << 30
+LARGEST = 1 << 30  # bytes
 
 
 def recover(run: Run) -> list[str]:

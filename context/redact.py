@@ -7,18 +7,18 @@ import os
 from contextlib import ExitStack
 
 from faber_ledger.context import state as states
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.git import place_of
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.reason import shared_word
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log, heads_text
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import (
     gone_from,
     least_of,
@@ -199,14 +199,15 @@ def redact(
 ) -> Outcome:
     """Take the payload out of the run, here, in its mirror and in the other worktrees, and remove older copies.
 
-    What could stop it halfway is looked at before anything is written. `make_plan` is asked under the lock; `clean` is
-    called with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open` and `read_state`
-    raise.
+    Waiting deliveries are recorded first. Then what could stop it halfway is looked at, before anything more is
+    written. `make_plan` is asked under the lock; `clean` is called with its plan while the texts are still known.
+    Raises what they, `RunLock`, `Log.open` and `read_state` raise.
     """
+    take_in(run, at, warn=warn)  # what waits may hold the texts too: as events they are named, and can be redacted
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):
-            stack.enter_context(RunLock(place.lock_path, LOCK_SECONDS))
+            stack.enter_context(RunLock(place.lock_path))
         for place in places:
             _check_ready(place)
         recorded, rewritten, removed = None, [], []
@@ -262,7 +263,7 @@ def _check_mirror(run: Run, opened: MirroredLog) -> None:
 def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> None:
     blocks = fold(opened.log.stream())
     with opened.log.writing():
-        opened.log.show(PROJECTOR, heads_text(opened.log.heads()), shape.digest(blocks))
+        opened.log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     try:
         states.write_blocks(place, blocks, warn=warn)

@@ -9,10 +9,8 @@ from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
-from faber_ledger.context.recording import LOCK_SECONDS
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import heads_text
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 
@@ -29,32 +27,38 @@ if TYPE_CHECKING:
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
-def regenerated(run: Run, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+def regenerated(
+    run: Run, *, rebuild: bool, warn: Callable[[str], None], redacted: bool = False
+) -> tuple[bool, list[str]]:
     """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
 
+    With `redacted` a payload was taken out of the log just before: once state.json is without it too, older copies go.
     Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
     missing state.json is made of the log.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS), MirroredLog(run, warn) as opened:
-        log = opened.log
-        _check_has_events(log, run)
-        try:
-            state = states.read_state(run).value
-        except StateMissing:
-            blocks, known = _folded(opened), _known(log, run)
-            states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
-            return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
-        found = shape.blocks_of(state)
-        if not rebuild and log.shown(PROJECTOR) == (heads_text(log.heads()), shape.digest(found)):
-            if opened.returned:
-                opened.commit()  # state.json has shown all along what came back from the mirror
-            return False, []
-        changed = states.write_blocks(run, _folded(opened), warn=warn)
-        if opened.redacted:
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
+        _check_has_events(opened.log, run)
+        done = _written(run, opened, rebuild=rebuild, warn=warn)
+        if redacted or opened.redacted:
             remove_old_copies(run)
-        elif state.get("status") in states.FINISHED:
-            states.remove_backup(run)
-        return changed, []
+        return done
+
+
+def _written(run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None]) -> tuple[bool, list[str]]:
+    try:
+        state = states.read_state(run).value
+    except StateMissing:
+        blocks, known = _folded(opened), _known(opened.log, run)
+        states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+        return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
+    if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
+        if opened.returned:
+            opened.commit()  # state.json has shown all along what came back from the mirror
+        return False, []
+    changed = states.write_blocks(run, _folded(opened), warn=warn)
+    if state.get("status") in states.FINISHED:
+        states.remove_backup(run)
+    return changed, []
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
@@ -63,7 +67,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     Gives the backup's name and whether there was a log to project. Raises LedgerError if state.json can be read or no
     backup can, and as `Log.open`.
     """
-    with RunLock(run.lock_path, LOCK_SECONDS):
+    with RunLock(run.lock_path):
         mirror = mirror_path(run)
         if not (os.path.lexists(run.ledger_path) or (mirror is not None and os.path.isfile(mirror))):
             return _put_back(run), False
@@ -72,6 +76,8 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
             if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
                 return name, False
             states.write_blocks(run, _folded(opened), warn=warn)
+            if opened.redacted:
+                remove_old_copies(run)
             return name, True
 
 
@@ -117,7 +123,7 @@ def _folded(opened: MirroredLog) -> Blocks:
     log = opened.log
     blocks = fold(checked(log))
     with log.writing():
-        log.show(PROJECTOR, heads_text(log.heads()), shape.digest(blocks))
+        log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     return blocks
 

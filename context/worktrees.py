@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 FILE = ".fractary/faber/worktrees.json"
 STATUSES = ("active", "completed", "failed", "abandoned", "removed")
-LOCK_SECONDS = 10.0
 LIMIT = 4 * 1024 * 1024
 
 
@@ -60,7 +59,7 @@ def update(
     lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
     try:
         os.makedirs(os.path.dirname(lock), exist_ok=True)
-        with RunLock(lock, LOCK_SECONDS):
+        with RunLock(lock):
             try:
                 rest, known = _document(path)
             except MalformedRegistry as error:

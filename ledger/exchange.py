@@ -15,14 +15,14 @@ from typing import Any, BinaryIO, NamedTuple
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.event_problems import COLUMNS, problems_alone
 from faber_ledger.ledger.finding import NOTES
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.line_batch import rows_in
-from faber_ledger.ledger.log import HIGHEST_SEQ, Log
+from faber_ledger.ledger.log import HIGHEST_SEQ, LONGEST_PAYLOAD, Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
 from faber_ledger.ledger.union import ID, PAYLOAD, hash_in, parents_of, pieces, positions_in, rows_of
-from faber_ledger.ledger.verify import COLUMNS, problems_alone
 
 Row = tuple[Any, ...]
 
@@ -151,6 +151,8 @@ class Staged:
 
     def _read_at_once(self, batch: list[tuple[int, bytes | None]], are_events: Callable[[list[Any]], bool]) -> bool:
         """Stage lines that are as `export` writes them; False, and nothing is done, if any is not."""
+        if any([line is not None and len(line) > LONGEST_PAYLOAD for _, line in batch]):
+            return False  # its payload may be longer than any log takes
         found = rows_in([line or b"" for _, line in batch], are_events)
         rows = [(*row, number) for (row, _), (number, _) in zip(found, batch, strict=bool(found))]
         try:

@@ -19,11 +19,13 @@ try:
 except ImportError:  # Windows: SQLite's own lock is left, and it polls
     fcntl = None  # type: ignore[assignment]  # the name stands for "there is none" below
 
+LOCK_SECONDS = 10.0  # that a command waits; hooks give up sooner
+
 
 class RunLock:
     """Hold the lock file at `path`; raises Locked after `seconds`."""
 
-    def __init__(self, path: str, seconds: float) -> None:
+    def __init__(self, path: str, seconds: float = LOCK_SECONDS) -> None:
         self.path = path
         self.seconds = seconds
         self._descriptor = -1

@@ -41,7 +41,6 @@ HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end wo
 LONGEST_PAYLOAD = 8 * 1024 * 1024
 LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
 RECOVERED = ".recovered"
-LARGEST_COPY = 1 << 32
 ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
 NULLABLE = (str, type(None))
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
@@ -100,8 +99,10 @@ class Log:
         try:
             in_memory = log._has_hot_journal()
             if in_memory:
+                from faber_ledger.ledger.journal import played_in_memory  # only a killed writer's readers pay for it
+
                 log.close()
-                log.connection = _played_in_memory(path)
+                log.connection = played_in_memory(path)
             log.connection.execute("BEGIN")  # so that nobody writes while the file is compared with what it says
             check_schema(log.connection, path)
             if not as_it_is:
@@ -300,17 +301,20 @@ class Log:
             "hash": digest,
         }
 
-    def shown(self, projector: int) -> tuple[bytes, bytes] | None:
-        """Give the heads and the digest of the blocks that were last projected by this version of the projector."""
-        found: tuple[bytes, bytes] | None = self.connection.execute(
-            "SELECT heads, digest FROM projection WHERE projector = ?", (projector,)
-        ).fetchone()
-        return found
+    def is_checkpoint(self, projector: int, digest: bytes) -> bool:
+        """Tell whether blocks of this digest are what this version of the projector made of the log as it is now."""
+        question = "SELECT heads, digest FROM projection WHERE projector = ?"
+        found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
+        return found == (self._heads_text(), digest)
 
-    def show(self, projector: int, heads: bytes, digest: bytes) -> None:
-        """Record which blocks these heads project to; the blocks themselves stand in state.json."""
+    def set_checkpoint(self, projector: int, digest: bytes) -> None:
+        """Record which blocks the log projects to; the blocks themselves stand in state.json."""
         self.connection.execute("DELETE FROM projection")
-        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, heads, digest))
+        self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, self._heads_text(), digest))
+
+    def _heads_text(self) -> bytes:
+        """Join the hashes of the heads into one value that is equal exactly if the heads are."""
+        return b"".join([digest for _, digest in self.heads()])
 
 
 class Writing:
@@ -332,14 +336,14 @@ class Writing:
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
 
+def is_too_long(payload: str) -> bool:
+    """Tell whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
+    return 4 * len(payload) > LONGEST_PAYLOAD and len(payload.encode("utf-8", "surrogatepass")) > LONGEST_PAYLOAD
+
+
 def no_ledger(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-
-
-def heads_text(heads: Iterable[Head]) -> bytes:
-    """Join the hashes of heads into one value that is equal exactly if the heads are."""
-    return b"".join([digest for _, digest in heads])
 
 
 def connected(
@@ -370,68 +374,22 @@ def connected(
     return connection
 
 
-def played_copy(path: str, copy: str) -> None:
-    """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
-
-    Raises LedgerError and sqlite3.Error if the two do not belong together.
-    """
-    if os.path.getsize(path) > LARGEST_COPY:
-        raise LedgerError(f"{path} is too large to be copied", hint=restore_hint(path))
-    for suffix in ("", "-journal"):
-        with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
-            while piece := source.read(1 << 20):
-                target.write(piece)
-    recovered(copy)
-
-
-def recovered(path: str) -> None:
-    """Let SQLite roll back what a killed writer left in its journal; raises sqlite3.Error."""
-    connection = connected(path, "rw")
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-        connection.execute("ROLLBACK")
-    finally:
-        connection.close()
-
-
 def _recovered_or(path: str) -> str:
     """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
     done = path + RECOVERED
-    is_unfinished = os.path.isfile(done) and not os.path.lexists(path + "-journal") and not os.path.islink(done)
-    try:
-        return done if is_unfinished and check_file(done) else path
-    except LedgerError:  # some other file of that name
+    if not os.path.isfile(done) or os.path.lexists(path + "-journal"):
         return path
-
-
-def _played_in_memory(path: str) -> sqlite3.Connection:
-    """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes."""
-    import tempfile  # costs more than a hook; only a killed writer's readers pay
-
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        copy = os.path.join(folder, "ledger.db")
-        try:
-            played_copy(path, copy)
-        except sqlite3.DatabaseError as error:
-            raise IntegrityError(
-                f"{path} and the journal beside it do not belong together: {error}",
-                hint="run `faber-ledger project` to recover what can be read",
-            ) from error
-        with open(copy, "rb") as file:
-            content = file.read()
-    if not content:  # killed in its very first transaction; SQLite would take no bytes for no memory
-        raise no_ledger(path)
-    connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    connection.deserialize(content)
-    return connection
+    try:
+        return done if check_file(done) else path
+    except LedgerError:
+        return path  # no recovery made it, and the next one overwrites it
 
 
 def _row(
     draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
 ) -> tuple[tuple[Any, ...], bytes]:
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
-    if len(payload.encode()) > LONGEST_PAYLOAD:
+    if is_too_long(payload):
         raise LedgerError(
             f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
             hint="make smaller what it is about: state.json's blocks, for a run that is adopted",

@@ -20,7 +20,7 @@ from operator import itemgetter
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
-from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, LONGEST_PAYLOAD, ROW, Log
+from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log, is_too_long
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import gone_from, stripped
 from faber_ledger.ledger.shapes import CURRENT
@@ -175,7 +175,7 @@ def _is_readable(payload: str | None) -> bool:
         return True
     try:
         value = json.loads(payload)
-        return isinstance(value, dict) and canonical(value) == payload and len(payload) <= LONGEST_PAYLOAD
+        return isinstance(value, dict) and canonical(value) == payload and not is_too_long(payload)
     except (ValueError, RecursionError):
         return False
 

@@ -6,48 +6,29 @@ length is read in one pass, in memory that does not grow with it.
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from functools import cached_property
 from typing import Any
 
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, UPGRADE, Finding, damage
+from faber_ledger.ledger.event_problems import COLUMNS, LONG, digest_of, problems_alone
+from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, Finding, damage
 from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked
 from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
 from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.union import pieces
 
-ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 FETCH = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
 PROJECT = "run `faber-ledger project`, which recovers what can be read and puts the journal aside"
 JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since put another file under it"
-COLUMNS = {
-    "seq": (int,),
-    "id": (str,),
-    "type": (str,),
-    "version": (int,),
-    "at": (str,),
-    "writer": (str,),
-    "session_id": (str, type(None)),
-    "client": (str, type(None)),
-    "parents": (bytes,),
-    "salt": (bytes, type(None)),
-    "payload": (str, type(None)),
-    "payload_hash": (bytes, type(None)),
-    "hash": (bytes,),
-}
-LONG = -1  # what is read in the place of a payload that is too long to be read
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {LONGEST_PAYLOAD} THEN {LONG} ELSE payload END,"
 )
@@ -130,7 +111,7 @@ class _Walk:
         self.advance = advance
         self.seqs = seqs  # of the events so far
         self.heads: dict[bytes, int] = {}
-        self.awaited: set[bytes] = set()  # parents that no head was when they were named: forks, and what comes late
+        self.awaited: set[bytes] = set()  # parents that were not there yet when they were named
         self.moved: set[bytes] = set()
         self.told: set[Any] = set()  # ids that stand more than once, once they have been met
         self.is_missing_some = False
@@ -154,7 +135,7 @@ class _Walk:
                 is_own_fault = True
                 yield Finding(kind, name, what, hint)
             if not is_own_fault and (told_of := self._misplaced(event)):
-                later.append((set(_parents(event)), Finding("seq", name, told_of, RESTORE)))
+                later.append((set(pieces(event["parents"])), Finding("seq", name, told_of, RESTORE)))
             self._take_in(event)
             self.advance(1)
         # An event that is what its hash says stands where it was written: if its parent was moved, that was told.
@@ -164,7 +145,7 @@ class _Walk:
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         alone = list(problems_alone(event, self.check_event))
         kinds = {kind for kind, _, _ in alone}
-        parents = _parents(event) if isinstance(event["parents"], bytes) else []
+        parents = pieces(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:
             changed, parents = self._what_was_changed(event, parents)
             if changed is not None:
@@ -184,7 +165,7 @@ class _Walk:
             yield "seq", told, RESTORE
 
     def _misplaced(self, event: dict[str, Any]) -> str | None:
-        due = self._due(_parents(event))
+        due = self._due(pieces(event["parents"]))
         return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
     def _due(self, parents: list[bytes]) -> int:
@@ -204,7 +185,8 @@ class _Walk:
         return {digest: seq for digest, seq in rows if isinstance(digest, bytes) and isinstance(seq, int)}
 
     def _name(self, parents: list[bytes]) -> None:
-        self.awaited.update([parent for parent in parents if self.heads.pop(parent, None) is None])
+        passed_by = [parent for parent in parents if self.heads.pop(parent, None) is None]
+        self.awaited.update([parent for parent in passed_by if parent not in self.seqs])
 
     def _take_in(self, event: dict[str, Any]) -> None:
         digest, seq = event["hash"], event["seq"]
@@ -222,11 +204,11 @@ class _Walk:
         """
         seq = event["seq"]
         for before in (self._due(parents), seq - 1, seq + 1):
-            if _digest({**event, "seq": before}, parents) == event["hash"]:
+            if digest_of({**event, "seq": before}) == event["hash"]:
                 self.moved.add(event["hash"])
                 return ("order", f"it was written as seq {before}, and was moved to {seq}", RESTORE), parents
         for (parent,) in self.connection.execute("SELECT hash FROM event WHERE seq = ?", (seq - 1,)).fetchall():
-            if isinstance(parent, bytes) and _digest(event, [parent]) == event["hash"]:
+            if isinstance(parent, bytes) and digest_of({**event, "parents": parent}) == event["hash"]:
                 what = f"its parent was {_short([parent])}, and {_short(parents)} was put in its place"
                 return ("forged_parent", what, RESTORE), [parent]
         return None, parents
@@ -277,77 +259,6 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
                 event["session_id"] = row[1]
             for problem in check_event(event):
                 yield Finding("shape", several[0].id, f"what it leaves is no {row[0]}: {problem}", RESTORE)
-
-
-def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
-    """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
-    if event["payload"] == LONG or (isinstance(event["payload"], str) and len(event["payload"]) > LONGEST_PAYLOAD):
-        yield (
-            "too_long",
-            f"its payload is longer than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no reader takes it",
-            RESTORE,
-        )
-        return
-    mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
-    if mistyped:
-        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", RESTORE
-        return
-    if not ULID.fullmatch(event["id"]):
-        yield "id", "its id is no ULID", RESTORE
-    if seconds_of(event["at"]) is None:
-        yield "at", f"its time {event['at']!r} is no time", RESTORE
-    parents = _parents(event)
-    if parents != sorted(set(parents)):
-        yield "parents", "its parents are not in order, or one is there twice", RESTORE
-    yield from _payload_problems(event, check_event)
-    yield from _hash_problems(event, parents)
-
-
-def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
-    payload = event["payload"]
-    if payload is None:
-        return
-    try:
-        value = json.loads(payload)
-        exact = isinstance(value, dict) and canonical(value) == payload and payload.encode() is not None
-    except (ValueError, RecursionError):
-        exact = False
-    if not exact:
-        yield "payload", "its payload is not canonical JSON", RESTORE
-        return
-    if CURRENT.get(event["type"]) != event["version"]:
-        told = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
-        yield "unknown_shape", told, UPGRADE
-        return
-    value["type"] = event["type"]
-    if event["session_id"] is not None:
-        value["session_id"] = event["session_id"]
-    for problem in check_event(value):
-        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", RESTORE
-
-
-def _parents(event: dict[str, Any]) -> list[bytes]:
-    return [event["parents"][at : at + 32] for at in range(0, len(event["parents"]), 32)]
-
-
-def _hash_problems(event: dict[str, Any], parents: list[bytes]) -> Iterator[tuple[str, str, str]]:
-    salt, payload, stored = event["salt"], event["payload"], event["payload_hash"]
-    is_redacted = payload is None and salt is None and stored is not None
-    if not is_redacted and (payload is None or salt is None or stored is not None):
-        yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", RESTORE
-    elif _digest(event, parents) != event["hash"]:
-        yield "hash", "its hash does not match what it says: it was changed after it was written", RESTORE
-
-
-def _digest(event: dict[str, Any], parents: list[bytes]) -> bytes:
-    """Compute the hash that an event must have; none for text that is no text."""
-    names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client")
-    stored, salt, payload = event["payload_hash"], event["salt"], event["payload"]
-    try:
-        hashed = stored if stored is not None else payload_hash(salt, payload)
-        return event_hash(**{name: event[name] for name in names}, parents=parents, payload_hash=hashed)
-    except UnicodeEncodeError:
-        return b""
 
 
 def _short(hashes: Iterable[bytes]) -> str:

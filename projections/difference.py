@@ -58,6 +58,12 @@ def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
     return None if same else path
 
 
+def differing(expected: Blocks, found: Blocks) -> list[str]:
+    """Name the blocks whose values differ; the order of keys says nothing, and `true` is told from 1."""
+    pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in shape.NAMES]
+    return [name for name, one, other in pairs if first_difference(one, other) is not None]
+
+
 def difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
     """Fold events and compare: give the first field that differs and the event that last settled it, or None.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.history import Told
+    from faber_ledger.projections.history import ToldSession
     from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Row, Span, Stretch, Timeline
 
 PAUSE = 600.0  # seconds without an open session from which on a pause is folded
@@ -195,7 +195,7 @@ class _Course:
 
     # The sessions
 
-    def _bar(self, told: Told, last: Moment) -> Bar | None:
+    def _bar(self, told: ToldSession, last: Moment) -> Bar | None:
         """Place a session; None if neither the log nor its entry says when it was."""
         name = told["session_id"]
         start, row = self.started.get(name, (self._moment_of(told["started_at"]), None))

@@ -12,6 +12,12 @@ from typing import Any
 
 from support import COMMAND, RUN, Project, usual_state
 
+from faber_ledger.context import spool
+from faber_ledger.context.arrival import Arrival
+from faber_ledger.context.delivery import Call
+from faber_ledger.context.project import find_run
+from faber_ledger.ledger.clock import now
+
 NEW_CLIENT = "2.1.330 (Claude Code)"
 SETTINGS = ".claude/settings.json"
 
@@ -231,7 +237,16 @@ def _compacted_without_an_end(patient: Patient) -> None:
 
 
 def _a_delivery_waits(patient: Patient) -> None:
-    patient.write(f".git/faber-ledger/spool/{RUN}/01.json", "{}")
+    run = find_run(str(patient.root), RUN)
+    spool.put(run, Arrival(Call("SessionEnd", b'{"reason": "other"}', {}), run, now(), print).waits())
+
+
+def _no_delivery_waits(patient: Patient) -> None:
+    patient.write(f".git/faber-ledger/spool/{RUN}/01.malformed", "{}")
+
+
+def _a_delivery_waits_for_a_run_that_is_gone(patient: Patient) -> None:
+    patient.write(".git/faber-ledger/spool/gone/01.json", "{}")
 
 
 def _no_drivers(patient: Patient) -> None:
@@ -450,6 +465,8 @@ ILLS = {
     "a failure": ("hooks.log", "warning", _a_failure),
     "twice delivered": ("hooks.repeated", "note", _twice_delivered),
     "a delivery waits": ("hooks.waiting", "warning", _a_delivery_waits),
+    "no delivery waits": ("hooks.waiting", "note", _no_delivery_waits),
+    "a delivery waits for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
     "no drivers": ("git.drivers", "warning", _no_drivers),
     "no stash": ("git.autostash", "warning", _no_stash),
     "stash off": ("git.autostash", "note", _stash_off),

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from patients import ILLS, Patient, another_run, copied, ills, well
 from support import COMMAND, RUN
 
@@ -17,7 +18,8 @@ from faber_ledger.cli.checks import machine
 from faber_ledger.cli.checks.finding import Check, Finding, worst
 from faber_ledger.cli.checks.patient import Patient as Looked
 from faber_ledger.cli.checks.table import CHECKS
-from faber_ledger.cli.doctor import looked_at
+from faber_ledger.cli.doctor import doctor, looked_at
+from faber_ledger.cli.git import answered_within
 from faber_ledger.ledger.clock import now
 
 
@@ -65,33 +67,33 @@ def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
 # What cannot be made with files
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("server:/home {at} nfs4 rw 0 0", "nfs4"),
-        ("//server/share {at} cifs rw 0 0", "cifs"),
-        ("me@host:/ {at} fuse.sshfs rw 0 0", "fuse.sshfs"),
-        ("C:\\134 {at} 9p rw,aname=drvfs 0 0", "9p"),
-    ],
-)
-def test_a_network_file_system_is_told(tmp_path: Path, line: str, told: str) -> None:
-    mounts = tmp_path / "mounts"
-    at = str(tmp_path.resolve()).replace(" ", "\\040")
-    mounts.write_text(f"/dev/sda / ext4 rw 0 0\n{line.format(at=at)}\n")
+def mounted(tmp_path: Path, kind: str, path: Path) -> str:
+    """Write a list of mounts in which a path's file system is of this kind, among others."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"21 1 254:99 / / rw - ext4 /dev/sda rw\n36 21 {number} / /home rw shared:1 - {kind} server:/ rw\n"
+    )
+    return str(mounts)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs"])
+def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "project"
     root.mkdir()
-    (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=str(mounts)))
-    assert (found.level, told in found.what, bool(found.hint)) == ("warning", True, True)
+    mounts = mounted(tmp_path, kind, root)
+    (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=mounts))
+    assert (found.level, f"({kind})" in found.what, "the spool first" in found.what) == ("warning", True, True)
+    assert found.hint
 
 
-def test_the_deepest_mount_counts_and_a_local_one_is_well(tmp_path: Path) -> None:
-    mounts = tmp_path / "mounts"
-    inner = tmp_path.resolve() / "with space"
-    inner.mkdir()
-    shown = str(inner).replace(" ", "\\040")
-    mounts.write_text(f"server:/ / nfs rw 0 0\n/dev/sda {shown} ext4 rw 0 0\nserver:/ {inner.parent}/with nfs rw 0 0\n")
-    (found,) = machine.file_system_is_local(Looked(str(inner), at=0, mounts=str(mounts)))
+def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+    mounts = mounted(tmp_path, "ext4", tmp_path)
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=mounts))
     assert found == Finding("ok", "the file system is ext4")
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=str(tmp_path / "none")))
+    assert found == Finding("ok", "this system does not tell its file system")
 
 
 def test_an_old_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -258,8 +260,6 @@ def _none(path: Path) -> None:
 def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
     patient: Patient, name: str, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if (name, put) == (".git/config", _pipe):
-        return  # git itself waits for it, before it does anything
     path = patient.root / name
     path.unlink(missing_ok=True)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -267,10 +267,26 @@ def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
     for variable, value in patient.environment().items():
         monkeypatch.setenv(variable, value)
     before = patient.snapshot()
-    found = looked_at(Looked(str(patient.root), at=now()))
+    with answered_within(0.5):  # git waits for a pipe in its configuration's place, before it does anything
+        found = looked_at(Looked(str(patient.root), at=now()))
     assert patient.snapshot() == before
     told = [one.what for items in found.values() for one in items]
     assert not [what for what in told if "could not be made" in what]
+
+
+def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = patient.root / ".git" / "config"
+    config.unlink()
+    os.mkfifo(config)
+    for variable, value in patient.environment().items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(patient.root)
+    monkeypatch.setattr("faber_ledger.cli.doctor.GIT_SECONDS", 0.5)
+    done = CliRunner().invoke(doctor, ["--json"])
+    data = json.loads(done.stdout)
+    assert [one["what"] for one in ills(data["data"])["git.repository"]] == ["git did not answer in time"]
 
 
 def test_a_runs_folder_that_is_a_file_is_told(patient: Patient) -> None:

@@ -26,6 +26,7 @@ MENDED = [
     "no run id",
     "unwritable state",
     "unusable folder",
+    "a delivery waits",
     "rolled back",
     "ledger gone",
     "state changed",
@@ -151,3 +152,11 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
     said = patient.call("doctor", "--fix").stdout
     assert said.startswith("mended   put our lines in .fractary/.gitattributes\n")
     assert "the file as it was: .git/faber-ledger/doctor/" in said
+
+
+def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
+    ILLS["a delivery waits"][2](patient)
+    data = patient.doctor("--fix", code=0)
+    assert [one["what"] for one in data["mended"]] == [f"{RUN}: take in what waits in the spool"]
+    assert patient.types[-1] == "session_ended"
+    assert not (patient.root / ".git" / "faber-ledger" / "spool" / RUN).exists()

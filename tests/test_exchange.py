@@ -27,9 +27,10 @@ from faber_ledger.ledger import exchange
 from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.exchange import Staged, check, lines_of
-from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.exchange import Staged, check, line_of, lines_of
+from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
 from faber_ledger.ledger.union import hash_of, rows_of, take_in
+from faber_ledger.ledger.union import united as united_rows
 from faber_ledger.schemas.events import are_events, check_event
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
@@ -336,6 +337,22 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
     assert [(problem.line, problem.what) for problem in staged.problems_with(None)] == [
         (LINES, f"its seq is {2**53}, and after its parents it must be {LINES}")
     ]
+
+
+@pytest.mark.parametrize("size", [LONGEST_PAYLOAD // 2, LONGEST_PAYLOAD])
+def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Path, size: int) -> None:
+    append_sample(tmp_path / "a.db")
+    with Log.read(str(tmp_path / "a.db")) as log:
+        told = list(rows_of(log))
+    payload = canonical({**json.loads(told[4][10]), "error": "é" * size})
+    row = (told[-1][0] + 1, "01KE791W1G0000000000000000", *told[4][2:8], told[-1][12], told[4][9], payload, None)
+    last = (*row, hash_of((*row, None)))
+    staged = Staged(io.BytesIO(b"".join(map(line_of, [*told, last]))), check_event, are_events)
+    assert [(problem.line, problem.what) for problem in staged.problems] == [
+        (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
+    ]
+    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+        list(united_rows([told, [last]]))
 
 
 def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

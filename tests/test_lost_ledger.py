@@ -103,7 +103,9 @@ def test_one_empty_ledger_keeps_no_other_run_from_being_looked_at(project: Proje
     other.mkdir()
     (other / "ledger.db").write_bytes(b"")
     done = project.faber("verify", "--all", "--json")
-    runs = {one["run_id"]: [item["kind"] for item in one["findings"]] for one in json.loads(done.stdout)["data"]["runs"]}
+    runs = {
+        one["run_id"]: [item["kind"] for item in one["findings"]] for one in json.loads(done.stdout)["data"]["runs"]
+    }
     assert (done.returncode, runs) == (0, {project.run_id: [], "other": ["empty"]})
     done = project.faber("export", "--sqlite", str(tmp_path / "all.db"), "--all")
     assert (done.returncode, "other is left out" in done.stderr) == (0, True)

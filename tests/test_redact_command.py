@@ -15,7 +15,12 @@ from typing import Any
 import pytest
 from support import COMMAND, Project
 
+from faber_ledger.context import spool
+from faber_ledger.context.arrival import Arrival
+from faber_ledger.context.delivery import Call
+from faber_ledger.context.project import find_run
 from faber_ledger.context.reason import shared_word
+from faber_ledger.ledger.clock import now
 
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
@@ -66,16 +71,17 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
         (project.run / name).write_text(SECRET)
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
     (mirror / "ledger.db.backup").write_text(SECRET)
-    spool = project.root / ".git" / "faber-ledger" / "spool" / "1.json"
-    spool.parent.mkdir()
-    spool.write_text(json.dumps({"summary": f"the password is {SECRET}, says Ada", "kept": 1}))
+    aside = project.root / ".git" / "faber-ledger" / "spool" / project.run_id / "1.malformed"
+    aside.parent.mkdir(parents=True)
+    delivery = json.dumps({"summary": f"the password is {SECRET}, says Ada"})
+    aside.write_text(json.dumps({"delivery": delivery, "kept": 1}))
     project.log_path.parent.mkdir(parents=True, exist_ok=True)
     project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the password is {SECRET}, says Ada: failed\nkept\n")
     assert len(holders(project.root)) > 8
     told = redact(project, note_id(project), "--reason", "a password")
     assert holders(project.root) == []
     assert SECRET not in told
-    assert json.loads(spool.read_text()) == {"summary": "[redacted]", "kept": 1}
+    assert json.loads(aside.read_text()) == {"delivery": '{"summary": "[redacted]"}', "kept": 1}
     assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
     project.assert_projected()
     assert_sound(project)
@@ -102,6 +108,27 @@ def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned
     assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in told
     left = [str(path.relative_to(copies)) for path in sorted(copies.rglob("*")) if path.is_file()]
     assert left == [".fractary/runs/other/state.json", "hooks.log"]
+
+
+def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text(project: Project) -> None:
+    run = find_run(str(project.root), project.run_id)
+    delivery = json.dumps({"trigger": "auto", "compact_summary": f"the password is {SECRET}, says Ada"})
+    spool.put(run, Arrival(Call("PostCompact", delivery.encode(), {}), run, now(), print).waits())
+    told = redact(project, note_id(project))
+    assert spool.waiting(run) == []
+    (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
+    assert f"the same text stands in other events too: {recorded['id']}" in told
+    redact(project, recorded["id"])
+    assert holders(project.root) == []
+    project.assert_projected()
+    assert_sound(project)
+
+
+def test_a_dry_run_takes_in_nothing(project: Project) -> None:
+    run = find_run(str(project.root), project.run_id)
+    path = spool.put(run, Arrival(Call("SessionEnd", b"{}", {}), run, now(), print).waits())
+    assert project.faber("redact", note_id(project), "--dry-run").returncode == 0
+    assert spool.waiting(run) == [path]
 
 
 def test_an_event_keeps_its_envelope_and_hash_and_its_place(project: Project) -> None:
@@ -415,8 +442,9 @@ def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
 
 
+@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",)])
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
-    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     in_path(monkeypatch)
     name = note_id(project)
@@ -424,7 +452,8 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(project, "Redact")
     committed(other, "Its own work")
     pulled(other)
-    assert other.faber("note", "add", "and on").returncode == 0
+    (other.run / "ledger.db.backup").write_text(SECRET)
+    assert other.faber(*command).returncode == 0
     assert holders(other.root) == []
     other.assert_projected()
     assert_sound(other)
@@ -477,6 +506,7 @@ def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
         assert done.returncode == 0, done.stderr
         assert holders(project.root) == []
     else:
+        (other.run / "ledger.db.backup").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         assert "are taken out" in done.stdout

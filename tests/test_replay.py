@@ -257,6 +257,16 @@ def test_a_time_holds_what_had_happened_on_every_machine_and_tells_that_the_orde
 # Strict
 
 
+def test_strict_counts_what_is_redacted_apart(sample: Project) -> None:
+    name = next(one["id"] for one in sample.events if one["event"]["type"] == "session_started")
+    assert sample.faber("redact", name, "--yes").returncode == 0
+    done = sample.faber("replay", "--strict")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("11 fit their model, 0 do not")
+    assert "1 have nothing left to check: redacted" in done.stdout
+    assert json.loads(sample.faber("replay", "--strict", "--json").stdout)["data"]["redacted"] == 1
+
+
 def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -> None:
     assert sample.faber("replay", "--strict").stdout.startswith("11 fit their model, 0 do not")
     bad: Any = [{**event, "surprise": 1} for event in history()[2:5]]

@@ -123,7 +123,7 @@ def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_
 
 def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None:
     one.record("next")
-    shutil.copy(one.root / ".git/index", one.root / ".git/other-index")
+    shutil.copy2(one.root / ".git/index", one.root / ".git/other-index")  # by its time git knows what may be new
     done = one.call(str(COMMAND), "seal", GIT_INDEX_FILE=".git/other-index")
     assert done.returncode == 0, done.stderr
     assert staged(one) == []
@@ -230,7 +230,7 @@ def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
 
 def test_with_json_a_note_stands_in_the_one_object(one: Clone) -> None:
     one.record("next")
-    shutil.copy(one.root / ".git/index", one.root / ".git/next-index-7")
+    shutil.copy2(one.root / ".git/index", one.root / ".git/next-index-7")
     done = one.call(str(COMMAND), "seal", "--json", GIT_INDEX_FILE=".git/next-index-7")
     assert (done.returncode, done.stderr) == (0, "")
     (warning,) = json.loads(done.stdout)["data"]["warnings"]

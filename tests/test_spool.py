@@ -306,6 +306,31 @@ def test_project_takes_in_what_waits(project: Project) -> None:
     project.assert_projected()
 
 
+def test_what_is_staged_for_a_commit_holds_what_waited(project: Project) -> None:
+    project.deliver(START)
+    project.git("init", "--quiet")
+    spooled_with_ledger(project, END)
+    done = project.faber("seal")
+    assert done.returncode == 0, done.stderr
+    assert waiting(project) == []
+    assert project.types[-1] == "session_ended"
+    assert project.git("diff", "--name-only") == ""  # what was staged is what is there
+    project.assert_projected()
+
+
+def test_an_import_takes_in_what_waits(project: Project, tmp_path: Path) -> None:
+    project.deliver(START)
+    shutil.copytree(project.root, tmp_path / "copy")
+    copy = Project(tmp_path / "copy", hostname="copy")
+    assert copy.faber("note", "add", "one").returncode == 0
+    (project.root / "events.jsonl").write_text(copy.faber("export").stdout)
+    spooled_with_ledger(project, END)
+    assert project.faber("import", "events.jsonl").returncode == 0
+    assert waiting(project) == []
+    assert project.types[-2:] == ["note_recorded", "session_ended"]
+    project.assert_projected()
+
+
 def test_a_run_that_is_not_there_gets_no_spool(project: Project) -> None:
     shutil.rmtree(project.run)
     assert project.deliver(END).code == 0

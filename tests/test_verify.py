@@ -211,7 +211,8 @@ def test_a_damaged_log_is_exit_code_20_whatever_else(project: Path) -> None:
     assert [finding["kind"] for finding in run["findings"]] == ["hash", "projection_differs"]
 
 
-def test_an_event_of_a_newer_program_is_a_note(project: Path) -> None:
+def put_coffee(project: Path, salt: bytes) -> None:
+    """Append an event of an unknown type by hand, with its hash and as the head."""
     from faber_ledger.ledger.canonical import event_hash, payload_hash
 
     path = folder(project) / "ledger.db"
@@ -222,12 +223,34 @@ def test_an_event_of_a_newer_program_is_a_note(project: Path) -> None:
     digest = event_hash(
         **dict(zip(names, envelope, strict=True)),  # type: ignore[arg-type]  # one value of each type
         parents=[head],
-        payload_hash=payload_hash(b"salt", "{}"),
+        payload_hash=payload_hash(salt, "{}"),
     )
-    row = (*envelope, head, b"salt", "{}", None, digest)
+    row = (*envelope, head, salt, "{}", None, digest)
     connection.execute(f"INSERT INTO event VALUES ({','.join('?' * 13)})", row)
     connection.execute("UPDATE head SET hash = ?, seq = 12", (digest,))
     connection.close()
+
+
+def test_a_salt_that_no_ledger_writes_is_a_finding_since_no_union_takes_it(project: Path) -> None:
+    put_coffee(project, b"salt")
+    done = verify(project)
+    assert done.returncode == 20
+    assert f"{RUN}: hash: " in done.stdout
+
+
+@pytest.mark.parametrize("found", ["true", "1.0"])
+def test_a_value_of_another_type_in_state_json_is_not_what_the_log_says(project: Path, found: str) -> None:
+    path = folder(project) / "state.json"
+    before = path.read_text()
+    path.write_text(before.replace('"reload_count": 1', f'"reload_count": {found}'))
+    assert path.read_text() != before
+    done = verify(project)
+    assert done.returncode == 21
+    assert "the block `context_metadata` in state.json is not what the log says" in done.stdout
+
+
+def test_an_event_of_a_newer_program_is_a_note(project: Path) -> None:
+    put_coffee(project, b"sixteen bytes of")
     done = verify(project)
     assert done.returncode == 0
     assert f"{RUN}: sound\n{RUN}: note: event 01KE7HV3R0ZZZZZZZZZZZZZZZZ: " in done.stdout

@@ -6,15 +6,20 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.checks.finding import Finding
+from faber_ledger.cli.checks.finding import Finding, Mend
+from faber_ledger.cli.output import say
+from faber_ledger.context import spool
+from faber_ledger.context.drain import take_in
 from faber_ledger.context.hook_log import PATH
+from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.context.untrusted_file import FileRefused, text_of
-from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
+    from faber_ledger.context.project import Run
 
 DAYS = 7
 LARGEST = 1024 * 1024
@@ -73,21 +78,39 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
-    """Look for deliveries that could not be appended when they came, and wait in a spool."""
-    places = [os.path.join(run.directory, "spool") for run in patient.runs]
-    if patient.common is not None:
-        ours = os.path.join(patient.common, "faber-ledger")
-        places += [folder for folder, _, _ in os.walk(ours) if os.sep + "spool" in folder[len(ours) :]]
-    for place in places:
-        try:
-            waiting = [one for one in os.scandir(place) if one.is_file(follow_symlinks=False)]
-        except OSError:
-            continue  # there is none, as usual
-        names = [one.name for one in waiting]
-        count = len([name for name in names if name.endswith(".json")])
-        if count:
-            told = f"{count} deliveries wait" if count > 1 else "a delivery waits"
-            hint = "mend what stopped it, as the hook log says; the next hook takes in what waits"
-            yield Finding("warning", f"{told} in {place}: it could not be appended when it came", hint)
-        if any([name.endswith(".malformed") for name in names]):
-            yield Finding("note", f"{place} holds files that are no deliveries", "look at them, and remove them")
+    """Look for deliveries that could not be appended when they came, and wait in a spool, and for what is none."""
+    for run in patient.runs:
+        yield from _waiting(run)
+        aside = spool.set_aside(run)
+        if aside:
+            what = f"{run.run_id}: {spool_path(run)} holds files that are no deliveries"
+            yield Finding("note", what, f"look at them (*{spool.ASIDE}), and remove them")
+    for run_id in _spools(patient) - set(patient.all_ids):
+        what = f"deliveries wait for the run {run_id}, which is not in this worktree"
+        hint = f"the next hook where it is takes them in; if it is nowhere, run `faber-ledger run forget {run_id}`"
+        yield Finding("note", what, hint)
+
+
+def _waiting(run: Run) -> Iterator[Finding]:
+    paths = spool.waiting(run)
+    if not paths:
+        return
+    told = f"{len(paths)} deliveries wait" if len(paths) > 1 else "a delivery waits"
+    what = f"{run.run_id}: {told} in {spool_path(run)}: it could not be appended when it came"
+    command = f"faber-ledger project {run.run_id}"
+    mend = Mend(
+        f"spool {run.run_id}",
+        f"{run.run_id}: take in what waits in the spool",
+        (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
+        lambda: take_in(run, now(), warn=say),
+        lambda: [command],
+    )
+    hint = f"mend what stopped it, as the hook log says; the next hook takes in what waits, as `{command}` does"
+    yield Finding("warning", what, hint, mend)
+
+
+def _spools(patient: Patient) -> set[str]:
+    """Give the ids of the runs for which the clone's spool holds deliveries."""
+    top = os.path.join(patient.common, "faber-ledger", "spool") if patient.common is not None else ""
+    folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]
+    return {os.path.relpath(folder, top).replace(os.sep, "/") for folder in folders}

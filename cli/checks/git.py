@@ -29,15 +29,16 @@ MUST_STAY = re.compile(
 def git_is_there(patient: Patient) -> Iterator[Finding]:
     """Tell a project without git: nothing of it travels, and nothing remembers what a checkout takes away."""
     try:
-        done = asked("--version", at=patient.root)
+        version = asked("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
+        inside = asked("rev-parse", "--is-inside-work-tree", at=patient.root)
     except GitFailed as error:
         yield Finding("warning", error.message, error.hint)
         return
     if patient.has_git:
-        yield Finding("ok", done.stdout.decode("utf-8", "replace").strip())
+        yield Finding("ok", version)
     elif patient.place is not None:
-        complaint = asked("rev-parse", "--is-inside-work-tree", at=patient.root).stderr.decode("utf-8", "replace")
-        what = f"git cannot use the repository here: {complaint.strip().splitlines()[-1] if complaint.strip() else '?'}"
+        complaint = inside.stderr.decode("utf-8", "replace").strip().splitlines()
+        what = f"git cannot use the repository here: {complaint[-1] if complaint else '?'}"
         yield Finding("warning", what, "see what `git status` says")
     else:
         what = "this is no git repository: the ledger stays on this machine, without a mirror"

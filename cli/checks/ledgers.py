@@ -74,7 +74,7 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
-    """Look for events, or a whole ledger, that this clone's mirror or git's last commit has: an older file was put back."""
+    """Look for events, or a whole ledger, that this clone's mirror or git has and the run lacks."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
             mend = projecting(run, "bring back what was rolled back")
@@ -82,8 +82,8 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
         if lost is not None:
-            mend = projecting(run, "bring the ledger back") if is_mirrored(run) else None
-            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], mend)
+            bringing = projecting(run, "bring the ledger back") if is_mirrored(run) else None
+            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], bringing)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:

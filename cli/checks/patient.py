@@ -11,6 +11,7 @@ from typing import Any
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.worktree_git import asked
 from faber_ledger.context import state as states
+from faber_ledger.context.file_system import MOUNTS
 from faber_ledger.context.git import Place, place_of
 from faber_ledger.context.project import RUNS, Run, find_run, read_active_run, run_ids
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
@@ -19,7 +20,6 @@ from faber_ledger.ledger.finding import Finding as Fault
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs, and bytes of them: what is left out is `verify --all`'s
 BYTES_VERIFIED = 64 * 1024 * 1024
-MOUNTS = "/proc/self/mounts"
 
 
 class Patient:
