@@ -157,9 +157,7 @@ def _status_lines(
         lost = loss_of(run)
         yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event makes it"
         return
-    last = (
-        f", the last {log.last_type} at {log.last_at}" if log.events else f": run `faber-ledger project {run.run_id}`"
-    )
+    last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
     if not agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"

@@ -59,9 +59,8 @@ def write_database(runs: list[Run], path: str) -> None:
             raise NotWritable(
                 f"cannot write {path}: {error}", hint="check the space and permissions of its folder"
             ) from error
-    say(
-        f"{path}: {events_shown(count)} of {len(there)} run{'' if len(there) == 1 else 's'}; {beside} tells of its tables"
-    )
+    counted = f"{events_shown(count)} of {len(there)} run{'' if len(there) == 1 else 's'}"
+    say(f"{path}: {counted}; {beside} tells of its tables")
 
 
 def metadata_path(path: str) -> str:

@@ -1,4 +1,4 @@
-"""A ledger that is gone, empty or emptied while the mirror or git has it: it is named, brought back, never begun anew."""
+"""A ledger that is gone or empty while the mirror or git has it: named, brought back, never begun anew."""
 
 from __future__ import annotations
 
