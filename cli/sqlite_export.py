@@ -13,6 +13,7 @@ from faber_ledger.cli.output_file import output_file, replaced
 from faber_ledger.cli.sqlite_tables import METADATA, TABLES, ddl
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.lost_ledger import lacks_ledger
+from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
@@ -96,7 +97,7 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
     count = 0
     with Log.read(run.ledger_path) as log:
         check_types(log)
-        for recorded in log.stream():
+        for recorded in checked(log):
             event, kind = recorded["event"], recorded["event"]["type"]
             projector.apply(recorded)
             count += 1
