@@ -11,6 +11,7 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.git import worktree_roots
+from faber_ledger.cli.honest_copy import mending_hint
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
@@ -99,6 +100,10 @@ def run_findings(run: Run) -> list[Finding]:
     found: list[Finding] = []
     with progress(run, "verifying") as advance:
         found += findings(run.ledger_path, check_event=check_event, advance=advance)
+    changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
+    hint = mending_hint(run, changed) if changed else None
+    if hint is not None:
+        found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
     is_damaged = any(not finding.is_note for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
         found += _rollback_findings(run, is_damaged=is_damaged)
