@@ -119,3 +119,19 @@ def test_what_cannot_be_imported_is_told_by_its_own_fault(project: Project, tmp_
 def test_a_moment_that_is_empty_is_no_moment(project: Project) -> None:
     done = project.faber("replay", "--at", "")
     assert (done.returncode, "an empty one was given" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
+def test_a_reader_who_leaves_early_is_no_error(project: Project, arguments: list[str]) -> None:
+    process = subprocess.Popen(
+        [COMMAND, *arguments],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=(pipe := os.pipe())[1],
+        stderr=subprocess.PIPE,
+    )
+    for end in pipe:
+        os.close(end)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")
