@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # What the caller's shell says about another virtualenv, or about Python and pip, does not hold in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-browser lint format generate generated-check bench faults lock
+.PHONY: help demo test test-browser lint format generate generated-check bench bench-quick faults soak fuzz lock
 .NOTPARALLEL: # two pips in one .venv would trip over each other
 
 help:
@@ -18,7 +18,10 @@ help:
 	@echo 'make format        put the code in form'
 	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
+	@echo 'make bench-quick   measure a little, and print it'
 	@echo 'make faults        break every write of a hook, and write the outcome into docs/RELIABILITY.md'
+	@echo 'make soak          break everything at once for MINUTES=10, and write what was lost into docs/RELIABILITY.md'
+	@echo 'make fuzz          try whatever comes from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
 
 demo: .venv/installed
@@ -54,13 +57,23 @@ generated-check: .venv/lint
 bench: .venv/test
 	$(BIN)/python bench/run.py
 
+bench-quick: .venv/test
+	$(BIN)/python bench/run.py --quick
+
 faults: .venv/test
 	cd tests && ../$(BIN)/python -m faults.matrix
 	cd tests && ../$(BIN)/python -m faults.crowds
 
+soak: .venv/test
+	cd tests && ../$(BIN)/python -m faults.soak $(or $(MINUTES),10) $(SEED)
+
+fuzz: .venv/test .venv/fuzz
+	$(BIN)/python tests/fuzz/guided.py $(or $(SECONDS),60)
+	$(BIN)/pytest --hypothesis-profile=long --numprocesses=auto tests/fuzz
+
 lock:
 	$(PYTHON) -m venv --clear build/lock
-	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench]'
+	build/lock/bin/python -m pip --disable-pip-version-check install --quiet '.[test,lint,bench,fuzz]'
 	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
 
@@ -74,6 +87,6 @@ lock:
 	$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-.venv/test .venv/lint: .venv/%: .venv/installed
+.venv/test .venv/lint .venv/fuzz: .venv/%: .venv/installed
 	$(INSTALL) --no-build-isolation --editable '.[$*]'
 	@touch $@

@@ -1,4 +1,4 @@
-"""How a rebuild and an append grow with the log: each length measured next to its peer, as a table and as a picture."""
+"""How the work grows with events, with sessions and with writers: each as a table and as a picture."""
 
 from __future__ import annotations
 
@@ -9,34 +9,145 @@ from pathlib import Path
 
 from measure import Process
 from plot import chart
-from stage import Stage
+from stage import RUN_ID, Stage
 
 LENGTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-RELOADS = 50  # of a session, so that a million events are two thousand sessions
+RELOADS = 50  # of a session, which has 502 events then, so that a million events are two thousand sessions
+EACH = 2 + 10 * RELOADS
+SESSIONS = (1, 10, 100, 500, 2_000)
+HOOKS = ("session-start", "session-end")
+PARTS = ("ledger", "blocks", "state")
+WRITERS = (1, 2, 4, 8, 16, 32)
+APPENDS = 20  # of each writer
 REF = "import sqlite3, json"
-PICTURE = Path(__file__).with_name("growth-events.svg")
+HERE = Path(__file__).parent
 
 
 def growth(stage: Stage, *, quick: bool) -> str:
-    """Measure each length, draw the picture unless `quick`, and give the table."""
+    """Measure each length, draw the pictures unless `quick`, and give the tables."""
+    return "\n".join([_events(stage, quick=quick), _sessions(stage, quick=quick), _writers(stage, quick=quick)])
+
+
+def _events(stage: Stage, *, quick: bool) -> str:
     rebuilds, appends = [], []
-    for events in LENGTHS[:-2] if quick else LENGTHS:
+    for events in LENGTHS[:-3] if quick else LENGTHS:
         path = stage.long_log(events, RELOADS)
-        rebuilds.append((events, _rebuild(stage, path, rounds=3 if events > 10_000 else 9)))
+        rebuilds.append(
+            (events, _rebuild(stage, path, rounds=1 if events > 100_000 else 3 if quick or events > 10_000 else 9))
+        )
         appends.append((events, _append(stage, path, rounds=3 if quick else 15)))
     lines = ["| events | rebuild, × RAW | durable append, × REF |", "|---|---|---|"]
     for (events, rebuild), (_, append) in zip(rebuilds, appends, strict=True):
         lines.append(f"| {events:,} | {rebuild:.2f} | {append:.2f} |")
     if not quick:
-        PICTURE.write_text(
+        _draw(
+            "growth-events.svg",
             chart(
                 "What grows with the log",
                 "events in the log",
                 "× its peer",
                 {"rebuild, × RAW": rebuilds, "durable append, × REF": appends},
-            )
+            ),
         )
     return "\n".join(lines) + "\n"
+
+
+def _sessions(stage: Stage, *, quick: bool) -> str:
+    """Measure hooks on runs of more and more sessions: whole processes, and in one process what the work is."""
+    counts = SESSIONS[:2] if quick else SESSIONS
+    rounds = 5 if quick else 15
+    projects = {count: _project(stage, count) for count in counts}
+    ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
+    ratios: dict[str, dict[int, list[float]]] = {name: {count: [] for count in counts} for name in HOOKS}
+    parts: dict[str, dict[int, list[dict[str, float]]]] = {name: {count: [] for count in counts} for name in HOOKS}
+    for _ in range(rounds):
+        for count, project in projects.items():
+            for name in HOOKS:  # a start and an end in turn, so that each round finds what the one before it found
+                for command, into in ((stage.hook(name), None), (_in_parts(stage, name), parts[name][count])):
+                    environment = stage.environment | {"CLAUDE_PROJECT_DIR": str(project)}
+                    hook = Process(command, project, environment, _delivery(stage, name, project))
+                    if into is None:
+                        ratios[name][count].append(hook.seconds()[0] / ref.seconds()[0])
+                    else:
+                        into.append(json.loads(hook.output()))
+    heads = [f"`{name}`, {what}" for name in HOOKS for what in ("× REF", *(f"{part}, ms" for part in PARTS))]
+    lines = [f"| sessions | events | {' | '.join(heads)} |", "|---" * (2 + len(heads)) + "|"]
+    medians = {
+        name: {count: {part: _median([one[part] for one in parts[name][count]]) for part in PARTS} for count in counts}
+        for name in HOOKS
+    }
+    for count in counts:
+        cells = []
+        for name in HOOKS:
+            cells.append(f"{_median(ratios[name][count]):.2f}")
+            cells += [f"{1000 * medians[name][count][part]:.1f}" for part in PARTS]
+        lines.append(f"| {count:,} | {count * EACH:,} | {' | '.join(cells)} |")
+    few, many = counts[0], counts[-1]
+    told = [f"`{name}` {medians[name][many]['ledger'] / medians[name][few]['ledger']:.2f}" for name in HOOKS]
+    lines.append(f"\nThe ledger's work at {many:,} sessions against {few:,} (goal ≤ 1.10): {', '.join(told)}.")
+    if not quick:
+        curves = {
+            f"{name}: {part}, ms": [(count, 1000 * medians[name][count][part]) for count in counts]
+            for name in HOOKS[:1]
+            for part in PARTS
+        }
+        _draw("growth-sessions.svg", chart("What a hook does", "sessions in the run", "ms", curves, log_up=True))
+    return "\n".join(lines) + "\n"
+
+
+def _project(stage: Stage, sessions: int) -> Path:
+    """Make a git project with an active run of so many sessions, its state.json written by the ledger."""
+    project = stage.folder / f"sessions-{sessions}"
+    run = project / ".fractary" / "runs" / RUN_ID
+    run.mkdir(parents=True)
+    stage.done(["git", "init", "--quiet", str(project)])
+    (project / ".fractary" / "faber").mkdir()
+    (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
+    state = {"run_id": RUN_ID, "workflow_id": "bench", "work_id": "258", "status": "in_progress"}
+    (run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
+    shutil.copyfile(stage.long_log(sessions * EACH, RELOADS), run / "ledger.db")
+    stage.done([stage.command, "project"], project)
+    for name in HOOKS:
+        Process(stage.hook(name), project, stage.environment, _delivery(stage, name, project)).output()
+    return project
+
+
+def _in_parts(stage: Stage, name: str) -> list[str]:
+    return [stage.python, str(HERE / "hook_parts.py"), name]
+
+
+def _delivery(stage: Stage, name: str, project: Path) -> Path:
+    path = project / f"{name}.json"
+    if not path.exists():
+        path.write_text(stage.delivery(name).read_text().replace(str(stage.project), str(project)))
+    return path
+
+
+def _writers(stage: Stage, *, quick: bool) -> str:
+    """Let more and more processes append to one run at once."""
+    lines = ["| writers × 20 appends | lost | doubled | p99, ms | longest, ms |", "|---|---|---|---|---|"]
+    p99s, longests = [], []
+    for writers in WRITERS[:3] if quick else WRITERS:
+        folder = stage.folder / f"writers-{writers}"
+        folder.mkdir()
+        command = [stage.python, str(HERE / "writers.py"), str(folder), str(writers), str(APPENDS)]
+        found = json.loads(Process(command, stage.folder, stage.environment).output())
+        p99s.append((writers, 1000 * found["p99"]))
+        longests.append((writers, 1000 * found["longest"]))
+        cells = [f"{found['lost']}", f"{found['doubled']}", f"{p99s[-1][1]:.0f}", f"{longests[-1][1]:.0f}"]
+        lines.append(f"| {writers} | {' | '.join(cells)} |")
+    if not quick:
+        curves = {"p99": p99s, "longest": longests}
+        _draw("growth-writers.svg", chart("How long an append takes", "writers at once", "ms", curves, log_up=True))
+    return "\n".join(lines) + "\n"
+
+
+def _draw(name: str, picture: str) -> None:
+    (HERE / name).write_text(picture, encoding="utf-8")
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values)
 
 
 def _rebuild(stage: Stage, path: Path, rounds: int) -> float:

@@ -67,6 +67,7 @@ class Row:
         self.ratios: list[float] = []
         self.processor: list[float] = []
         self.instructions: float | None = None
+        self.count: int | None = None
 
     def add(self, seconds: tuple[float, float], peer: tuple[float, float]) -> None:
         """Add a round: each time is how long it took and its processor time."""
@@ -92,4 +93,4 @@ def count_instructions(contenders: list[tuple[Row, Process, Process]], restore: 
             peers[id(peer)] = peer.instructions(out)
         peer_count, count = peers[id(peer)], process.instructions(out)
         if peer_count and count:
-            row.instructions = count / peer_count
+            row.instructions, row.count = count / peer_count, count

@@ -58,14 +58,14 @@ class Stage:
         """Make the git project and its run, with artifacts to load, and keep a copy of the run to go back to."""
         git = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
         for folder in (self.project, self.elsewhere):
-            self._done([*git, "init", "--quiet", str(folder)])
+            self.done([*git, "init", "--quiet", str(folder)])
         for name, paragraphs in ARTIFACTS.items():
             path = self.project / name
             path.parent.mkdir(parents=True)
             path.write_text(f"# {path.stem}\n\n" + f"{PARAGRAPH}\n\n" * paragraphs)
-        self._done([*git, "add", "."], self.project)
-        self._done([*git, "commit", "--quiet", "--message", "First"], self.project)
-        self._done([self.command, "run", "start", "--work-id", "258", "--run-id", RUN_ID], self.project)
+        self.done([*git, "add", "."], self.project)
+        self.done([*git, "commit", "--quiet", "--message", "First"], self.project)
+        self.done([self.command, "run", "start", "--work-id", "258", "--run-id", RUN_ID], self.project)
         state = json.loads((self.run / "state.json").read_text())
         state["artifacts"] = {"spec_path": "specs/WORK-00258-session-ledger.md"}
         (self.run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
@@ -103,7 +103,7 @@ class Stage:
         path = self.folder / f"{events}-{reloads}.db"
         if not path.exists():
             script = str(Path(__file__).with_name("long_log.py"))
-            self._done([self.python, script, str(path), str(events), str(reloads)])
+            self.done([self.python, script, str(path), str(events), str(reloads)])
         return path
 
     def long_run(self, events: int) -> Path:
@@ -116,5 +116,6 @@ class Stage:
         (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
         return project
 
-    def _done(self, command: list[str], cwd: Path | None = None) -> None:
+    def done(self, command: list[str], cwd: Path | None = None) -> None:
+        """Run a command that has to succeed."""
         subprocess.run(command, cwd=cwd or self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)

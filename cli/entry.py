@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -10,6 +11,7 @@ def main() -> None:
     """Run `faber-ledger` with the process's arguments and exit with its code."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["hook"] and not {"--help", "-h"} & set(arguments[1:2]) and arguments[1:]:
+        gc.disable()  # the process ends before there is anything to collect
         from faber_ledger.cli.hook import run_hook
 
         os._exit(run_hook(arguments[1]))  # all is written and closed; taking the interpreter apart is a tenth of a hook

@@ -118,14 +118,15 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     if last is None:
         return False
     recorded, before = last
-    at = seconds_of(recorded["at"])
-    return (
+    is_like_it = (
         before["hook"] == delivery["hook"]
         and before["digest"] == delivery["digest"]
         and _may_be_same(before["pid"], delivery["pid"])
-        and at is not None
-        and abs(caller["at"] - at) < seconds
     )
+    if not is_like_it:
+        return False
+    at = seconds_of(recorded["at"])  # last, since to read a time is dear
+    return at is not None and abs(caller["at"] - at) < seconds
 
 
 def ignored(caller: Caller, delivery: Delivery, reason: Literal["repeated", "subagent", "no_session"]) -> list[Draft]:

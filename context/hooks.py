@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.environment import Surroundings
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ next time anything is written. Linked worktrees share the mirror; without git th
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.header import is_busy
 from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
 from faber_ledger.ledger.log import DURABLE, Log
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +55,10 @@ class MirroredLog:
         self.returned = 0
         self._warn = warn
         self._mirror: Log | None = None
+        self._path, self._forsaken = (
+            path,
+            "",
+        )  # the mirror's path, and again once something other than a wait refused it
         try:
             heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if path is not None:
@@ -72,6 +76,9 @@ class MirroredLog:
                     raise
                 self._unite(path, heads)
         except (LedgerError, OSError, sqlite3.Error) as error:
+            if not self.log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
+                hint = "check permissions and space of the run's folder"
+                raise NotWritable(f"cannot write {self.log.path}: {error}", hint=hint) from error
             self._forsake(error)
 
     def _is_mended(self, path: str, error: Exception) -> bool:
@@ -120,6 +127,19 @@ class MirroredLog:
                 self._mirror.commit()
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
+        if self._forsaken:
+            self._try_again(self._forsaken)
+
+    def _try_again(self, path: str) -> None:
+        """Keep in a mirror that was refused what the log has now: until it is there, git can take it away for good."""
+        from faber_ledger.ledger.union import missing_rows, take_in
+
+        try:
+            with Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS) as mirror:
+                take_in(mirror, missing_rows(mirror, self.log))
+                mirror.commit()
+        except (LedgerError, OSError, sqlite3.Error):
+            pass  # it was told that the mirror is not used
 
     def begin(self) -> None:
         """Begin the next transaction of both, after a commit; raises as `Log.open`."""
@@ -231,6 +251,8 @@ class MirroredLog:
 
     def _forsake(self, error: Exception) -> None:
         self._warn(f"the mirror of this run under the git directory is not used: {error}")
+        if not isinstance(error, Locked) and not (isinstance(error, sqlite3.Error) and is_busy(error)):
+            self._forsaken = self._path or ""
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from faber_ledger.context.notes import notes_of
 
 TYPE_CHECKING = False
@@ -9,6 +11,8 @@ if TYPE_CHECKING:
     from faber_ledger.context.packet import Told
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
+
+COMPACTIONS_LOOKED_AT = 64  # a session's start must not read more the longer a run gets
 
 
 def newest_notes(log: Log) -> list[Told]:
@@ -26,6 +30,7 @@ def newest_notes(log: Log) -> list[Told]:
 def summary_for(log: Log, client: str | None, source: str) -> Told | None:
     """Give the newest summary that another client recorded before this client's first session on the run.
 
+    It is looked for in the newest 64 compactions of others before that, and no further back.
     So a conversation gets what it has never seen, and always the same. `source` is that of the session about to start.
     None for a fork, which has seen what it was forked from, and for a client without an id.
     """
@@ -36,7 +41,7 @@ def summary_for(log: Log, client: str | None, source: str) -> Told | None:
         source = first["event"]["source"]
     if source == "fork":
         return None
-    for recorded in log.compactions(not_by=client, before=first):
+    for recorded in islice(log.compactions(not_by=client, before=first), COMPACTIONS_LOOKED_AT):
         event = recorded["event"]
         told = _told(recorded, "summary")
         if told is not None and event["type"] == "compaction_completed" and event["agent_id"] is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 import stat
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
+from faber_ledger.ledger.sqlite import sqlite3
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
 # SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
@@ -54,9 +54,12 @@ def format_of(path: str) -> int:
 
 
 def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked."""
+    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked.
+
+    A forged schema may hold what is no text at all: it is compared as its representation, which no format has.
+    """
     try:
-        found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+        found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked(path) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
@@ -21,6 +20,7 @@ from faber_ledger.ledger.header import (
     restore_hint,
 )
 from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -51,6 +51,8 @@ SCHEMAS = {
     " WHERE name = 'head'",
     "a schema that is no text": "PRAGMA writable_schema = ON; UPDATE sqlite_master"
     " SET sql = CAST(x'43524541544520ff80' AS TEXT) WHERE name = 'head'",
+    "a schema that is a blob": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = CAST(sql AS BLOB)"
+    " WHERE name = 'event_session'",
     "a table whose root lies elsewhere": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = 9999"
     " WHERE name = 'head'",
 }

@@ -15,6 +15,7 @@ from support import RUN, Project, answer_of, usual_state
 
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import find_run
+from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
@@ -273,3 +274,36 @@ def test_a_run_deleted_and_made_again_has_its_events_unless_they_are_forgotten(p
     project.put_state(state)
     project.deliver(START, client="nine", pid="9")
     assert not set(ids(project.ledger_path)) & set(had)
+
+
+def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(mirror: Log, _: Log) -> None:
+        mirror.connection.execute("ROLLBACK")  # as SQLite does by itself
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(Log, "copy_newer", refuses)
+    told: list[str] = []
+    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.commit()
+    assert told == ["the mirror of this run under the git directory is not used: disk I/O error"]
+    assert ids(mirror_of(project)) == ids(project.ledger_path)
+
+
+def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended_outside_one(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.git("reset", "--hard")
+    before = project.ledger_path.read_bytes()
+
+    def refuses(log: Log, _: object) -> None:
+        if log.path == str(project.ledger_path):
+            log.connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+
+    monkeypatch.setattr("faber_ledger.ledger.union.take_in", refuses)
+    with pytest.raises(NotWritable, match="disk is full"):
+        MirroredLog(find_run(str(project.root), RUN), pytest.fail)
+    assert project.ledger_path.read_bytes() == before

@@ -12,10 +12,13 @@ from hypothesis import strategies as st
 from support import RUN, Project
 
 from faber_ledger.context.masking import LONGEST, bounded_summary, masked
+from faber_ledger.context.told import summary_for
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from faber_ledger.ledger.events import CompactionCompleted, Draft
 
 STARTUP = "SessionStart.startup.interactive"
 RESUME = "SessionStart.resume.interactive"
@@ -111,6 +114,24 @@ def test_a_load_from_the_command_line_gives_it_too(project: Project) -> None:
     done = project.faber("session-load", "--content", env={"CLAUDE_CODE_SESSION_ID": OTHER})
     assert "We chose flock." in done.stdout
     assert HEAD not in project.faber("session-load", "--force", env={"CLAUDE_CODE_SESSION_ID": ME}).stdout
+
+
+@pytest.mark.parametrize(("after", "is_given"), [(63, True), (64, False)])
+def test_a_summary_is_looked_for_in_the_newest_compactions_alone(tmp_path: Path, after: int, is_given: bool) -> None:
+    bare: CompactionCompleted = {
+        "type": "compaction_completed",
+        "trigger": "auto",
+        "agent_id": None,
+        "phase": None,
+        "step": None,
+        "delivery": {"hook": "PostCompact", "digest": "0" * 64, "pid": None},
+    }
+    drafts: list[Draft] = [{"event": {**bare, "summary": "What was done."}, "client": OTHER}]
+    drafts += [{"event": bare, "client": OTHER} for _ in range(after)]
+    with Log.open(str(tmp_path / "ledger.db")) as log:
+        log.append(drafts, at=1767623422.0, writer="5f" * 16)
+        told = summary_for(log, ME, "startup")
+    assert (told is not None) == is_given
 
 
 def test_a_log_from_elsewhere_may_hold_anything_in_its_place(project: Project) -> None:

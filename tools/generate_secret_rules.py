@@ -14,6 +14,7 @@ from pathlib import Path
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from detect_secrets.plugins import keyword
 from detect_secrets.plugins.base import RegexBasedDetector
+from required_words import required_words
 
 TARGET = Path(__file__).resolve().parent.parent / "context" / "secret_rules.py"
 NO_SECRETS = {"Public IP (ipv4)"}
@@ -31,23 +32,25 @@ from __future__ import annotations
 '''
 
 
-def rules() -> list[tuple[str, str, int]]:
-    """Give the name, pattern and flags of each regular expression that finds a kind of secret, in a fixed order."""
+def rules() -> list[tuple[str, str, int, tuple[str, ...]]]:
+    """Give the name, pattern, flags and required words of each expression that finds a secret, in a fixed order."""
     found = []
     for name, detector in sorted(get_mapping_from_secret_type_to_class().items()):
         if inspect.isabstract(detector) or not issubclass(detector, RegexBasedDetector) or name in NO_SECRETS:
             continue
-        found += [(name, regex.pattern, int(regex.flags & ~re.UNICODE)) for regex in detector.denylist]
+        for regex in detector.denylist:
+            flags = int(regex.flags & ~re.UNICODE)
+            found.append((name, regex.pattern, flags, required_words(regex.pattern, flags)))
     return found
 
 
 def text() -> str:
     """Write the module."""
-    lines = [f"    ({name!r}, {pattern!r}, {flags}),\n" for name, pattern, flags in rules()]
+    lines = [f"    {rule!r},\n" for rule in rules()]
     keywords = [f"    {word!r},\n" for word in keyword.DENYLIST]
     return (
         HEADER.format(version=version("detect-secrets"))
-        + "# The kind of secret, its pattern, and the flags of `re`.\n"
+        + "# The kind of secret, its pattern, the flags of `re`, and words of which each match has one.\n"
         + f"RULES = (\n{''.join(lines)})\n\n"
         + "# What a value is called that is a secret.\n"
         + f"KEYWORDS = (\n{''.join(keywords)})\n"

@@ -84,17 +84,31 @@ def broken_at(
     call: Call, fault: str, command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes
 ) -> Ended:
     """Run a command that is killed at a call, or whose call fails with the error `fault`."""
-    what = "signal=KILL" if fault == KILL else f"error={fault}"
-    trace = project.parent / "trace"
-    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={call.name}"]
-    options += ["-e", f"inject={call.name}:{what}:when={call.number}"]
-    ended = _run([_strace(), *options, *command], project, environment, delivery)
-    hit = [line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line]
-    path = re.search(re.escape(str(project)) + r"[^>\",]*", hit[0].replace(f"AT_FDCWD<{project}>", "")) if hit else None
+    ended, line = broken_by(call.name, call.number, fault, command, project, environment, delivery)
+    path = re.search(re.escape(str(project)) + r"[^>\",]*", line.replace(f"AT_FDCWD<{project}>", ""))
     assert fault == KILL or (path and _shown(path.group()[len(str(project)) :]) == call.file), (
-        f"{call} was missed: {hit}"
+        f"{call} was missed: {line}"
     )
     return ended
+
+
+def broken_by(
+    name: str,
+    number: int,
+    fault: str,
+    command: list[str],
+    project: Path,
+    environment: Mapping[str, str],
+    delivery: bytes,
+) -> tuple[Ended, str]:
+    """Break the `number`-th call of a name, whatever it is about; give strace's line about it, empty if none came."""
+    what = "signal=KILL" if fault == KILL else f"error={fault}"
+    trace = project.parent / "trace"
+    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={name}"]
+    ended = _run(
+        [_strace(), *options, "-e", f"inject={name}:{what}:when={number}", *command], project, environment, delivery
+    )
+    return ended, next((line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line), "")
 
 
 def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "RELIABILITY.md"
 
 
-def put(name: str, lines: Iterable[str]) -> None:
+def put(name: str, lines: Iterable[str], *, by: str = "make faults") -> None:
     """Write lines between a name's marks on the page."""
-    begin, end = f"<!-- begin of {name}, written by `make faults` -->", f"<!-- end of {name} -->"
+    begin, end = f"<!-- begin of {name}, written by `{by}` -->", f"<!-- end of {name} -->"
     text = "\n".join([begin, *lines, "", end])
     page = PAGE.read_text(encoding="utf-8")
     head, _, rest = page.partition(begin)

@@ -1,0 +1,19 @@
+"""Everything at once, for some seconds: `make soak` does it for minutes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from faults.soak import WITH_DRIVER, soaked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_nothing_acknowledged_is_lost_whatever_happens_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", WITH_DRIVER)
+    found = soaked(tmp_path, seconds=6, seed=1)
+    assert (found.lost, found.doubled, found.wrong) == (0, 0, ())
+    assert found.acknowledged

@@ -1,0 +1,94 @@
+"""A project to which anything may be done: it is put back for each case, and what a hook promises is checked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from support import ARGUMENTS, Answer, Project, units
+
+from faber_ledger.context.delivery import HOOKS, Call
+from faber_ledger.context.json_text import JsonText
+from fuzz.forks import Forks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KINDS = ("SessionStart.startup.print", "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print")
+OURS = ("sessions", "context_metadata")
+KEPT = (".fractary", ".git/faber-ledger")
+
+
+class Box:
+    """A project whose run has a session of the client `one`."""
+
+    def __init__(self, folder: Path, forks: Forks) -> None:
+        self.forks = forks
+        self.project = Project.made(folder / "project")
+        self.project.deliver(KINDS[0], client="one", pid="1")
+        self._good = folder / "good"
+        for name in KEPT:
+            shutil.copytree(self.project.root / name, self._good / name)
+
+    def put_back(self) -> Project:
+        """Make the project what it was at first."""
+        for name in KEPT:
+            shutil.rmtree(self.project.root / name, ignore_errors=True)
+            shutil.copytree(self._good / name, self.project.root / name)
+        return self.project
+
+    def deliver(self, recorded: str, content: bytes | None = None) -> Answer:
+        """Deliver these bytes, or what was recorded, and check all that holds whatever was in them."""
+        project = self.project
+        usual, environment, event = project.prepared(recorded, client="one", pid="1")
+        content = usual if content is None else content
+        before = project.state_path.read_bytes()
+        argument = ARGUMENTS.get(event, event)
+        answer = Answer(*self.forks.run(["hook", argument], project.root, environment, content))
+        check_answer(answer, Call(HOOKS.get(argument, argument), content, environment).hook)
+        check_state(before, project.state_path.read_bytes())
+        check_leftovers(project)
+        return answer
+
+
+def check_answer(answer: Answer, hook: str) -> None:
+    """Check that a hook has exited with 0 and printed a packet, a hint to the summarizer, or nothing."""
+    assert answer.code == 0, answer.errors
+    assert "Traceback" not in answer.errors
+    assert "a defect of faber-ledger" not in answer.errors, answer.errors
+    assert all(letter.isprintable() or letter == "\n" for letter in answer.errors)
+    if hook == "SessionStart":
+        packet = answer.packet
+        assert packet is None or 0 < units(packet) <= 9_500
+    elif hook == "PreCompact":
+        assert all(letter.isprintable() or letter == "\n" for letter in answer.output.decode())
+        assert not answer.output or answer.hint is not None
+    else:
+        assert answer.output == b""
+
+
+def check_state(before: bytes, after: bytes) -> None:
+    """Check that a state.json that could be read can be read, every member but ours to the byte, and others stand."""
+    try:
+        old = JsonText(before.decode())
+    except ValueError:
+        assert after == before
+        return
+    new = JsonText(after.decode())
+    assert _others(old) == _others(new)
+
+
+def _others(document: JsonText) -> dict[str, str]:
+    return {name: document.text[start:end] for name, (start, end) in document.spans.items() if name not in OURS}
+
+
+def check_leftovers(project: Project) -> None:
+    """Check that nothing half written is left."""
+    left = [path.name for path in project.run.iterdir() if path.name.endswith((".tmp", "-journal", "-wal"))]
+    assert left == []
+
+
+def state_with(project: Project, **changes: Any) -> dict[str, Any]:
+    """Give the run's state with members changed."""
+    return {**json.loads(project.state_path.read_bytes()), **changes}

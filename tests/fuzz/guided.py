@@ -1,0 +1,126 @@
+"""`make fuzz`: the readers of what comes from outside, guided by coverage with atheris.
+
+A reader may refuse what it is given, in its own words. Any other exception is a defect, which atheris shows with the
+file that holds the bytes. `python -m fuzz.guided SECONDS` tries each reader for so long, one process each.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import atheris
+
+with atheris.instrument_imports(include=["faber_ledger"]):
+    from faber_ledger.context.conditions import ConditionError, evaluate
+    from faber_ledger.context.delivery import Call
+    from faber_ledger.context.json_text import JsonText
+    from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.exchange import Staged
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.fold import fold
+    from faber_ledger.schemas.events import are_events, check_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+STATE = {"work_id": "258", "artifacts": {"spec_path": "a.md"}, "phases": [{"name": "frame", "done": True}], "n": 1.5}
+BLOCKS = {"sessions": {"total_sessions": 1, "session_history": []}, "context_metadata": None}
+
+
+def delivery(content: bytes) -> None:
+    """A hook's delivery."""
+    call = Call("SessionStart", content, {})
+    for name in ("session_id", "cwd", "source", "trigger", "reason", "agent_id"):
+        text = call.text(name)
+        assert text is None or text.encode()
+    assert call.kept(len(content), "").encode("utf-8", "surrogateescape") == content
+    json.loads(call.kept(0, "") or "{}")
+
+
+def document(content: bytes) -> None:
+    """A state.json: what is replaced is there afterwards, and everything else stays."""
+    try:
+        found = JsonText(content.decode("utf-8", "replace"))
+    except ValueError:
+        return
+    again = JsonText(found.with_members(BLOCKS))
+    assert {**found.value, **BLOCKS} == again.value
+    assert again.with_members(BLOCKS) == again.text
+
+
+def condition(content: bytes) -> None:
+    """A workflow's condition."""
+    try:
+        assert evaluate(content.decode("utf-8", "replace"), STATE) in (True, False)
+    except ConditionError:
+        pass
+
+
+def lines(content: bytes) -> None:
+    """An exported file."""
+    with closing(Staged(io.BytesIO(content), check_event, are_events)) as staged:
+        assert staged.problems or staged.lines >= 0
+        staged.problems_with(None)
+
+
+def ledger(content: bytes) -> None:
+    """A ledger that somebody else wrote."""
+    Path("ledger.db").write_bytes(content)
+    try:
+        with Log.read("ledger.db") as log:
+            fold(log.stream())
+    except (LedgerError, sqlite3.DatabaseError):
+        pass
+
+
+READERS: dict[str, tuple[Callable[[bytes], None], list[Path], tuple[str, ...]]] = {
+    "delivery": (delivery, sorted((FIXTURES / "hook-payloads").iterdir()), ('"\\"session_id\\":"', '"\\\\ud800"')),
+    "document": (document, [FIXTURES / "states" / "spec-00027.json"], ('"\\"sessions\\":"', '"\\xef\\xbb\\xbf"')),
+    "condition": (condition, [], ('"state."', '"==="', '"!=="', '"&&"', '"||"', '"null"', '"undefined"', '"[0]"')),
+    "lines": (lines, [FIXTURES / "format-1" / "events.jsonl"], ('"\\"parents\\":[]"', '"\\"payload\\":{"', '"null"')),
+    "ledger": (ledger, [FIXTURES / "format-1" / "ledger.db"], ('"SQLite format 3"', '"CREATE TABLE event"')),
+}
+
+
+def fuzz(name: str, seconds: int) -> None:
+    """Fuzz one reader in the working directory; ends the process, with another code than 0 if it found a defect."""
+    reader, paths, words = READERS[name]
+    os.mkdir("seeds")
+    for path in paths:
+        content = path.read_bytes()
+        if name == "delivery":
+            content = json.dumps(json.loads(content)["stdin"]).encode()
+        Path("seeds", path.name).write_bytes(content)
+    Path("words").write_text("".join(f"{word}\n" for word in words))
+    options = [f"-max_total_time={seconds}", "-dict=words", "-max_len=65536", "-timeout=10", "-verbosity=0"]
+    options += [f"-artifact_prefix={tempfile.gettempdir()}{os.sep}", "seeds"]
+    atheris.Setup([sys.argv[0], *options], reader)
+    atheris.Fuzz()
+
+
+def fuzz_all(seconds: int) -> None:
+    """Fuzz each reader in a process of its own, in a folder that goes with it; raises SystemExit for a defect."""
+    for name in READERS:
+        sys.stdout.write(f"{name}: {seconds} seconds\n")
+        sys.stdout.flush()
+        with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
+            command = [sys.executable, __file__, str(seconds), name]
+            if subprocess.run(command, cwd=folder, check=False).returncode:
+                sys.exit(f"a defect was found where this is read: {name}")
+
+
+if __name__ == "__main__":
+    if sys.argv[2:]:
+        fuzz(sys.argv[2], int(sys.argv[1]))
+    else:
+        fuzz_all(int(sys.argv[1]))

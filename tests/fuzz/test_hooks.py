@@ -1,0 +1,175 @@
+"""Whatever arrives, lies in state.json, in a workflow or in a ledger: a hook exits with 0 and breaks nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import FIXTURES, RUN, payload_of
+
+from faber_ledger.context import spool
+from faber_ledger.context.project import find_run
+from fuzz.box import KINDS, Box, check_leftovers
+from fuzz.forks import Forks
+from fuzz.shapes import hard_values, mutated, rendered, some, spoiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORDED = sorted(path.stem for path in (FIXTURES / "hook-payloads").glob("*.json"))
+WORKFLOWS = [json.loads((FIXTURES / "workflows" / name).read_text()) for name in ("default.json", "core.json")]
+recorded_names, kinds = st.sampled_from(RECORDED), st.sampled_from(KINDS)
+
+
+@pytest.fixture(scope="module")
+def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
+    with Forks() as forks:
+        yield Box(tmp_path_factory.mktemp("box"), forks)
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> tuple[str, bytes]:
+    """Give a recorded delivery and what arrives in its place."""
+    recorded = draw(recorded_names)
+    value = draw(mutated(payload_of(recorded)["stdin"]))
+    content = rendered(value, draw(st.booleans())) + b"\n"
+    return recorded, draw(spoiled(content)) if draw(st.integers(0, 3)) == 0 else content
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_every_recorded_delivery_is_taken_as_it_is(box: Box, recorded: str) -> None:
+    project = box.put_back()
+    box.deliver(recorded)
+    project.assert_projected()
+
+
+@given(deliveries())
+@some(60)
+def test_a_delivery_that_was_changed_harms_nothing(box: Box, delivery: tuple[str, bytes]) -> None:
+    project = box.put_back()
+    known = project.events
+    box.deliver(*delivery)
+    assert project.events[: len(known)] == known
+    project.assert_projected()
+
+
+@given(kinds, st.binary(max_size=200) | st.builds(rendered, hard_values, st.booleans()))
+@some(30)
+def test_bytes_and_json_of_any_shape_are_taken(box: Box, kind: str, content: bytes) -> None:
+    project = box.put_back()
+    box.deliver(kind, content)
+    project.assert_projected()
+
+
+@st.composite
+def states(draw: st.DrawFn, state: dict[str, Any]) -> bytes:
+    """Give a state.json that another tool, a person or a disk has changed."""
+    content = rendered(draw(mutated(state)), draw(st.booleans()), draw(st.sampled_from([None, 0, 2])))
+    return draw(spoiled(content)) if draw(st.integers(0, 3)) == 0 else content
+
+
+@given(st.data(), kinds, st.booleans())
+@some(60)
+def test_any_state_stays_what_it_is_but_for_our_blocks(
+    box: Box, data: st.DataObject, kind: str, has_ledger: bool
+) -> None:
+    project = box.put_back()
+    state = {**project.state, "artifacts": {"spec_path": "specs/a.md"}, "worktree": {"path": "../x", "branch": "b"}}
+    project.state_path.write_bytes(data.draw(states(state)))
+    if not has_ledger:
+        project.ledger_path.unlink()
+    box.deliver(kind)
+    box.deliver(KINDS[0])
+
+
+@given(st.data(), st.sampled_from(WORKFLOWS))
+@some(40)
+def test_any_workflow_gives_a_packet(box: Box, data: st.DataObject, workflow: dict[str, Any]) -> None:
+    project = box.put_back()
+    project.change_state(workflow_id="special")
+    content = rendered(data.draw(mutated(workflow)), data.draw(st.booleans()))
+    if data.draw(st.integers(0, 3)) == 0:
+        content = data.draw(spoiled(content))
+    project.write(".fractary/faber/workflows/special.json", content)
+    assert box.deliver("SessionStart.clear.print").packet
+    project.assert_projected()
+
+
+@given(st.data(), st.lists(kinds, min_size=1, max_size=2))
+@some(30)
+def test_a_ledger_that_was_changed_on_the_disk_stops_no_hook(
+    box: Box, data: st.DataObject, delivered: list[str]
+) -> None:
+    project = box.put_back()
+    project.ledger_path.write_bytes(data.draw(spoiled(project.ledger_path.read_bytes())))
+    for kind in delivered:
+        answer = box.deliver(kind)
+        assert answer.packet or kind != KINDS[0] or "repeated" in str(project.events)
+    assert f'"run_id": "{RUN}"' in project.state_path.read_text()
+
+
+@pytest.fixture(scope="module")
+def waiting(box: Box) -> tuple[str, dict[str, Any]]:
+    """Give the place and the content of a delivery that waits in the spool."""
+    project = box.put_back()
+    project.ledger_path.unlink()
+    project.ledger_path.mkdir()
+    box.deliver("SessionStart.clear.print")
+    (path,) = spool.waiting(find_run(str(project.root), RUN))
+    content = Path(path).read_text()
+    project.ledger_path.rmdir()
+    return path, json.loads(content)
+
+
+@given(st.data(), kinds)
+@some(40)
+def test_a_waiting_delivery_that_was_changed_stops_no_hook(
+    box: Box, waiting: tuple[str, dict[str, Any]], data: st.DataObject, kind: str
+) -> None:
+    project = box.put_back()
+    known = project.events
+    path, spooled = waiting
+    content = rendered(data.draw(mutated(spooled)), data.draw(st.booleans()))
+    Path(path).parent.mkdir(parents=True)
+    Path(path).write_bytes(data.draw(spoiled(content)) if data.draw(st.integers(0, 3)) == 0 else content)
+    box.deliver(kind)
+    assert project.events[: len(known)] == known
+    assert spool.waiting(find_run(str(project.root), RUN)) == []
+    # Not that the log verifies: what this machine's user forges in the spool of his own git directory is taken as said.
+    assert len(project.events) > len(known)
+
+
+REFUSED = (1, 10, 12, 20, 22)
+
+
+@given(st.data(), st.booleans())
+@some(50)
+def test_changed_lines_are_imported_whole_or_not_at_all(box: Box, data: st.DataObject, is_new: bool) -> None:
+    project = box.put_back()
+    environment = project.environment()
+    code, exported, _ = box.forks.run(["export"], project.root, environment)
+    assert code == 0
+    lines = [json.loads(line) for line in exported.splitlines()]
+    changed = data.draw(mutated(lines))
+    content = b"".join(rendered(line, data.draw(st.booleans())) + b"\n" for line in changed)
+    if data.draw(st.booleans()):
+        content = data.draw(spoiled(content))
+    if is_new:
+        shutil.rmtree(project.root / ".git" / "faber-ledger")
+        project.ledger_path.unlink()
+    before = project.ledger_path.read_bytes() if not is_new else None
+    state = project.state_path.read_bytes()
+    code, _, errors = box.forks.run(["import", "-"], project.root, environment, content)
+    assert b"Traceback" not in errors, errors.decode()
+    check_leftovers(project)
+    if code == 0:
+        project.assert_projected()
+    else:
+        assert code in REFUSED, errors.decode()
+        assert (project.ledger_path.read_bytes() if project.ledger_path.exists() else None) == before
+        assert project.state_path.read_bytes() == state
