@@ -96,6 +96,7 @@ def app() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and give its exit code; the one place where an error becomes one."""
     kept.clear()
+    output = sys.stdout
     try:
         code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -107,6 +108,10 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         return 130
+    except SystemExit:
+        if sys.stdout is output:
+            raise
+        return 0  # nobody reads our output to its end: click puts another in its place then, and ends with 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

@@ -8,10 +8,10 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.output import say
 from faber_ledger.cli.output_file import output_file
+from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_of
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
@@ -21,7 +21,7 @@ from faber_ledger.ledger.union import rows_of
     "--output",
     metavar="FILE",
     shell_complete=completing.files,
-    help="Write to FILE, whole or not at all; else to standard output.",
+    help="Write to FILE, whole or not at all; `-`, and without it, is standard output.",
 )
 @click.option(
     "--format",
@@ -47,20 +47,29 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
     if sqlite is not None:
         if output is not None or form is not None:
             raise click.UsageError("give --sqlite FILE, or -o and --format")
+        if sqlite == "-":
+            raise click.UsageError("a database is a file, and cannot go to standard output: name one")
         from faber_ledger.cli.sqlite_export import write_database  # at its use: `--help` loads every command
 
         write_database(runs_with_ledgers(run, every=every), sqlite)
         return
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
+    from faber_ledger.ledger.checked import checked_batches
     from faber_ledger.ledger.cloud_event import cloud_event_line
     from faber_ledger.ledger.exchange import line_of
 
     chosen, count = run_with_ledger(run), 0
-    with output_file(output) as file, Log.read(chosen.ledger_path) as log:
+    with (
+        output_file(output) as file,
+        Log.read(chosen.ledger_path) as log,
+        progress(chosen, "exporting") as advance,
+    ):
         check_types(log)
-        for row in rows_of(log):
-            file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
-            count += 1
+        for rows in checked_batches(log):
+            for row in rows:
+                file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
+            count += len(rows)
+            advance(len(rows))
     if output is not None and output != "-":
         say(f"{output}: {events_shown(count)} of {chosen.run_id}")

@@ -17,7 +17,7 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.project import chosen_run, find_root, find_run
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
@@ -51,7 +51,9 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
         staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
         check(staged.problems, file)
-        run = _target(staged, run_id)
+        if not staged.lines:
+            raise LedgerError(f"{file} holds no event", hint="name a file that `faber-ledger export` wrote")
+        run = _target(staged, run_id, file)
         new = not os.path.lexists(run.ledger_path)
         log = None if new else stack.enter_context(Log.read(run.ledger_path))
         _check_against(staged, log, run, file)
@@ -74,12 +76,23 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     return code
 
 
-def _target(staged: Staged, run_id: str | None) -> Run:
-    """Give the run to import into: the one named, else the one that the events are of, else the active one."""
+def _target(staged: Staged, run_id: str | None, file: str) -> Run:
+    """Give the run to import into: the one named, else the one that the events are of, else the active one.
+
+    Raises IntegrityError for events that cannot begin a log where there is none that they could be of.
+    """
     root = find_root(os.getcwd())
     if run_id is None and len(staged.runs) == 1:
         run_id = next(iter(staged.runs))
-    return chosen_run(root, None) if run_id is None else find_run(root, run_id)
+    if run_id is not None:
+        return find_run(root, run_id)
+    try:
+        return chosen_run(root, None)
+    except NoActiveRun:
+        from faber_ledger.ledger.exchange import check
+
+        check(staged.problems_with(None), file)
+        raise
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
 from faber_ledger.ledger.lock import RunLock
@@ -26,15 +26,10 @@ R = TypeVar("R")
 def run_with_ledger(text: str | None) -> Run:
     """Give the run that is named, else the active one; raises as `chosen_run`, and RunNotFound if it has no ledger."""
     run = chosen_run(find_root(os.getcwd()), text)
-    # An empty file is none: a writer that was killed in its very first transaction leaves one.
-    if not os.path.lexists(run.ledger_path) or (
-        os.path.isfile(run.ledger_path) and not os.path.getsize(run.ledger_path)
-    ):
-        if is_mirrored(run):
-            raise RunNotFound(
-                f"the ledger of {run.run_id} is gone; this clone's mirror under the git directory still has it",
-                hint=f"run `faber-ledger project {run.run_id}` to bring it back",
-            )
+    if lacks_ledger(run):
+        lost = loss_of(run)
+        if lost is not None:
+            raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
             hint="its first event makes one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
@@ -53,7 +48,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
         run = find_run(root, named) if named else None
     except InvalidRunId:
         run = None
-    if run is None or os.path.lexists(run.ledger_path) or not is_mirrored(run):
+    if run is None or not lacks_ledger(run) or not is_mirrored(run):
         return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run
@@ -76,12 +71,6 @@ def folded(run: Run) -> Blocks:
     """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
     with Log.read(run.ledger_path) as log:
         return fold(log.stream())
-
-
-def is_mirrored(run: Run) -> bool:
-    """Tell whether this clone's mirror has the run."""
-    path = mirror_path(run)
-    return path is not None and os.path.isfile(path)
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:

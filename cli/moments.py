@@ -55,6 +55,8 @@ def moment_of(run: Run, text: str) -> Moment:
 
     Raises NotFound, with what is near, and click's UsageError for a time without a zone.
     """
+    if not text.strip():
+        raise click.UsageError("a moment is a seq, an event's id or a time with its zone, and an empty one was given")
     if "-" in text or ":" in text:
         return Moment(text, seconds=time_of(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:

@@ -22,10 +22,13 @@ LONG = 20_000_000  # bytes of a ledger from which on reading all of it takes ove
 
 
 @contextmanager
-def progress(run: Run, label: str) -> Iterator[Callable[[int], object]]:
-    """Show a bar while a run's log is read; gives what takes the number of events read since it was last called."""
+def progress(run: Run, label: str, *, is_told: bool = False) -> Iterator[Callable[[int], object]]:
+    """Show a bar while a run's log is read; gives what takes the number of events read since it was last called.
+
+    With `is_told` each event is printed as it is read: where that goes to a terminal, there is no place for a bar.
+    """
     count = 0
-    if sys.stderr.isatty() and os.path.getsize(run.ledger_path) > LONG:
+    if sys.stderr.isatty() and not (is_told and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
         from faber_ledger.ledger.queries import summary
 
         with suppress(LedgerError, sqlite3.DatabaseError):

@@ -13,7 +13,8 @@ from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.ledger.errors import ChoiceNeeded
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +43,7 @@ def redact(
 
     \b
     The event keeps its place and its hash. Git's history, and other clones until they take the redaction
-    in, still hold what was taken out: docs/REDACTION.md.
+    in, still hold what was taken out: docs/REDACTION.md. Of an event_redacted the reason goes; --reason gives another.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or it was done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
     be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
@@ -57,7 +58,7 @@ def redact(
     from faber_ledger.schemas.events import check_event
 
     chosen = run_with_ledger(run)
-    name = thing_meant(chosen, event, ("event",)).id
+    name = _event_meant(chosen, event)
 
     def make_plan(log: Log) -> Plan:
         return plan_of(log, name, fields, reason, check_event)
@@ -85,6 +86,22 @@ def redact(
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     show(data | {"versions_in_git": versions}, _done(chosen, plan, outcome, beside, versions), as_json=as_json)
+
+
+def _event_meant(run: Run, text: str) -> str:
+    """Give the id of the event that is meant; raises NotFound, with what brings it back if only the mirror has it."""
+    from faber_ledger.ledger.lookup import matches
+
+    try:
+        return thing_meant(run, text, ("event",)).id
+    except NotFound as error:
+        mirror = mirror_path(run)
+        if mirror is None or not os.path.isfile(mirror) or all(one.kind != "event" for one in matches(mirror, text)):
+            raise
+        raise NotFound(
+            f"this clone's mirror has the event {text}, and the ledger of {run.run_id} lacks it",
+            hint=f"run `faber-ledger project {run.run_id}` to bring it back, then redact it",
+        ) from error
 
 
 def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:

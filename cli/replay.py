@@ -105,8 +105,8 @@ def replay(
 
 def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
     """Refuse what makes no sense together; raises UsageError."""
-    asked = [name for name, value in modes.items() if value]
-    limited = [name for name, value in limits.items() if value]
+    asked = [name for name, value in modes.items() if value is not None and value is not False]
+    limited = [name for name, value in limits.items() if value is not None and value is not False]
     if len(asked) > 1:
         raise click.UsageError(f"give one of {', '.join(modes)}, not {' and '.join(asked)}")
     if asked == ["--strict"]:

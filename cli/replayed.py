@@ -107,14 +107,15 @@ class _Telling:
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Give each event that is told, with the fields that it changed."""
-        for recorded in events(self.run.ledger_path, Wanted()):
-            if self.past.has(recorded):
-                if self.wish.has(recorded):
-                    yield recorded, self.steps.apply(recorded)
-                else:
-                    self.steps.pass_over(recorded)
-            elif self.past.is_over:
-                break
+        with progress(self.run, "replaying", is_told=True) as advance:
+            for recorded in counted(events(self.run.ledger_path, Wanted()), advance):
+                if self.past.has(recorded):
+                    if self.wish.has(recorded):
+                        yield recorded, self.steps.apply(recorded)
+                    else:
+                        self.steps.pass_over(recorded)
+                elif self.past.is_over:
+                    break
         self.past.warn()
 
     def sessions(self) -> Iterator[ToldSession]:

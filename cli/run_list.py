@@ -11,7 +11,9 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import folded
 from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.words import events_shown
 from faber_ledger.context import state as states
+from faber_ledger.context.lost_ledger import lacks_ledger, loss_of
 from faber_ledger.context.packet import position
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
 from faber_ledger.context.resume import resume_point
@@ -109,7 +111,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
 def _log_of(run: Run) -> Summary | None:
     from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
 
-    return summary(run.ledger_path) if os.path.lexists(run.ledger_path) else None
+    return None if lacks_ledger(run) else summary(run.ledger_path)
 
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
@@ -152,9 +154,11 @@ def _status_lines(
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
     if log is None:
-        yield "Ledger: none yet; the first event makes it"
+        lost = loss_of(run)
+        yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event makes it"
         return
-    yield f"Ledger: {log.events} events, the last {log.last_type} at {log.last_at}"
+    last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
+    yield f"Ledger: {events_shown(log.events)}{last}"
     if not agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
 

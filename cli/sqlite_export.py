@@ -8,10 +8,12 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.output import say
+from faber_ledger.cli.output import say, warn
 from faber_ledger.cli.output_file import output_file, replaced
 from faber_ledger.cli.sqlite_tables import METADATA, TABLES, ddl
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.lost_ledger import lacks_ledger
+from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
@@ -38,7 +40,10 @@ def write_database(runs: list[Run], path: str) -> None:
     """
     _check_ours(path)
     beside = metadata_path(path)
-    count = 0
+    count, there = 0, [run for run in runs if not lacks_ledger(run)]
+    for run in runs:
+        if run not in there:  # with --all: one that is named has a ledger
+            warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
     with replaced(path) as temporary, output_file(beside) as metadata:
         metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
         try:
@@ -48,16 +53,15 @@ def write_database(runs: list[Run], path: str) -> None:
                 connection.execute("BEGIN")
                 for statement in ddl():
                     connection.execute(statement)
-                for run in runs:
+                for run in there:
                     count += _put(connection, run)
                 connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise NotWritable(
                 f"cannot write {path}: {error}", hint="check the space and permissions of its folder"
             ) from error
-    say(
-        f"{path}: {events_shown(count)} of {len(runs)} run{'' if len(runs) == 1 else 's'}; {beside} tells of its tables"
-    )
+    counted = f"{events_shown(count)} of {len(there)} run{'' if len(there) == 1 else 's'}"
+    say(f"{path}: {counted}; {beside} tells of its tables")
 
 
 def metadata_path(path: str) -> str:
@@ -93,7 +97,7 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
     count = 0
     with Log.read(run.ledger_path) as log:
         check_types(log)
-        for recorded in log.stream():
+        for recorded in checked(log):
             event, kind = recorded["event"], recorded["event"]["type"]
             projector.apply(recorded)
             count += 1

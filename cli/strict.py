@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.progress import counted, progress
 from faber_ledger.cli.replayed import Past
-from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.log import Log
 from faber_ledger.schemas.strict import problems_in
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class Strict:
 
     def _found(self) -> Iterator[tuple[Recorded, list[str]]]:
         past = Past(self.wish.end)
-        with progress(self.run, "checking") as advance:
-            for recorded in counted(events(self.run.ledger_path, Wanted()), advance):
+        with Log.read(self.run.ledger_path) as log, progress(self.run, "checking") as advance:
+            for recorded in counted(checked(log), advance):
                 if not past.has(recorded):
                     if past.is_over:
                         return

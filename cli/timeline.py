@@ -12,8 +12,9 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
+from faber_ledger.cli.output_file import output_file
 from faber_ledger.cli.timeline_page import counted, page
-from faber_ledger.context.file_change import FileChange, make_changes, read_file
+from faber_ledger.context.file_change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
@@ -38,7 +39,7 @@ class NoPage(LedgerError):
     required=True,
     metavar="FILE",
     shell_complete=completing.files,
-    help="The page to write; an older page is replaced.",
+    help="The page to write, `-` for standard output; an older page is replaced.",
 )
 @click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
 @click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
@@ -55,7 +56,9 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     """
     if every and runs:
         raise click.UsageError("give RUN or --all, not both")
-    before = _page_before(output)
+    if output == "-" and (opened or as_json):
+        raise click.UsageError("-o - writes the page to standard output: it goes without --open and --json")
+    _check_page(output)
     told: list[Timeline] = []
     problems: list[tuple[str, str]] = []
     for run in _chosen(runs, every):
@@ -67,7 +70,10 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
             problems.append((run.run_id, str(error)))
             warn(f"{run.run_id} is left out: {error}")
     content = page(told, problems).encode("utf-8", "replace")
-    make_changes([FileChange(output, before, content)])
+    with output_file(output) as file:
+        file.write(content)
+    if output == "-":
+        return
     sessions, events = sum(len(one["bars"]) for one in told), sum(one["events"] for one in told)
     data = {"path": output, "runs": [one["run_id"] for one in told], "bytes": len(content)}
     line = f"wrote {output}: {counted(sessions, 'session')}, {counted(events, 'event')}, {len(content) / 1000:,.0f} KB"
@@ -88,9 +94,8 @@ def _timeline(run: Run) -> Timeline:
         return folded(run.run_id, log.stream(), seconds_of)
 
 
-def _page_before(output: str) -> bytes | None:
-    """Read the page that will be replaced; raises NoPage if it is none, so that a slip costs nobody a ledger."""
-    before = read_file(output)
+def _check_page(output: str) -> None:
+    """Look at the page that will be replaced; raises NoPage if it is none, so that a slip costs nobody a ledger."""
+    before = read_file(output) if output != "-" and (os.path.isfile(output) or os.path.islink(output)) else None
     if before and not before.lstrip()[:14].lower().startswith(b"<!doctype html"):
         raise NoPage(f"{output} holds something else than a page", hint="name another file, or remove this one first")
-    return before

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.output import printable
 from faber_ledger.cli.texts import duration
+from faber_ledger.cli.timeline_names import shown_names
 from faber_ledger.cli.timeline_scale import Scale, merged, stacked
 from faber_ledger.ledger.clock import utc_text
 
@@ -101,7 +102,7 @@ class Chart:
         for name in [name for stretch in stretches for name in stretch["phases"]]:
             self.colours.setdefault(name, len(self.colours) % 6)
         top = self.height
-        yield self._open("Phases", "phases", "phases")
+        yield self._open("Phases", "phases", "phases", "phases")
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
         for left, right, first, last in merged(places, LEAST):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
@@ -121,11 +122,12 @@ class Chart:
         lanes: dict[str, list[Bar]] = {}
         for bar in self.told["bars"]:
             lanes.setdefault(bar["machine"], []).append(bar)
+        names = shown_names(list(lanes)[:LANES], (GUTTER - 16) / 12)
         for machine in list(lanes)[:LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
             levels = stacked([(bar["start"], bar["end"]) for bar in bars], LEVELS)
-            yield self._open(f"Sessions on {machine}", machine, "machine")
+            yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
                 for left, right, first, last in merged([places[index] for index in chosen], LEAST):
@@ -157,9 +159,11 @@ class Chart:
 
     def _artifacts(self) -> Iterator[str]:
         lanes = self.told["lanes"]
+        names = shown_names([lane["artifact_id"] for lane in lanes[:LANES]], (GUTTER - 16) / 11)
         for lane in lanes[:LANES]:
             top = self.height
-            yield self._open(f"Context: {lane['artifact_id']}", lane["artifact_id"], "artifact")
+            name = lane["artifact_id"]
+            yield self._open(f"Context: {name}", name, "artifact", names[name])
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
             for left, right, first, last in merged(places, LEAST):
@@ -205,8 +209,7 @@ class Chart:
         right = self.scale.left + self.scale.width if bar["is_open"] else self.scale.x(bar["end"])
         return left, max(right, left + LEAST)
 
-    def _open(self, told: str, name: str, kind: str) -> str:
-        shown = name if len(name) <= 24 else f"{name[:11]}…{name[-12:]}"
+    def _open(self, told: str, name: str, kind: str, shown: str) -> str:
         middle = self.height + {"phases": 16, "machine": 16, "artifact": 13}[kind]
         return (
             f'<g role="group" aria-label="{markup(told)}"><text class="lane {kind}" x="{GUTTER - 12}" y="{middle:g}">'

@@ -9,6 +9,7 @@ from faber_ledger import __version__
 from faber_ledger.cli.timeline_chart import REASONS, Chart, markup
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.projections.timeline import LISTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -119,7 +120,14 @@ def _legend(told: Timeline, *, are_joined: bool) -> str:
 def _events(told: Timeline, prefix: str) -> Iterator[str]:
     listed = len(told["rows"])
     count = f"{listed:,}" if listed == told["events"] else f"{listed:,} of {told['events']:,}"
-    yield f'<table class="events"><caption>Events ({count})</caption>'
+    part = ""
+    if listed != told["events"]:
+        part = (
+            f"<p>Of a log of more than {LISTED:,} events the page lists the newest that tell: starts, ends, "
+            f"compactions, notes and failed loads. All of them: "
+            f"<code>faber-ledger log {markup(told['run_id'])}</code></p>"
+        )
+    yield f'<table class="events"><caption>Events ({count}){part}</caption>'
     heads = [f'<th scope="col">{head}' for head in ("seq", "time (UTC)", "session", "what happened")]
     yield f"<thead><tr>{''.join(heads)}</thead>"
     day = ""
@@ -130,11 +138,6 @@ def _events(told: Timeline, prefix: str) -> Iterator[str]:
             yield f'<tr class="day"><th colspan="4" scope="colgroup">{markup(day)}'
         yield _row(row, prefix)
     yield "</table>"
-    if listed != told["events"]:
-        yield (
-            "<p>Of a long log the table lists the newest events that tell: starts, ends, compactions, notes and failed "
-            f"loads. All of them: <code>faber-ledger log {markup(told['run_id'])}</code></p>"
-        )
 
 
 def _row(row: Row, prefix: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.fields import change_data, change_line
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.context.project import Run
+    from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
 
     Teller = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 
+MOST = 5000  # events of an artifact that are told one by one
 NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 
 
@@ -107,52 +110,76 @@ def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
-    """Tell an artifact: each load with its digest, whether that content is still to be had, failures and skips."""
+    """Tell an artifact: each load with its digest, whether that content is still to be had, failures and skips.
+
+    All are counted, and the newest are told: a log may have any number of them.
+    """
+    counts = {"loaded": 0, "failed": 0, "skipped": 0}
+    contents: dict[tuple[str, str], dict[str, Any]] = {}
+    newest: deque[Recorded] = deque(maxlen=MOST)
     with Log.read(run.ledger_path) as log:
         rows = log.connection.execute(
             f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
             " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
             (artifact_id,),
         )
-        decoded = [log.decoded(row) for row in rows]
-        found = [one for one in decoded if one["event"].get("artifact_id") == artifact_id]
-    loads = [{"at": one["at"], "event_id": one["id"], **one["event"]} for one in found if is_foldable(one)]
-    loads = [load for load in loads if load["type"] == "artifact_loaded" and isinstance(load.get("sha256"), str)]
-    contents = _contents(run, loads)
+        for one in map(log.decoded, rows):
+            if one["event"].get("artifact_id") != artifact_id:
+                continue
+            newest.append(one)
+            load = _load_of(one)
+            counts[_kind(one)] += _kind(one) != "loaded" or load is not None
+            if load is not None:
+                _count(contents, load)
+    _find(run, contents)
+    left = sum(counts.values()) - len(newest)
     data = {
         "kind": "artifact",
         "artifact_id": artifact_id,
-        "contents": contents,
-        "loads": loads,
-        "failed": [one for one in found if _kind(one) == "failed"],
-        "skipped": [one for one in found if _kind(one) == "skipped"],
+        "counts": counts,
+        "left_out": max(left, 0),
+        "contents": list(contents.values()),
+        "loads": [load for one in newest if (load := _load_of(one)) is not None],
+        "failed": [one for one in newest if _kind(one) == "failed"],
+        "skipped": [one for one in newest if _kind(one) == "skipped"],
     }
-    counts = f"{len(loads)} loads, {len(data['failed'])} failed, {len(data['skipped'])} skipped"
-    return data, [f"{artifact_id}: {counts}", "", *_content_lines(contents), *[line_of(one) for one in found]]
+    counted = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
+    older = [f"the newest {MOST:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
+    lines = [*_content_lines(list(contents.values())), *older, *[line_of(one) for one in newest]]
+    return data, [f"{artifact_id}: {counted}", "", *lines]
 
 
-def _contents(run: Run, loads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give each content that was loaded, in the order of the first loads, and where it is to be had."""
-    contents: dict[tuple[str, str], dict[str, Any]] = {}
-    for load in loads:
-        content = contents.setdefault(
-            (load["source"], load["sha256"]),
-            {
-                "sha256": load["sha256"],
-                "source": load["source"],
-                "size_bytes": load["size_bytes"],
-                "first_at": load["at"],
-                "loads": 0,
-                "found_in": None,
-            },
-        )
-        content["last_at"] = load["at"]
-        content["loads"] += 1
+def _load_of(recorded: Recorded) -> dict[str, Any] | None:
+    """Give a load as it is told; None for what is none, or cannot be read."""
+    event: dict[str, Any] = dict(recorded["event"])
+    if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
+        return None
+    return {"at": recorded["at"], "event_id": recorded["id"], **event}
+
+
+def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
+    """Count a load among the contents that were loaded, which stand in the order of their first loads."""
+    content = contents.setdefault(
+        (load["source"], load["sha256"]),
+        {
+            "sha256": load["sha256"],
+            "source": load["source"],
+            "size_bytes": load["size_bytes"],
+            "first_at": load["at"],
+            "loads": 0,
+            "found_in": None,
+        },
+    )
+    content["last_at"] = load["at"]
+    content["loads"] += 1
+
+
+def _find(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Say of each content where it is still to be had."""
     for source in dict.fromkeys([source for source, _ in contents]):
         wanted = {digest for other, digest in contents if other == source}
         for digest, kept in kept_contents(run.root, source, wanted).items():
             contents[source, digest]["found_in"] = kept.where
-    return list(contents.values())
 
 
 def _content_lines(contents: list[dict[str, Any]]) -> Iterator[str]:

@@ -65,10 +65,15 @@ def rules_of(output: str) -> list[str]:
     fields = output.split("\0")
     found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
     return [
-        f"{path} (rule `{pattern}`, line {line} of {source})"
+        f"{_named(path)} (rule `{pattern}`, line {line} of {source})"
         for source, line, pattern, path in found
         if not pattern.startswith("!")
     ]
+
+
+def _named(path: str) -> str:
+    """Name a file, or what any run's would be: the run that is asked about is made up."""
+    return f"a run's {os.path.basename(path)}, in {RUNS[0]}/" if path.startswith(RUN + "/") else path
 
 
 def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:

@@ -36,6 +36,8 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
     12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents,
     or they are of two runs.
     """
+    if out == "-":
+        raise click.UsageError("a ledger is a file, and cannot go to standard output: name one")
     check_file(out)  # a file that is something else is not written over
     for path in (*ledgers, out):
         _check_at_rest(path)

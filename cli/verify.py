@@ -11,12 +11,14 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.git import worktree_roots
+from faber_ledger.cli.honest_copy import mending_hint
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context.lost_ledger import lacks_ledger, loss_of
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import Run, find_run
+from faber_ledger.context.project import Run, find_root, find_run, run_ids
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.finding import Finding
@@ -44,16 +46,17 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
     20 something is wrong with a log; 21 the logs are sound and state.json differs.
     """
-    runs = runs_with_ledgers(run, every=every)
+    runs = _every_run() if every and run is None else runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
-    found = {one.run_id: run_findings(one) for one in runs}
-    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in runs} if with_git else {}
+    found = {one.run_id: _lost(one) if lacks_ledger(one) else run_findings(one) for one in runs}
+    there = [one for one in runs if with_git and not lacks_ledger(one)]
+    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in there}
     show(
         {
             "runs": [
                 {"run_id": run_id, "findings": [_data(item) for item in items]}
-                | ({"anchors": anchors[run_id]} if with_git else {})
+                | ({"anchors": anchors.get(run_id, [])} if with_git else {})
                 for run_id, items in found.items()
             ]
         },
@@ -71,6 +74,22 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
 
 
+def _every_run() -> list[Run]:
+    """Give the project's runs that have a ledger, be it an empty file, or have lost it."""
+    root = find_root(os.getcwd())
+    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    return [run for run in runs if os.path.lexists(run.ledger_path) or loss_of(run)]
+
+
+def _lost(run: Run) -> list[Finding]:
+    """Tell of a run whose ledger is gone, or an empty file."""
+    lost = loss_of(run)
+    if lost is not None:
+        return [Finding("rolled_back", None, *lost)]
+    told = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
+    return [Finding("empty", None, told, "nothing needs to be run: the first event makes the ledger")]
+
+
 def run_findings(run: Run) -> list[Finding]:
     """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
 
@@ -81,6 +100,10 @@ def run_findings(run: Run) -> list[Finding]:
     found: list[Finding] = []
     with progress(run, "verifying") as advance:
         found += findings(run.ledger_path, check_event=check_event, advance=advance)
+    changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
+    hint = mending_hint(run, changed) if changed else None
+    if hint is not None:
+        found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
     is_damaged = any(not finding.is_note for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
         found += _foreign_runs(run)

@@ -7,6 +7,7 @@ import os
 
 from faber_ledger.context import spool
 from faber_ledger.context.hook_log import PATH
+from faber_ledger.context.old_copies import doctor_copies
 from faber_ledger.ledger.redaction import REDACTED
 
 TYPE_CHECKING = False
@@ -73,6 +74,8 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
     for place in places:
         path = os.path.join(place.root, *PATH.split("/"))
         yield from (path, path + ".1")
+    copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
+    yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(PATH))]
     yield from spool.set_aside(places[0])  # which all worktrees share
 
 

@@ -1,9 +1,10 @@
-"""The older copies of a run's files: backups, and what a killed writer left. A redaction removes them."""
+"""The older copies of a run's files: backups, doctor's too, and what a killed writer left. A redaction removes them."""
 
 from __future__ import annotations
 
 import os
 
+from faber_ledger.context.git import common_directory
 from faber_ledger.context.mirror_path import mirror_path
 
 TYPE_CHECKING = False
@@ -15,13 +16,32 @@ if TYPE_CHECKING:
 # `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD).
 ENDINGS = (".backup", ".tmp", ".recovered", ".recovered-journal", ".tmp-journal", ".migrating", ".migrating-journal")
 NAMES = ("state.backup.json",)
+DOCTOR_COPIES = ".fractary/faber/logs/doctor"  # without git; else they are under the git directory
 
 
 def old_copies(run: Run) -> list[str]:
-    """List the older copies of a run's files, in its folder and beside its mirror."""
+    """List the older copies of a run's files, in its folder, beside its mirror, and where doctor keeps its own."""
     mirror = mirror_path(run)
     folders = [run.directory, *([os.path.dirname(mirror)] if mirror else [])]
-    return [path for folder in folders for path in _copies_in(folder)]
+    found = [path for folder in folders for path in _copies_in(folder)]
+    return found + [path for path in doctor_copies(run.root) if _is_of(path, run)]
+
+
+def doctor_copies(root: str) -> list[str]:
+    """List the files that `doctor --fix` has copied before it changed them, of any run and of none."""
+    common = common_directory(root)
+    folders = [os.path.join(common, "faber-ledger", "doctor")] if common else []
+    found = []
+    for top in [*folders, os.path.join(root, *DOCTOR_COPIES.split("/"))]:
+        for folder, _, names in sorted(os.walk(top)):
+            found += [os.path.join(folder, name) for name in sorted(names)]
+    return found
+
+
+def _is_of(path: str, run: Run) -> bool:
+    """Tell whether doctor's copy is of a run's files; it stands at the path that the file had in the project."""
+    folder = os.path.dirname(path).replace(os.sep, "/")
+    return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}"))
 
 
 def remove_old_copies(run: Run) -> list[str]:

@@ -235,12 +235,19 @@ def known_run(root: str, text: str) -> Run:
     run = find_run(root, text)
     if os.path.isdir(run.directory):
         return run
-    near = [run_id for run_id in run_ids(root) if run_id.startswith(text)]
+    known = run_ids(root)
+    near = [run_id for run_id in known if run_id.startswith(text)]
     if len(near) == 1:
         return find_run(root, near[0])
     if near:
         raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
-    raise RunNotFound(f"there is no run {text}", hint="run `faber-ledger run list` to see the runs of this project")
+    from difflib import get_close_matches  # only after a slip
+
+    close = get_close_matches(text, known, n=4, cutoff=0.4)
+    told = f"; near it are: {', '.join(close)}" if close else ""
+    raise RunNotFound(
+        f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project"
+    )
 
 
 def chosen_run(root: str, text: str | None) -> Run:

@@ -167,6 +167,10 @@ class Recording:
         if not self._log.heads():
             if self.problem is not None:
                 raise self.problem
+            if self.first is None and shape.session_history(shape.blocks_of(self.state)):
+                from faber_ledger.context.lost_ledger import check_not_lost  # asks git, before a run is adopted
+
+                check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
         blocks = shape.blocks_of(self.state)
         if self._log.is_checkpoint(PROJECTOR, shape.digest(blocks)):

@@ -13,6 +13,7 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
+from faber_ledger.context.reason import shared_word
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
@@ -23,6 +24,7 @@ from faber_ledger.ledger.redaction import (
     least_of,
     paths_of,
     redactions_in,
+    remains,
     standing,
     texts_of,
     without,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import EventRedacted
+    from faber_ledger.ledger.redaction import Redaction
 
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
 
@@ -73,8 +76,14 @@ def plan_of(
     event: dict[str, Any] = dict(recorded["event"])
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     _check_kind(kind, recorded["version"], wanted)
-    several = standing(redactions_in(log.connection)).get(name, [])
+    last = standing(redactions_in(log.connection))
+    if kind == "event_redacted":
+        ours = next((one for several in last.values() for one in several if one.id == name), None)
+        return _plan_of_reason(log, reason, ours, last) if ours else Plan(name, kind, ["reason"], None, set())
+    several = last.get(name, [])
     if len(several) == 1 and several[0].covers(wanted):
+        if reason is not None and reason != several[0].reason:
+            return _plan_of_reason(log, reason, several[0], last)
         return Plan(name, kind, several[0].fields, None, set())
     left = _without_fields(event, wanted) if wanted else least_of(event)
     told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
@@ -85,21 +94,44 @@ def plan_of(
             hint="take out other fields, or the whole payload: then such words stay, which tell nothing of anybody's",
         )
     texts = texts_of(event) - texts_of(left)
-    if reason and any([text in reason for text in texts if text]):
-        raise UsageFailed("the reason holds what is taken out, and would keep it", hint="word the reason without it")
+    shared = shared_word(reason, texts) if reason else None
+    if shared is not None:
+        raise UsageFailed(
+            f"the reason holds what is taken out, and would keep it: {shared!r:.80}", hint="word the reason without it"
+        )
     all_whole = not wanted or any([not one.fields for one in several])
     before = {field for one in several for field in one.fields}
     names = [] if all_whole else sorted({*wanted, *before})
+    return Plan(name, kind, names, _redaction(name, names, left, several, reason), texts)
+
+
+def _redaction(
+    name: str, fields: list[str], left: dict[str, Any], several: list[Redaction], reason: str | None
+) -> EventRedacted:
+    """Give the redaction that takes the place of several of one event, and of what they took the place of."""
     past = {past for one in several for past in (one.id, *one.supersedes)}
-    redaction: EventRedacted = {
+    return {
         "type": "event_redacted",
         "event_id": name,
-        "fields": names,
+        "fields": fields,
         "remains": cleaned(left),
         "supersedes": sorted(past),
         "reason": reason,
     }
-    return Plan(name, kind, names, redaction, texts)
+
+
+def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[str, list[Redaction]]) -> Plan:
+    """Plan to take the reason out of a redaction, and to put another there: as a new one, which takes its place."""
+    kind, old, several = "event_redacted", ours.reason or "", last[ours.target]
+    if ours.reason == reason:
+        return Plan(ours.id, kind, ["reason"], None, set())
+    if reason and old and old in reason:
+        raise UsageFailed("the reason holds the one that is taken out", hint="word it without what must not stay")
+    fields = sorted({field for one in several for field in one.fields}) if all([one.fields for one in several]) else []
+    left = several[0].remains
+    if len(several) > 1:
+        left = remains(next((one["event"]["type"] for one in _read(log, ours.target)), ""), several)
+    return Plan(ours.id, kind, ["reason"], _redaction(ours.target, fields, left, several, reason), {old} - {""})
 
 
 def _read(log: Log, name: str) -> list[Any]:
@@ -109,10 +141,10 @@ def _read(log: Log, name: str) -> list[Any]:
 
 
 def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
-    if kind == "event_redacted":
+    if kind == "event_redacted" and not {*wanted} <= {"reason"}:
         raise UsageFailed(
-            "an event_redacted says what may stay of another event, and cannot be redacted itself",
-            hint="redact that other event again: the new redaction takes the place of this one",
+            "an event_redacted says what may stay of another event, and only its reason can be taken out",
+            hint="leave out --field, or redact more of that other event: its new redaction takes the place of this one",
         )
     if CURRENT.get(kind) != version:
         raise UsageFailed(

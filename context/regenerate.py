@@ -59,6 +59,8 @@ def _written(
         states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
         return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
+        if opened.returned:
+            opened.commit()  # state.json has shown all along what came back from the mirror
         return False, []
     changed = states.write_blocks(run, _folded(opened), warn=warn)
     if state.get("status") in states.FINISHED:

@@ -84,6 +84,8 @@ def event_in(line: bytes) -> dict[str, Any]:
         raise ValueError(f"it is not JSON: {error.msg} (column {error.colno:,})") from error
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+    if isinstance(event, dict) and "specversion" in event:
+        raise ValueError("it is a CloudEvent, which lacks what a ledger holds: export with `--format jsonl`")
     if not isinstance(event, dict) or event.keys() != COLUMNS.keys():
         raise ValueError(f"it is not an object with exactly these members: {', '.join(COLUMNS)}")
     parents = event["parents"]

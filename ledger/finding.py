@@ -17,7 +17,15 @@ RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
-NOTES = ("unknown_shape", "torn_version", "redacted_version", "unredacted_version", "not_pulled", "in_another_worktree")
+NOTES = (
+    "unknown_shape",
+    "torn_version",
+    "redacted_version",
+    "unredacted_version",
+    "not_pulled",
+    "in_another_worktree",
+    "empty",
+)
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 MEND = "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file anew from its events"
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"

@@ -72,13 +72,15 @@ class RunLock:
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked()
 
-        before = signal.signal(signal.SIGALRM, ring)
+        # Whoever is told to end meanwhile gives up the wait in the same way, so that a hook's delivery is spooled.
+        before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, signal.SIGTERM)]
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            for number, handler in before:
+                signal.signal(number, handler)
 
     def _wait_by_asking(self) -> None:
         """Poll, where an alarm cannot be had: only the main thread gets signals."""
@@ -93,6 +95,6 @@ class RunLock:
 
     def _locked(self) -> Locked:
         return Locked(
-            f"another process holds {self.path} for more than {self.seconds:g} seconds",
+            f"another process holds {self.path} for longer than could be waited ({self.seconds:g} seconds at most)",
             hint="wait for it to end, or find it with `fuser` and the lock file's path",
         )

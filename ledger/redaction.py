@@ -89,6 +89,7 @@ class Redaction:
         self.fields: list[str] = said["fields"]
         self.supersedes: list[str] = said["supersedes"]
         self.remains: Payload = said["remains"]
+        self.reason: str | None = said.get("reason")
 
     @property
     def gone(self) -> set[str]:

@@ -19,6 +19,7 @@ from faber_ledger.context import spool
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.delivery import Call
 from faber_ledger.context.project import find_run
+from faber_ledger.context.reason import shared_word
 from faber_ledger.ledger.clock import now
 
 SECRET = "hunter2-§-hunter2"
@@ -84,6 +85,29 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
     project.assert_projected()
     assert_sound(project)
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned(
+    project: Project, with_git: bool
+) -> None:
+    if with_git:
+        copies = project.root / ".git" / "faber-ledger" / "doctor" / "20260105T143022Z"
+    else:
+        shutil.rmtree(project.root / ".git")
+        copies = project.root / ".fractary" / "faber" / "logs" / "doctor" / "20260105T143022Z"
+    run = copies / ".fractary" / "runs" / project.run_id
+    shutil.copytree(project.run, run)
+    shutil.copytree(project.run, copies / "outside" / "w" / ".fractary" / "runs" / project.run_id)
+    (copies / ".fractary" / "runs" / "other").mkdir()
+    (copies / ".fractary" / "runs" / "other" / "state.json").write_text("of another run")
+    (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the password is {SECRET}, says Ada: failed\n")
+    told = redact(project, note_id(project))
+    assert holders(project.root) == []
+    assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in told
+    assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in told
+    left = [str(path.relative_to(copies)) for path in sorted(copies.rglob("*")) if path.is_file()]
+    assert left == [".fractary/runs/other/state.json", "hooks.log"]
 
 
 def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text(project: Project) -> None:
@@ -216,9 +240,51 @@ def test_bad_input_is_one_clear_error(project: Project, arguments: list[str], co
     assert project.ledger_path.read_bytes() == before
 
 
-def test_a_redaction_cannot_be_redacted(project: Project) -> None:
+@pytest.mark.parametrize("by", ["the redaction", "its event"])
+@pytest.mark.parametrize("other", [None, "another reason"])
+def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, other: str | None) -> None:
+    name = note_id(project)
+    redact(project, name, "--reason", "it named Grace Hopper")
+    first = project.events[-1]["id"]
+    assert holders(project.root, "Grace") != []
+    if by == "its event" and other is None:
+        assert "redacted already" in redact(project, name)
+        return
+    redact(project, first if by == "the redaction" else name, *(["--reason", other] if other else []))
+    assert holders(project.root, "Grace") == []
+    last = project.of_type("event_redacted")[-1]
+    assert (last["event_id"], last["supersedes"], last["reason"]) == (name, [first], other)
+    assert project.of_type("note_recorded")[0]["text"] == "[redacted]"
+    count = len(project.events)
+    assert "redacted already" in redact(project, project.events[-1]["id"], *(["--reason", other] if other else []))
+    assert "redacted already" in redact(project, first)
+    assert len(project.events) == count
+    assert_sound(project)
+    project.assert_projected()
+
+
+def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project) -> None:
     redact(project, note_id(project))
-    assert "cannot be redacted itself" in redact(project, project.events[-1]["id"], code=2)
+    told = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
+    assert "only its reason can be taken out" in told
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason", "shared"),
+    [
+        (["the password is Katzenberger"], "a password", None),
+        (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
+        (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
+        (["vm"], "an environment of a vmware host", None),
+        (["vm"], "the name vm", "vm"),
+        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
+        ([""], "anything", None),
+    ],
+)
+def test_a_reason_that_would_keep_a_part_of_what_goes_is_known(
+    texts: list[str], reason: str, shared: str | None
+) -> None:
+    assert shared_word(reason, texts) == shared
 
 
 def test_the_files_permissions_are_kept(project: Project) -> None:

@@ -11,6 +11,8 @@ from sample import CLIENT, FIRST, SECOND, write_run
 from sample import RUN as SAMPLE
 from support import PROTOCOL, Project
 
+from faber_ledger.cli import told
+from faber_ledger.context.project import find_run
 from faber_ledger.ledger.log import Log
 
 LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
@@ -131,6 +133,18 @@ def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(proje
     assert [one["found_in"] for one in data["contents"]] == [f"commit {commit[:12]}" for commit in commits[:2]]
     told = project.faber("show", "orchestration-protocol").stdout
     assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in told
+
+
+def test_of_very_many_loads_all_are_counted_and_the_newest_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told, "MOST", 1)
+    run = find_run(str(project.root), project.run_id)
+    data, lines = told.told_artifact(run, "orchestration-protocol")
+    assert (data["counts"]["loaded"], data["left_out"], len(data["loads"])) == (2, 1, 1)
+    assert [one["loads"] for one in data["contents"]] == [1, 1]
+    assert data["loads"][0]["sha256"] == data["contents"][1]["sha256"]
+    assert any(["the newest 1 of them" in line for line in lines])
 
 
 def test_the_very_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:

@@ -385,3 +385,35 @@ def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None
     done = project.faber("run", "forget", project.run_id)
     assert done.returncode == 0, done.stderr
     assert not path.parent.exists()
+
+
+TOLD_TO_END = """
+import fcntl, os, signal, sys
+from faber_ledger.cli import entry
+held = fcntl.flock
+def flock(descriptor, operation):
+    if not operation & fcntl.LOCK_NB:
+        os.kill(os.getpid(), signal.SIGTERM)  # the client gives up while the hook waits for the lock
+    return held(descriptor, operation)
+fcntl.flock = flock
+entry.main()
+"""
+
+
+def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_delivery(project: Project) -> None:
+    project.deliver(START)
+    content, environment, _ = project.prepared(END)
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-c", TOLD_TO_END, "hook", "session-end"],
+            cwd=project.root,
+            env=environment,
+            input=content,
+            capture_output=True,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    assert len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert project.types[-1] == "session_ended"

@@ -93,9 +93,8 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         where = f"{paths[0]} {len(whole)} times" if len(paths) == 1 else " and ".join(paths)
         surplus = _surplus(whole)
         mend = _taking_out(patient.root, surplus[0].path) if surplus else None
-        hint = (
-            "run `faber-ledger doctor --fix`" if mend else "take it out of one, with `faber-ledger uninstall --scope`"
-        )
+        elsewhere = f"take it out of one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
+        hint = "run `faber-ledger doctor --fix`" if mend else elsewhere
         if len({one.values["command"] for one in whole}) > 1:
             what = f"{event} is answered twice, in {where}, by different commands: the client runs both"
             yield Finding("warning", what, hint, mend)

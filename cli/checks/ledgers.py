@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.checks.layout import projecting
 from faber_ledger.cli.checks.patient import has_false_journal
-from faber_ledger.cli.ledgers import is_mirrored
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import hostname
+from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
@@ -79,16 +79,16 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
-    """Look for events that this clone's mirror has and the ledger lacks: git put an older file back."""
+    """Look for events, or a whole ledger, that this clone's mirror or git has and the run lacks."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
             mend = projecting(run, "bring back what was rolled back")
             yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
     for run in patient.runs:
-        if run not in patient.logged and not has_false_journal(run) and is_mirrored(run):
-            what = f"{run.run_id}: its ledger is gone, and this clone's mirror still has it"
-            hint = f"run `faber-ledger project {run.run_id}` to bring it back"
-            yield Finding("warning", what, hint, projecting(run, "bring the ledger back"))
+        lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
+        if lost is not None:
+            bringing = projecting(run, "bring the ledger back") if is_mirrored(run) else None
+            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], bringing)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.context.old_copies import DOCTOR_COPIES
 from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -54,7 +55,7 @@ def _folder_of_copies(patient: Patient) -> str:
     if patient.common is not None:
         folder = os.path.join(patient.common, "faber-ledger", "doctor", stamp)
     else:
-        folder = os.path.join(patient.root, ".fractary", "faber", "logs", "doctor", stamp)
+        folder = os.path.join(patient.root, *DOCTOR_COPIES.split("/"), stamp)
     number, free = 1, folder
     while os.path.lexists(free):
         number += 1

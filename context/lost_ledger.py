@@ -1,0 +1,71 @@
+"""A run's ledger that is gone, or empty, while this clone still has it: in its mirror, or in git's last commit."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from faber_ledger.context.git import Question, place_of
+from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.ledger.errors import LedgerError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+
+
+class LedgerLost(LedgerError):
+    """A run would be adopted anew although git has its log."""
+
+    code = "ledger_lost"
+
+
+def lacks_ledger(run: Run) -> bool:
+    """Tell whether a run has no ledger; an empty file is none: a writer killed in its first transaction leaves one."""
+    try:
+        found = os.lstat(run.ledger_path)
+    except OSError:
+        return True
+    return stat.S_ISREG(found.st_mode) and found.st_size == 0
+
+
+def is_mirrored(run: Run) -> bool:
+    """Tell whether this clone's mirror has the run."""
+    path = mirror_path(run)
+    return path is not None and os.path.isfile(path)
+
+
+def is_in_head(run: Run) -> bool:
+    """Ask git whether the last commit has a ledger of the run."""
+    place = place_of(run.root)
+    if place is None:
+        return False
+    inside = os.path.relpath(os.path.realpath(run.ledger_path), os.path.realpath(place.top)).replace(os.sep, "/")
+    return Question(["cat-file", "-e", f"HEAD:{inside}"], place.top).answer() is not None
+
+
+def loss_of(run: Run) -> tuple[str, str] | None:
+    """Say that the ledger of a run which lacks it is lost, and how to have it back; None if there never was one."""
+    if is_mirrored(run):
+        return (
+            f"the ledger of {run.run_id} is gone; this clone's mirror under the git directory still has it",
+            f"run `faber-ledger project {run.run_id}` to bring it back",
+        )
+    if is_in_head(run):
+        path = run.shown("ledger.db")
+        return (
+            f"the ledger of {run.run_id} is gone; git's last commit still has it",
+            f"run `git checkout HEAD -- {path}` in {run.root} to bring it back",
+        )
+    return None
+
+
+def check_not_lost(run: Run) -> None:
+    """Raise LedgerLost if git's last commit has a log of a run that has none here: two logs of one run never meet."""
+    if is_in_head(run):
+        path = run.shown("ledger.db")
+        raise LedgerLost(
+            f"the ledger of {run.run_id} is gone; git's last commit still has it, and a second one is not begun",
+            hint=f"run `git checkout HEAD -- {path}` in {run.root}; or, if it is to be gone, `git rm --cached {path}`"
+            " and commit that",
+        )

@@ -1,0 +1,129 @@
+"""A ledger that is gone or empty while the mirror or git has it: named, brought back, never begun anew."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+from support import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a project whose run has a session and a note, committed."""
+    made = Project.made(tmp_path / "p")
+    assert made.faber("init", "--git-only").returncode == 0
+    made.deliver("SessionStart.startup.print")
+    assert made.faber("note", "add", "a note").returncode == 0
+    made.git("add", "-A")
+    made.git("commit", "--quiet", "-m", "Work")
+    return made
+
+
+def emptied(project: Project) -> None:
+    """Take every event out of the ledger, as a hand with sqlite3 would."""
+    with sqlite3.connect(project.ledger_path) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("DELETE FROM event")
+        connection.execute("DELETE FROM head")
+        for _, statement in triggers:
+            connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("how", ["gone", "of no bytes", "emptied"])
+def test_project_brings_a_ledger_back_from_the_mirror(project: Project, how: str) -> None:
+    before = project.events
+    if how == "gone":
+        project.ledger_path.unlink()
+    elif how == "of no bytes":
+        project.ledger_path.write_bytes(b"")
+    else:
+        emptied(project)
+        assert "None" not in project.faber("status").stdout
+    if how != "emptied":
+        told = project.faber("verify", project.run_id)
+        assert (told.returncode, "faber-ledger project" in told.stderr) == (10, True)
+        assert "faber-ledger project" in project.faber("status").stdout
+    told = project.faber("verify", "--all")
+    assert (told.returncode, "rolled_back" in told.stdout) == (20, True), told.stdout + told.stderr
+    assert "faber-ledger project" in project.faber("doctor").stdout
+    done = project.faber("project", project.run_id)
+    assert done.returncode == 0, done.stderr
+    assert project.events == before
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("how", ["gone", "of no bytes"])
+def test_a_clone_without_a_mirror_does_not_begin_a_second_log_of_a_run(
+    project: Project, tmp_path: Path, how: str
+) -> None:
+    clone = project.clone(tmp_path / "clone", "desktop")
+    before = clone.ledger_path.read_bytes()
+    clone.ledger_path.unlink()
+    if how == "of no bytes":
+        clone.ledger_path.write_bytes(b"")
+    path = f".fractary/runs/{clone.run_id}/ledger.db"
+    for arguments, code in (
+        (["verify", "--git", clone.run_id], 10),
+        (["verify", "--git", "--all"], 20),
+        (["doctor"], 23),
+        (["note", "add", "another", "--run-id", clone.run_id], 1),
+    ):
+        done = clone.faber(*arguments)
+        assert done.returncode == code, (arguments, done.stderr)
+        assert f"git checkout HEAD -- {path}" in done.stdout + done.stderr, arguments
+    answer = clone.deliver("SessionStart.startup.print")
+    assert answer.packet is not None
+    assert "ledger_lost" not in answer.errors
+    assert not clone.ledger_path.exists() or not clone.ledger_path.read_bytes()
+    clone.git("checkout", "HEAD", "--", path)
+    assert clone.ledger_path.read_bytes() == before
+    assert clone.faber("note", "add", "and on").returncode == 0
+    assert clone.types == [*project.types[:1], *clone.types[1:]]
+    assert len(clone.of_type("session_started")) == 2, "the hook's delivery had waited"
+    clone.assert_projected()
+
+
+def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Project) -> None:
+    shutil.rmtree(project.root / ".git" / "faber-ledger")
+    project.git("rm", "--quiet", str(project.ledger_path))
+    project.git("commit", "--quiet", "-m", "Begin anew")
+    assert project.faber("note", "add", "the first").returncode == 0
+    assert project.types[0] == "run_adopted"
+
+
+def test_one_empty_ledger_keeps_no_other_run_from_being_looked_at(project: Project, tmp_path: Path) -> None:
+    other = project.root / ".fractary" / "runs" / "other"
+    other.mkdir()
+    (other / "ledger.db").write_bytes(b"")
+    done = project.faber("verify", "--all", "--json")
+    runs = {
+        one["run_id"]: [item["kind"] for item in one["findings"]] for one in json.loads(done.stdout)["data"]["runs"]
+    }
+    assert (done.returncode, runs) == (0, {project.run_id: [], "other": ["empty"]})
+    done = project.faber("export", "--sqlite", str(tmp_path / "all.db"), "--all")
+    assert (done.returncode, "other is left out" in done.stderr) == (0, True)
+    assert "of 1 run;" in done.stderr
+
+
+def test_an_unknown_run_is_told_with_those_that_are_near(project: Project) -> None:
+    slip = project.run_id.replace("258", "285")
+    for arguments in (["verify", slip], ["log", slip], ["show", "1", "--run", slip], ["project", slip]):
+        done = project.faber(*arguments)
+        assert (done.returncode, f"near it are: {project.run_id}" in done.stderr) == (10, True), arguments
+
+
+def test_an_event_that_the_mirror_alone_has_is_not_redacted_but_brought_back_first(project: Project) -> None:
+    project.faber("note", "add", "a secret")
+    name = project.events[-1]["id"]
+    project.git("stash", "--quiet")
+    done = project.faber("redact", name, "--yes")
+    assert (done.returncode, f"run `faber-ledger project {project.run_id}`" in done.stderr) == (10, True)
+    assert project.faber("project").returncode == 0
+    assert project.faber("redact", name, "--yes").returncode == 0
