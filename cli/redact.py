@@ -90,18 +90,24 @@ def redact(
 
 def _event_meant(run: Run, text: str) -> str:
     """Give the id of the event that is meant; raises NotFound, with what brings it back if only the mirror has it."""
-    from faber_ledger.ledger.lookup import matches
-
     try:
         return thing_meant(run, text, ("event",)).id
     except NotFound as error:
-        mirror = mirror_path(run)
-        if mirror is None or not os.path.isfile(mirror) or all(one.kind != "event" for one in matches(mirror, text)):
+        path = mirror_path(run)
+        mirror = path if path is not None and os.path.isfile(path) else None
+        known, kept = (_has_event(one, text) for one in (run.ledger_path, mirror))
+        if known or not kept:
             raise
         raise NotFound(
             f"this clone's mirror has the event {text}, and the ledger of {run.run_id} lacks it",
             hint=f"run `faber-ledger project {run.run_id}` to bring it back, then redact it",
         ) from error
+
+
+def _has_event(path: str | None, text: str) -> bool:
+    from faber_ledger.ledger.lookup import matches
+
+    return path is not None and any(one.kind == "event" for one in matches(path, text))
 
 
 def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:

@@ -534,7 +534,7 @@ def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project)
     ("where", "rules", "told"),
     [
         (".gitignore", "# runs\n.fractary/\n", "rule `.fractary/`, line 2 of .gitignore"),
-        (".gitignore", "*.db\n", "ledger.db (rule `*.db`, line 1 of .gitignore)"),
+        (".gitignore", "*.db\n", "a run's ledger.db, in .fractary/runs/ (rule `*.db`, line 1 of .gitignore)"),
         (
             ".gitignore",
             "a\nb\n.active-run-id\n",

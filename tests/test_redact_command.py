@@ -112,13 +112,18 @@ def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned
 
 def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
-    delivery = json.dumps({"trigger": "auto", "compact_summary": f"the password is {SECRET}, says Ada"})
+    text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
+    project.faber("note", "add", text)
+    note = project.events[-1]["id"]
+    delivery = json.dumps({"trigger": "auto", "compact_summary": text})
     spool.put(run, Arrival(Call("PostCompact", delivery.encode(), {}), run, now(), print).waits())
-    told = redact(project, note_id(project))
+    told = redact(project, note)
     assert spool.waiting(run) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
-    assert f"the same text stands in other events too: {recorded['id']}" in told
+    named = next(line for line in told.splitlines() if "the same text stands in other events too" in line)
+    assert recorded["id"] in named
     redact(project, recorded["id"])
+    redact(project, note_id(project))
     assert holders(project.root) == []
     project.assert_projected()
     assert_sound(project)
