@@ -25,8 +25,12 @@ class GitFailed(LedgerError):
 
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
-    """Give git so long for each answer meanwhile. After one that did not come, the next questions fail at once."""
-    token = _limit.set(seconds)
+    """Give git so long for each answer meanwhile, or less where less was given before.
+
+    After one that did not come, the next questions fail at once.
+    """
+    before = _limit.get()
+    token = _limit.set(seconds if before is None else min(seconds, before))
     try:
         yield
     finally:

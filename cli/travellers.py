@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 
+from faber_ledger.cli.git import GitFailed, answered_within, asked
 from faber_ledger.context.git import FOREIGN
 from faber_ledger.context.project import ACTIVE_FILES, RUNS
 from faber_ledger.ledger.errors import LedgerError
@@ -12,6 +13,7 @@ from faber_ledger.ledger.errors import LedgerError
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
 TRAVELLERS = (ACTIVE_FILES[0], f"{RUN}/state.json", f"{RUN}/ledger.db")
 NO_GIT = 1000  # no exit code of a process
+GIT_SECONDS = 30.0
 
 
 class GitIgnores(LedgerError):
@@ -78,20 +80,12 @@ def _named(path: str) -> str:
 
 def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
     """Ask git for the rules that ignore the paths, tracked or not; gives its exit code, output and first complaint."""
-    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    command = ["git", "-C", root, "check-ignore", "-v", "-z", "--no-index", "--stdin"]
+    options = ("-v", "-z", "--no-index", "--stdin")
+    content = "\0".join(paths).encode("utf-8", "surrogateescape")
     try:
-        answer = subprocess.run(
-            command,
-            env=environment | {"LC_ALL": "C"},
-            input="\0".join(paths).encode(),
-            capture_output=True,
-            check=False,
-            timeout=30,
-        )
-    except FileNotFoundError:
-        return NO_GIT, "", ""
-    except subprocess.TimeoutExpired:
-        return 2, "", "it did not answer within 30 seconds"
+        with answered_within(GIT_SECONDS):
+            answer = asked("check-ignore", *options, at=root, content=content, without=FOREIGN)
+    except GitFailed as error:
+        return (NO_GIT, "", "") if shutil.which("git") is None else (2, "", error.message)
     complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
     return answer.returncode, answer.stdout.decode("utf-8", "replace"), complaint.removeprefix("fatal: ")

@@ -18,8 +18,8 @@ from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 
-SHORT, LONG = 10_000, 100_000
-MOST = 5 * 1024  # KB; a dict of hashes grows by twice as much between the two lengths
+SHORT, LONG = 10_000, 80_000
+MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
 OPERATIONS = {
     "rebuild": "fold(checked(Log.read(path)))",
     "strict": "fold(strictly(Log.read(path)))",

@@ -234,7 +234,7 @@ class World:
         if commits and self.git(tree, "checkout", "--quiet", "-m", self.chance.choice(commits)):
             self.deliver(tree)
         self.git(tree, "checkout", "--quiet", "-m", self.main[tree.root])
-        here = output(tree, "symbolic-ref", "--short", "HEAD").strip()
+        here = output(tree, "rev-parse", "--abbrev-ref", "HEAD").strip()  # `HEAD` where a commit is checked out
         if here != self.main[tree.root]:
             assert self.git(tree, "checkout", "--quiet", "--force", self.main[tree.root])
 
