@@ -10,6 +10,7 @@ from faber_ledger.cli import worktree_content, worktree_git
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.homecoming import Homecoming, homecoming
 from faber_ledger.cli.worktree_survey import record_of
+from faber_ledger.cli.worktree_tenants import nested
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
 from faber_ledger.context.project import find_run
@@ -44,7 +45,9 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     if not named and record is not None and record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
     try:
-        return found + (_work_left(site, named) if site.is_there else _commits_left(site, here, named))
+        if not site.is_there:
+            return found + _commits_left(site, here, named)
+        return found + _work_left(site, named) + nested(site)
     except GitFailed as error:
         return [*found, error.message]
 

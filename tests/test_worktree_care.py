@@ -166,6 +166,31 @@ def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, t
     project.git("worktree", "remove", "--force", str(tree.root))
 
 
+# What else lies in its folder
+
+
+@pytest.mark.parametrize("what", ["worktree", "repository", "bare"])
+def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
+    tree = in_worktree(project, "259")
+    tree.write(".gitignore", "trees/\n")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    inner = tree.root / "trees" / "deep" / "inner"
+    if what == "worktree":
+        project.git("worktree", "add", "--quiet", str(inner), "-b", "inner")
+    else:
+        project.git("init", "--quiet", *(["--bare"] if what == "bare" else []), str(inner))
+    (inner / "work.txt").write_text("nowhere else")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        kind = "worktree" if what == "worktree" else "repository"
+        assert (row["action"], row["why"]) == ("kept", [f"a {kind} lies in it: {inner}"])
+    assert (inner / "work.txt").read_text() == "nowhere else"
+    shutil.rmtree(inner)
+    project.git("worktree", "prune")
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
 # The run's end is where it is at work
 
 
