@@ -191,6 +191,36 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
     assert cleaned(project)["project-issue-259"]["action"] == "removed"
 
 
+@pytest.mark.parametrize("what", ["unfinished", "session"])
+def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Project, what: str) -> None:
+    first = in_worktree(project, "259")
+    if what == "session":
+        first.deliver(START, client="c-259", pid="259")
+        first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        assert row["run_id"] == tree.run_id
+        told = {
+            "unfinished": f"another run in it, {first.run_id}, is in_progress",
+            "session": f"the session {first.current} is open on another run in it, {first.run_id}",
+        }
+        assert (row["action"], row["why"]) == ("kept", [told[what]])
+
+
+def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
+    first = in_worktree(project, "259")
+    first.write(".gitignore", f"{first.run_id.rpartition('/')[2]}/\n")
+    first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
+
+
 # The run's end is where it is at work
 
 
