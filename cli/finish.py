@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.output import json_option, show, tell, warn
-from faber_ledger.cli.worktree import cleanup_lines, cleanup_of
+from faber_ledger.cli.worktree import cleanup_lines, cleanup_of, costs
 from faber_ledger.cli.worktree_blockers import HERE, blockers
 from faber_ledger.cli.worktree_git import NoWorkTree
 from faber_ledger.cli.worktree_survey import Site, keep
@@ -74,8 +74,10 @@ def finish(run_id: str | None, as_json: bool) -> None:
     if others:
         lines += [f"  Its worktree {site.tree.path} stays:", *[f"  - {reason}" for reason in others]]
         lines.append("  Later, from another worktree: faber-ledger worktree cleanup")
-    elif as_json or not sys.stdin.isatty():
-        lines.append(f"  Its worktree {site.tree.path} can go: faber-ledger worktree cleanup, from another worktree")
+    else:
+        if as_json or not sys.stdin.isatty():
+            lines.append(f"  Its worktree {site.tree.path} can go: faber-ledger worktree cleanup, from another worktree")
+        lines += [f"  - {cost}" for cost in costs(site)]
     show(data, lines, as_json=as_json)
     if not others and not as_json and sys.stdin.isatty():
         click.echo(f"Remove its worktree {site.tree.path} now? [y/N]: ", nl=False)
@@ -112,4 +114,4 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
     main = place.main if place else None
     if main is not None:
         keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn)
-        tell(f"Next: cd {main}")
+        tell(f"Next: cd {shlex.quote(main)}")

@@ -42,6 +42,8 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     unfinished = site.status not in states.FINISHED
     if unfinished and not (named and site.orphan):
         found.append(f"its run is {site.status or 'unknown'}")
+    if not named and site.orphan == "branch_deleted":
+        found.append("its branch was deleted, so it is removed by name alone")
     if not named and record is not None and record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
     try:

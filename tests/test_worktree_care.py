@@ -221,7 +221,44 @@ def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -
     assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
 
 
+def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_alone(project: Project) -> None:
+    tree = merged(project)
+    project.git("update-ref", "-d", "refs/heads/feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed by name alone"])
+    done = project.faber("worktree", "cleanup", "project-issue-259")
+    assert (done.returncode, f"removed: {tree.root}" in done.stdout, "stays" in done.stdout) == (0, True, False)
+
+
 # The run's end is where it is at work
+
+
+def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    told = project.faber("doctor").stdout
+    assert f"the run is active in {tree.root}" in told
+    assert "session-save" not in told
+    done = project.faber("session-save", "--run-id", tree.run_id)
+    assert (done.returncode, f"`cd {tree.root} && faber-ledger session-save" in done.stderr) == (1, True)
+    assert project.git("status", "--porcelain") == ""
+    assert tree.faber("session-save", "--run-id", tree.run_id).returncode == 0
+
+
+def test_finish_says_before_its_question_what_would_go(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    tree.write(".gitignore", ".env\n")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    shown, code = tree.on_terminal("run", "finish", answers=["n"])
+    before = shown.partition("now? [y/N]")[0]
+    assert "what git ignores goes with it: .env" in before
+    assert "the last of its run goes home" in before
+    assert (code, tree.root.exists()) == (0, True)
 
 
 def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
