@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
+from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.environment import Surroundings, writer_of
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.project import Run, find_root, find_run, is_run_id, known_run, read_active_run, why_none
+from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.errors import LedgerError, NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:
@@ -56,12 +55,9 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             warn(f"⚠️  {why}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
-    holder = holder_elsewhere(root, named) if run_id is not None and is_run_id(named) else None
-    if holder is not None:  # what is recorded on the copy here would be a second end of the same session
-        raise LedgerError(
-            f"the run {named} is active in {holder}",
-            hint=f"run `cd {shlex.quote(holder)} && faber-ledger session-save --run-id {named}`",
-        )
+    if run_id is not None:
+        run_id = named = _run(root, named).run_id
+        check_is_here(root, run_id, f"session-save --run-id {run_id}")
     bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
     writer = writer_of(root)
