@@ -393,6 +393,22 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
 # What is told, and where
 
 
+def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
+    project = begun(tmp_path / "my proj")
+    project.write("a part/.fractary/faber/config.json", "{}")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "A part")
+    part = Project(project.root / "a part")
+    done = part.faber("run", "start", "--work-id", "259", "--worktree")
+    assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
+    tree = Project(project.root.parent / "my-proj-issue-260", started(project, "260", "--worktree"))
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/260")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
+
+
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Project, how: str) -> None:
     tree = in_worktree(project, "259")
