@@ -125,7 +125,8 @@ def add(root: str, folder: str, branch: str) -> None:
     if os.path.lexists(folder):
         raise LedgerError(
             f"the folder {shown} exists already, and nothing in it was touched",
-            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or make one elsewhere with `git worktree add`",
+            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or make one elsewhere with"
+            " `git worktree add`",
         )
     refs = git("for-each-ref", "--format=%(refname)", f"refs/heads/{branch}", "refs/remotes", at=root)
     known = [ref for ref in os.fsdecode(refs).splitlines() if _is_branch(ref, branch)]
