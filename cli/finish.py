@@ -12,13 +12,13 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.output import json_option, show, tell, warn
-from faber_ledger.cli.worktree import cleanup_lines, cleanup_of
+from faber_ledger.cli.run_places import check_is_here
+from faber_ledger.cli.worktree import cleanup_lines, cleanup_of, costs
 from faber_ledger.cli.worktree_blockers import HERE, blockers
 from faber_ledger.cli.worktree_git import NoWorkTree
 from faber_ledger.cli.worktree_survey import Site, keep
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
-from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import Run, chosen_run, find_root
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -46,12 +46,11 @@ def finish(run_id: str | None, as_json: bool) -> None:
     written; 2 wrong usage; 10 no such run.
     """
     root, at = find_root(os.getcwd()), now()
-    holder = holder_elsewhere(root, run_id) if run_id is not None else None
-    if holder is not None:  # the copy here is what a merge brought
-        raise LedgerError(
-            f"the run {run_id} is active in {holder}", hint=f"run `cd {shlex.quote(holder)} && faber-ledger run finish`"
-        )
+    if run_id is not None:
+        check_is_here(root, run_id, "run finish")
     run = chosen_run(root, run_id)
+    if run_id is not None:  # the beginning of an id names a run too
+        check_is_here(root, run.run_id, "run finish")
     _complete(run, at)
     site: Site | None = None
     records: list[Record] = []
@@ -74,8 +73,11 @@ def finish(run_id: str | None, as_json: bool) -> None:
     if others:
         lines += [f"  Its worktree {site.tree.path} stays:", *[f"  - {reason}" for reason in others]]
         lines.append("  Later, from another worktree: faber-ledger worktree cleanup")
-    elif as_json or not sys.stdin.isatty():
-        lines.append(f"  Its worktree {site.tree.path} can go: faber-ledger worktree cleanup, from another worktree")
+    else:
+        if as_json or not sys.stdin.isatty():
+            way = "faber-ledger worktree cleanup, from another worktree"
+            lines.append(f"  Its worktree {site.tree.path} can go: {way}")
+        lines += [f"  - {cost}" for cost in costs(site)]
     show(data, lines, as_json=as_json)
     if not others and not as_json and sys.stdin.isatty():
         click.echo(f"Remove its worktree {site.tree.path} now? [y/N]: ", nl=False)
@@ -112,4 +114,4 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
     main = place.main if place else None
     if main is not None:
         keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn)
-        tell(f"Next: cd {main}")
+        tell(f"Next: cd {shlex.quote(main)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_git
@@ -115,7 +116,7 @@ def next_lines(plan: Plan) -> Iterator[str]:
     """Say how work goes on in a new worktree."""
     if unanswered(plan.root):
         yield f"{NO_HOOKS}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-    yield f"Next: cd {shown(plan.root)}, and start the client there"
+    yield f"Next: cd {shlex.quote(shown(plan.root))}, and start the client there"
 
 
 def _record(root: str, top: str) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ import click
 
 from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
+from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.bring_back import bring_back
@@ -54,6 +55,9 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             warn(f"⚠️  {why}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
+    if run_id is not None:
+        run_id = named = _run(root, named).run_id
+        check_is_here(root, run_id, f"session-save --run-id {run_id}")
     bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
     writer = writer_of(root)

@@ -93,6 +93,17 @@ def cleanup_of(site: Site, records: list[Record], here: str) -> dict[str, Any]:
     return _cleaned(site, records, here, named=False, dry_run=False)
 
 
+def costs(site: Site) -> list[str]:
+    """Say what would go with a worktree, and what of its run would go home; raises GitFailed."""
+    home = homecoming_of(site)
+    return [*_lost(site), *([told(home)] if home else [])]
+
+
+def _lost(site: Site) -> list[str]:
+    lost = ignored_files(site) if site.is_there else []
+    return [f"what git ignores goes with it: {', '.join(lost)}"] if lost else []
+
+
 @contextmanager
 def _alone(root: str) -> Iterator[None]:
     """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
@@ -128,10 +139,7 @@ def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_r
     action = "kept" if why else "would be removed" if dry_run else "removed"
     if not why:
         try:
-            why = [_reason(site)]
-            lost = ignored_files(site) if site.is_there else []
-            if lost:
-                why.append(f"what git ignores goes with it: {', '.join(lost)}")
+            why = [_reason(site), *_lost(site)]
             home = homecoming_of(site)
             if home is not None:
                 why.append(told(home) if dry_run else bring_home(site, home, warn=warn))
@@ -145,6 +153,7 @@ def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_r
         "path": site.tree.path,
         "run_id": site.run_id,
         "branch": site.tree.branch,
+        "branch_stays": site.tree.branch is not None and worktree_git.branch_exists(site.tree),
         "action": action,
         "why": why,
         "orphaned_reason": site.orphan,
@@ -172,7 +181,7 @@ def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str
             yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
             if not named:
                 yield f"  to remove it: faber-ledger worktree cleanup {shlex.quote(os.path.basename(result['path']))}"
-        elif result["action"] == "removed" and result["branch"]:
+        elif result["action"] == "removed" and result["branch_stays"]:
             yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 
 

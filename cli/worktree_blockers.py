@@ -7,12 +7,13 @@ import shlex
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli import worktree_content, worktree_git
-from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.homecoming import Homecoming, homecoming
 from faber_ledger.cli.worktree_survey import record_of
+from faber_ledger.cli.worktree_tenants import nested, other_runs
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
-from faber_ledger.context.project import find_run
+from faber_ledger.context.project import find_run, run_ids
+from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
     from faber_ledger.cli.worktree_survey import Site
@@ -41,11 +42,15 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     unfinished = site.status not in states.FINISHED
     if unfinished and not (named and site.orphan):
         found.append(f"its run is {site.status or 'unknown'}")
+    if not named and site.orphan == "branch_deleted":
+        found.append("its branch was deleted, so it is removed by name alone")
     if not named and record is not None and record.get("auto_cleanup") is False:
         found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
     try:
-        return found + (_work_left(site, named) if site.is_there else _commits_left(site, here, named))
-    except GitFailed as error:
+        if not site.is_there:
+            return found + _commits_left(site, here, named)
+        return [*found, *_work_left(site, named), *other_runs(site, records, named=named), *nested(site)]
+    except LedgerError as error:
         return [*found, error.message]
 
 
@@ -136,13 +141,12 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(
             f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`"
         )
-    if site.run_id is not None:
-        run = os.path.relpath(find_run(site.root, site.run_id).directory, site.tree.path)
-        kept_out = worktree_content.left_out(
-            site.tree, [os.path.join(run, name) for name in ("state.json", "ledger.db")]
-        )
+    folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
+    if folders:
+        files = [os.path.join(folder, name) for folder in folders for name in ("state.json", "ledger.db")]
+        kept_out = worktree_content.left_out(site.tree, files)
         if kept_out:
-            found.append(f"git ignores {', '.join(kept_out)}: copy the run's folder, then `git worktree remove`")
+            found.append(f"git ignores {_some(kept_out)}: copy the run's folder, then `git worktree remove`")
     if worktree_content.has_submodules(site.tree):
         found.append(
             "submodules are or were checked out in it, and git removes none that has them: see that their commits are"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
 from typing import NamedTuple
 
 from faber_ledger.cli import git as of_the_caller
@@ -124,14 +125,15 @@ def add(root: str, folder: str, branch: str) -> None:
     if os.path.lexists(folder):
         raise LedgerError(
             f"the folder {shown} exists already, and nothing in it was touched",
-            hint=f"go there if it is the worktree (`cd {shown}`), or make one elsewhere with `git worktree add`",
+            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or make one elsewhere with"
+            " `git worktree add`",
         )
     refs = git("for-each-ref", "--format=%(refname)", f"refs/heads/{branch}", "refs/remotes", at=root)
     known = [ref for ref in os.fsdecode(refs).splitlines() if _is_branch(ref, branch)]
     if known:
         raise LedgerError(
             f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not touched",
-            hint=f"`git worktree add {shown} {branch}` takes it as it is; start the run there",
+            hint=f"`git worktree add {shlex.quote(shown)} {branch}` takes it as it is; start the run there",
         )
     done = asked("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     if done.returncode == 0:

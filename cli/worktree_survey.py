@@ -118,10 +118,10 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
         return site._replace(orphan="git_error", why=gone)
     run_id = named_run(root)
     if run_id is None or is_inherited(root, run_id):
-        before = _with_run(blank, known[-1]["workflow_run_id"]) if known else blank
+        before = with_run(blank, known[-1]["workflow_run_id"]) if known else blank
         site = blank._replace(session=before.session)
     else:
-        site = _with_run(blank, run_id)
+        site = with_run(blank, run_id)
     has_use = site.run_id is not None or os.path.isdir(os.path.join(root, ".fractary"))
     site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
     if tree.is_main or (site.run_id is None and not known):
@@ -159,7 +159,8 @@ def why_gone(tree: Tree, here: Place | None) -> str | None:
     return f"its folder is not there ({told}); if it was moved: `git worktree repair NEW-PATH`"
 
 
-def _with_run(site: Site, run_id: str) -> Site:
+def with_run(site: Site, run_id: str) -> Site:
+    """Give the site as one run in it has it: its status, its session, and what is wrong with it."""
     site = site._replace(run_id=run_id)
     try:
         run = find_run(site.root, run_id)

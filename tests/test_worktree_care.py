@@ -166,7 +166,100 @@ def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, t
     project.git("worktree", "remove", "--force", str(tree.root))
 
 
+# What else lies in its folder
+
+
+@pytest.mark.parametrize("what", ["worktree", "repository", "bare"])
+def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
+    tree = in_worktree(project, "259")
+    tree.write(".gitignore", "trees/\n")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    inner = tree.root / "trees" / "deep" / "inner"
+    if what == "worktree":
+        project.git("worktree", "add", "--quiet", str(inner), "-b", "inner")
+    else:
+        project.git("init", "--quiet", *(["--bare"] if what == "bare" else []), str(inner))
+    (inner / "work.txt").write_text("nowhere else")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        kind = "worktree" if what == "worktree" else "repository"
+        assert (row["action"], row["why"]) == ("kept", [f"a {kind} lies in it: {inner}"])
+    assert (inner / "work.txt").read_text() == "nowhere else"
+    shutil.rmtree(inner)
+    project.git("worktree", "prune")
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
+@pytest.mark.parametrize("what", ["unfinished", "session"])
+def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Project, what: str) -> None:
+    first = in_worktree(project, "259")
+    if what == "session":
+        first.deliver(START, client="c-259", pid="259")
+        first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        assert row["run_id"] == tree.run_id
+        told = {
+            "unfinished": f"another run in it, {first.run_id}, is in_progress",
+            "session": f"the session {first.current} is open on another run in it, {first.run_id}",
+        }
+        assert (row["action"], row["why"]) == ("kept", [told[what]])
+
+
+def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
+    first = in_worktree(project, "259")
+    first.write(".gitignore", f"{first.run_id.rpartition('/')[2]}/\n")
+    first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
+
+
+def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_alone(project: Project) -> None:
+    tree = merged(project)
+    project.git("update-ref", "-d", "refs/heads/feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed by name alone"])
+    done = project.faber("worktree", "cleanup", "project-issue-259")
+    assert (done.returncode, f"removed: {tree.root}" in done.stdout, "stays" in done.stdout) == (0, True, False)
+
+
 # The run's end is where it is at work
+
+
+def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    told = project.faber("doctor").stdout
+    assert f"the run is active in {tree.root}" in told
+    assert "session-save" not in told
+    for run_id in (tree.run_id, tree.run_id[:-1]):
+        done = project.faber("session-save", "--run-id", run_id)
+        assert (done.returncode, f"`cd {tree.root} && faber-ledger session-save" in done.stderr) == (1, True)
+    assert project.git("status", "--porcelain") == ""
+    assert tree.faber("session-save", "--run-id", tree.run_id).returncode == 0
+
+
+def test_finish_says_before_its_question_what_would_go(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    tree.write(".gitignore", ".env\n")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    shown, code = tree.on_terminal("run", "finish", answers=["n"])
+    before = shown.partition("now? [y/N]")[0]
+    assert "what git ignores goes with it: .env" in before
+    assert "the last of its run goes home" in before
+    assert (code, tree.root.exists()) == (0, True)
 
 
 def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
@@ -174,8 +267,9 @@ def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_ru
     released(tree)
     finished(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
-    done = project.faber("run", "finish", tree.run_id)
-    assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
+    for run_id in (tree.run_id, tree.run_id[:-1]):
+        done = project.faber("run", "finish", run_id)
+        assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
     assert project.git("status", "--porcelain") == ""
 
 
@@ -297,6 +391,22 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
 
 
 # What is told, and where
+
+
+def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
+    project = begun(tmp_path / "my proj")
+    project.write("a part/.fractary/faber/config.json", "{}")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "A part")
+    part = Project(project.root / "a part")
+    done = part.faber("run", "start", "--work-id", "259", "--worktree")
+    assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
+    tree = Project(project.root.parent / "my-proj-issue-260", started(project, "260", "--worktree"))
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/260")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])

@@ -11,6 +11,7 @@ from faber_ledger.cli.checks.layout import projecting
 from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.context import state as states
 from faber_ledger.context.environment import hostname
+from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.clock import seconds_of
@@ -107,6 +108,10 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             f"{run.run_id}: {session_id} is open since {since or 'an unknown time'} on {host or 'an unknown machine'}"
         )
         status = patient.state(run).get("status")
+        holder = holder_elsewhere(run.root, run.run_id)
+        if holder is not None:
+            yield Finding("ok", f"{what}; the run is active in {holder}")
+            continue
         quiet = (patient.at - _last_sign(run, since, patient.at)) / 3600
         if status in states.FINISHED:
             yield Finding("warning", f"{what}, and the run is {status}", _ending(run))
