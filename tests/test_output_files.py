@@ -67,6 +67,28 @@ def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tm
     assert project.faber("log").returncode == 0
 
 
+def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
+    for note in ("a second", "a third"):
+        project.faber("note", "add", note)
+    with sqlite3.connect(project.ledger_path) as connection:
+        (trigger,) = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_deleted'"
+        ).fetchone()
+        connection.execute("DROP TRIGGER event_is_never_deleted")
+        connection.execute("DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
+        connection.execute(trigger)
+    connection.close()
+    for arguments in (
+        ["export"],
+        ["export", "--format", "cloudevents"],
+        ["export", "--sqlite", str(tmp_path / "a.db")],
+        ["replay", "--strict"],
+    ):
+        done = project.faber(*arguments)
+        assert (done.returncode, "an event is missing" in done.stderr) == (20, True), arguments
+    assert not (tmp_path / "a.db").exists()
+
+
 @pytest.mark.parametrize("arguments", [["replay"], ["export"]])
 def test_a_long_log_shows_a_bar_while_its_output_goes_elsewhere(
     project: Project, tmp_path: Path, arguments: list[str]

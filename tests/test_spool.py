@@ -393,7 +393,7 @@ from faber_ledger.cli import entry
 held = fcntl.flock
 def flock(descriptor, operation):
     if not operation & fcntl.LOCK_NB:
-        os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # the client gives up while the hook waits for the lock
+        os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # while it waits for the lock
     return held(descriptor, operation)
 fcntl.flock = flock
 entry.main()
