@@ -90,6 +90,30 @@ def test_a_clone_without_a_mirror_does_not_begin_a_second_log_of_a_run(
     clone.assert_projected()
 
 
+def test_an_emptied_ledger_without_a_mirror_is_had_back_from_git(project: Project, tmp_path: Path) -> None:
+    clone = project.clone(tmp_path / "clone", "desktop")
+    before = clone.ledger_path.read_bytes()
+    emptied(clone)
+    path = f".fractary/runs/{clone.run_id}/ledger.db"
+    for arguments, code in ((["verify", clone.run_id], 20), (["doctor"], 23), (["project", clone.run_id], 10)):
+        done = clone.faber(*arguments)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
+        assert f"git checkout HEAD -- {path}" in done.stdout + done.stderr, arguments
+        assert "session-load" not in done.stdout + done.stderr, arguments
+    shutil.rmtree(clone.root / ".git" / "faber-ledger", ignore_errors=True)  # what `project` has begun
+    clone.git("checkout", "HEAD", "--", path)
+    assert clone.ledger_path.read_bytes() == before
+    assert clone.faber("verify", clone.run_id).returncode == 0
+
+
+def test_an_emptied_ledger_that_nothing_has_is_named_with_what_begins_it_anew(project: Project) -> None:
+    shutil.rmtree(project.root / ".git" / "faber-ledger")
+    emptied(project)
+    project.git("commit", "--quiet", "-am", "Emptied")
+    done = project.faber("verify", project.run_id)
+    assert (done.returncode, "faber-ledger session-load" in done.stdout) == (21, True), done.stdout
+
+
 def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Project) -> None:
     shutil.rmtree(project.root / ".git" / "faber-ledger")
     project.git("rm", "--quiet", str(project.ledger_path))
