@@ -8,7 +8,7 @@ import re
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.ledgers import run_with_ledger, runs_to_tell
 from faber_ledger.cli.output import say
 from faber_ledger.cli.output_file import check_no_database, output_file
 from faber_ledger.cli.progress import progress
@@ -58,7 +58,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
             raise click.UsageError("a database is a file, and cannot go to standard output: name one")
         from faber_ledger.cli.sqlite_export import write_database  # at its use: `--help` loads every command
 
-        write_database(runs_with_ledgers(run, every=every), sqlite)
+        write_database(runs_to_tell(run, every=every), sqlite)
         return
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
@@ -79,7 +79,9 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
                 file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
             count += len(rows)
             advance(len(rows))
-    if output is not None and output != "-":
+    if not count:
+        say(f"no events of {chosen.run_id}")
+    elif output is not None and output != "-":
         say(f"{output}: {events_shown(count)} of {chosen.run_id}")
 
 

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sample import write_run
 from support import Project
 
 
@@ -112,6 +113,23 @@ def test_an_emptied_ledger_that_nothing_has_is_named_with_what_begins_it_anew(pr
     project.git("commit", "--quiet", "-am", "Emptied")
     done = project.faber("verify", project.run_id)
     assert (done.returncode, "faber-ledger session-load" in done.stdout) == (21, True), done.stdout
+
+
+def test_a_run_that_is_left_out_of_all_is_named(project: Project, tmp_path: Path) -> None:
+    write_run(project.root, "another-run")
+    project.ledger_path.unlink()
+    for arguments in (["export", "--all", "--sqlite"], ["timeline", "--all", "-o"]):
+        done = project.faber(*arguments, str(tmp_path / arguments[0]))
+        assert done.returncode == 0, done.stderr
+        assert f"{project.run_id} is left out: the ledger of" in done.stderr, arguments
+
+
+def test_nothing_to_list_is_said(project: Project, tmp_path: Path) -> None:
+    assert "no events" not in project.faber("log").stderr
+    emptied(project)
+    for arguments in (["log"], ["log", "--json"], ["export"], ["export", "-o", str(tmp_path / "events")]):
+        done = project.faber(*arguments)
+        assert (done.returncode, done.stdout, "no events" in done.stderr) == (0, "", True), arguments
 
 
 def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Project) -> None:
