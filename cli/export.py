@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
+
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.ledgers import run_with_ledger, runs_to_tell
 from faber_ledger.cli.output import say
-from faber_ledger.cli.output_file import output_file
+from faber_ledger.cli.output_file import check_no_database, output_file
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
+from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
+
+OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
+LOOKED_AT = 4096  # of a file that would be written over
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
@@ -51,7 +58,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
             raise click.UsageError("a database is a file, and cannot go to standard output: name one")
         from faber_ledger.cli.sqlite_export import write_database  # at its use: `--help` loads every command
 
-        write_database(runs_with_ledgers(run, every=every), sqlite)
+        write_database(runs_to_tell(run, every=every), sqlite)
         return
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
@@ -59,6 +66,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
     from faber_ledger.ledger.cloud_event import cloud_event_line
     from faber_ledger.ledger.exchange import line_of
 
+    _check_ours(output)
     chosen, count = run_with_ledger(run), 0
     with (
         output_file(output) as file,
@@ -71,5 +79,26 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
                 file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
             count += len(rows)
             advance(len(rows))
-    if output is not None and output != "-":
+    if not count:
+        say(f"no events of {chosen.run_id}")
+    elif output is not None and output != "-":
         say(f"{output}: {events_shown(count)} of {chosen.run_id}")
+
+
+def _check_ours(output: str | None) -> None:
+    """Raise LedgerError if a file stands at `output` that is no earlier export: a slip must cost nobody a file."""
+    if output is None or output == "-" or not os.path.isfile(output):
+        return
+    check_no_database(output)
+    try:
+        with open(output, "rb") as file:
+            beginning = file.read(LOOKED_AT)
+    except OSError as error:
+        raise NotWritable(
+            f"cannot write {output}: {error.strerror or error}", hint="name a file that you may write"
+        ) from error
+    if not OURS.match(beginning):
+        raise LedgerError(
+            f"{output} holds something else than an export, and is not written over",
+            hint="name another file, or remove this one first",
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from faber_ledger.cli.output import warn
 from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
@@ -82,3 +83,15 @@ def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
     root = find_root(os.getcwd())
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
     return [run for run in runs if os.path.lexists(run.ledger_path)]
+
+
+def runs_to_tell(text: str | None, *, every: bool) -> list[Run]:
+    """Give the same runs, and warn of those that are left out because their ledger is gone."""
+    runs = runs_with_ledgers(text, every=every)
+    if every:
+        root, there = find_root(os.getcwd()), {run.run_id for run in runs}
+        for run in [find_run(root, run_id) for run_id in run_ids(root) if run_id not in there]:
+            lost = loss_of(run)
+            why = f"{lost[0]}: {lost[1]}" if lost is not None else "it has no ledger"
+            warn(f"{run.run_id} is left out: {why}")
+    return runs

@@ -10,7 +10,7 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import machine_meant, phase_meant, session_meant
 from faber_ledger.cli.moments import Time
-from faber_ledger.cli.output import json_text
+from faber_ledger.cli.output import json_text, say
 from faber_ledger.cli.pager import no_pager_option, show_long
 from faber_ledger.cli.words import session_shown, words_of
 from faber_ledger.ledger.shapes import CURRENT
@@ -74,14 +74,21 @@ def log(
         phase=phase_meant(chosen, phase),
     )
 
+    is_empty = True
+
     def found() -> Iterator[Recorded]:
-        return events(chosen.ledger_path, wanted, limit=count, newest_first=reverse)
+        nonlocal is_empty
+        for recorded in events(chosen.ledger_path, wanted, limit=count, newest_first=reverse):
+            is_empty = False
+            yield recorded
 
     if as_json:
         for recorded in found():
             click.echo(json_text(recorded, indent=None))
     else:
         show_long(lambda: map(line_of, found()))
+    if is_empty:
+        say("no events")
 
 
 def line_of(recorded: Recorded) -> str:

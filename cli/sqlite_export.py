@@ -19,6 +19,7 @@ from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import told_sessions
 
@@ -91,7 +92,8 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
     run_id, projector = run.run_id, Projector(shape.empty())
     work: tuple[str | None, str | None] = (None, None)
     starts: dict[str, tuple[int, str | None]] = {}
-    counted = {"session_started": 0, "compaction_completed": 0, "artifact_loaded": 0}
+    counted = {"session_started": 0, "compactions": 0, "artifact_loaded": 0}
+    compactions = Compactions()
     first = last = None
     pending: list[Recorded] = []
     count = 0
@@ -104,6 +106,7 @@ def _put(connection: sqlite3.Connection, run: Run) -> int:
             first, last = first or recorded["at"], recorded["at"]
             if kind in counted:
                 counted[kind] += 1
+            counted["compactions"] += compactions.is_new(dict(event))
             if event["type"] == "run_started":
                 work = (event.get("workflow_id"), event.get("work_id"))
             if event["type"] == "session_started":

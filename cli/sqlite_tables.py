@@ -34,7 +34,10 @@ TABLES = {
             "last_at": ("TEXT", "When its last event was recorded"),
             "events": ("INTEGER NOT NULL", "How many events its log has"),
             "sessions": ("INTEGER NOT NULL", "How many sessions started"),
-            "compactions": ("INTEGER NOT NULL", "How many compactions there were"),
+            "compactions": (
+                "INTEGER NOT NULL",
+                "How many compactions of the main conversation there were, as the timeline counts them",
+            ),
             "loads": ("INTEGER NOT NULL", "How many artifacts were given to the agent"),
         },
         "run_id",

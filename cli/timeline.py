@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.ledgers import run_with_ledger, runs_with_ledgers
+from faber_ledger.cli.ledgers import run_with_ledger, runs_to_tell
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.output_file import output_file
 from faber_ledger.cli.timeline_page import counted, page
@@ -84,7 +84,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
 
 def _chosen(runs: tuple[str, ...], every: bool) -> list[Run]:
     if every or not runs:
-        return runs_with_ledgers(None, every=every)
+        return runs_to_tell(None, every=every)
     chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}
     return list(chosen.values())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from faber_ledger.cli.fields import change_data, change_line
 from faber_ledger.cli.loaded_content import kept_contents
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.session_words import session_data, session_lines
+from faber_ledger.context.artifact_content import NOT_CONTENT
 from faber_ledger.ledger.log import READ, ROW, Log
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.redaction import redactions_in, standing
@@ -188,6 +190,8 @@ def _content_lines(contents: list[dict[str, Any]]) -> Iterator[str]:
         times = f"{content['loads']} load{'' if content['loads'] == 1 else 's'}"
         where = content["found_in"] or "nowhere any more"
         yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  to be had in: {where}"
+    if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
+        yield f"digests and contents are of state.json without what events change: {', '.join(sorted(NOT_CONTENT))}"
     yield ""
 
 

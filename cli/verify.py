@@ -16,7 +16,7 @@ from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.lost_ledger import lacks_ledger, loss_of
+from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, find_root, find_run, run_ids
 from faber_ledger.context.state import read_state
@@ -109,9 +109,22 @@ def run_findings(run: Run) -> list[Finding]:
         found += _foreign_runs(run)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
         found += _rollback_findings(run, is_damaged=is_damaged)
+    with suppress(LedgerError, sqlite3.DatabaseError):
+        lost = _events_lost(run) if all(finding.kind != "rolled_back" for finding in found) else None
+        if lost is not None:
+            return [*found, lost]  # state.json agrees again once the ledger is back
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
         found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
     return found
+
+
+def _events_lost(run: Run) -> Finding | None:
+    """Tell of a log without an event where git's last commit has another one."""
+    with Log.read(run.ledger_path, as_it_is=True) as log:
+        if log.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None:
+            return None
+    lost = loss_of_events(run)
+    return None if lost is None else Finding("rolled_back", None, *lost)
 
 
 def _foreign_runs(run: Run) -> Iterator[Finding]:
@@ -194,6 +207,9 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
         hint = "mend the log first: what it projects now is not to be relied on"
     with Log.read(run.ledger_path, as_it_is=True) as log:
         blocks = fold(log.stream())
+        if not is_damaged and not log.heads():
+            hint = "the log holds no event yet, and its first takes over what state.json says: run"
+            hint += f" `faber-ledger session-load --run-id {run.run_id}`"
     try:
         state = read_state(run).value
     except (StateMissing, StateInvalid) as error:

@@ -44,6 +44,22 @@ def is_in_head(run: Run) -> bool:
     return Question(["cat-file", "-e", f"HEAD:{inside}"], place.top).answer() is not None
 
 
+def loss_of_events(run: Run) -> tuple[str, str] | None:
+    """Say that git's last commit has another ledger than the one here, which holds no event; None if it has not."""
+    place = place_of(run.root)
+    if place is None:
+        return None
+    path = os.path.realpath(run.ledger_path)
+    inside = os.path.relpath(path, os.path.realpath(place.top)).replace(os.sep, "/")
+    kept = Question(["rev-parse", "--verify", "--quiet", f"HEAD:{inside}"], place.top).answer()
+    if kept is None or kept == Question(["hash-object", "--no-filters", "--", path], place.top).answer():
+        return None
+    return (
+        f"the ledger of {run.run_id} holds no event; git's last commit has another one",
+        f"run `git checkout HEAD -- {run.shown('ledger.db')}` in {run.root} to bring it back",
+    )
+
+
 def loss_of(run: Run) -> tuple[str, str] | None:
     """Say that the ledger of a run which lacks it is lost, and how to have it back; None if there never was one."""
     if is_mirrored(run):

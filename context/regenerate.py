@@ -110,6 +110,11 @@ def _put_back(run: Run) -> str:
 def _check_has_events(log: Log, run: Run) -> None:
     """Refuse an empty log, as a killed first hook leaves it: the blocks in state.json are still to be adopted."""
     if not log.heads():
+        from faber_ledger.context.lost_ledger import loss_of_events  # asks git
+
+        lost = loss_of_events(run)
+        if lost is not None:
+            raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the ledger of the run {run.run_id} holds no event yet",
             hint="its first event takes over what state.json says: run `faber-ledger session-load`",

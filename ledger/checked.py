@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from hashlib import sha256  # OpenSSL's: over a whole log it saves more than loading it costs
 from itertools import chain
 from json.encoder import encode_basestring as quoted
 
 from faber_ledger.ledger.canonical import HASH_DOMAIN
+from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import ROW, Log, decoded
 from faber_ledger.ledger.union import HASH, ID, PAYLOAD, SALT_BYTES, hash_of
@@ -32,18 +34,23 @@ HEAD = HASH_DOMAIN + b"["
 
 
 def checked(log: Log) -> Iterator[Recorded]:
-    """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says."""
+    """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
+
+    Also for the first that does not come right after its parents.
+    """
     return chain.from_iterable(recorded_in(log, rows) for rows in checked_batches(log))
 
 
 def checked_batches(log: Log) -> Iterator[list[Row]]:
     """Give the stored rows in `(seq, id)` order, some at a time; raises as `checked`."""
     cursor = log.connection.execute(f"{ROW} ORDER BY seq, id")
-    while rows := cursor.fetchmany(BATCH):
-        if hashes_of(rows) != [row[HASH] for row in rows]:
-            for row in rows:
-                _check_alone(row)
-        yield rows
+    with closing(Descent(log.connection)) as descent:
+        while rows := cursor.fetchmany(BATCH):
+            if hashes_of(rows) != [row[HASH] for row in rows]:
+                for row in rows:
+                    _check_alone(row)
+            descent.check(rows)
+            yield rows
 
 
 def recorded_in(log: Log, rows: list[Row]) -> Iterator[Recorded]:

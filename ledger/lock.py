@@ -73,7 +73,9 @@ class RunLock:
             raise self._locked()
 
         # Whoever is told to end meanwhile gives up the wait in the same way, so that a hook's delivery is spooled.
-        before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, signal.SIGTERM)]
+        ends = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        ends = [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
+        before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, *ends)]
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX)

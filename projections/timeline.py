@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import told_sessions
 
@@ -54,6 +55,7 @@ class _Course:
         self.present: dict[str, tuple[object, Span]] = {}
         self.lanes: dict[str, Lane] = {}
         self.is_compacting = False
+        self.compactions = Compactions()
         self.stretches: list[Stretch] = []
         self.snapshot: tuple[Moment, str, int] | None = None
         self.completed: set[str] = set()
@@ -110,7 +112,7 @@ class _Course:
         if kind == "run_started":
             self.told["workflow_id"] = _text(event.get("workflow_id"))
             self.told["work_id"] = _text(event.get("work_id")) or None
-        elif kind == "session_started" and event.get("source") == "compact":
+        elif self.compactions.is_new(event):
             where = ", ".join(filter(None, [_text(event.get("phase")), _text(event.get("step"))]))
             self.told["compactions"].append({"at": self.moment, "where": where, "row": self.number})
         elif kind == "artifact_failed":

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from sample import write_run
 from support import Project
 
 
@@ -88,6 +89,47 @@ def test_a_clone_without_a_mirror_does_not_begin_a_second_log_of_a_run(
     assert clone.types == [*project.types[:1], *clone.types[1:]]
     assert len(clone.of_type("session_started")) == 2, "the hook's delivery had waited"
     clone.assert_projected()
+
+
+def test_an_emptied_ledger_without_a_mirror_is_had_back_from_git(project: Project, tmp_path: Path) -> None:
+    clone = project.clone(tmp_path / "clone", "desktop")
+    before = clone.ledger_path.read_bytes()
+    emptied(clone)
+    path = f".fractary/runs/{clone.run_id}/ledger.db"
+    for arguments, code in ((["verify", clone.run_id], 20), (["doctor"], 23), (["project", clone.run_id], 10)):
+        done = clone.faber(*arguments)
+        assert done.returncode == code, (arguments, done.stdout, done.stderr)
+        assert f"git checkout HEAD -- {path}" in done.stdout + done.stderr, arguments
+        assert "session-load" not in done.stdout + done.stderr, arguments
+    shutil.rmtree(clone.root / ".git" / "faber-ledger", ignore_errors=True)  # what `project` has begun
+    clone.git("checkout", "HEAD", "--", path)
+    assert clone.ledger_path.read_bytes() == before
+    assert clone.faber("verify", clone.run_id).returncode == 0
+
+
+def test_an_emptied_ledger_that_nothing_has_is_named_with_what_begins_it_anew(project: Project) -> None:
+    shutil.rmtree(project.root / ".git" / "faber-ledger")
+    emptied(project)
+    project.git("commit", "--quiet", "-am", "Emptied")
+    done = project.faber("verify", project.run_id)
+    assert (done.returncode, "faber-ledger session-load" in done.stdout) == (21, True), done.stdout
+
+
+def test_a_run_that_is_left_out_of_all_is_named(project: Project, tmp_path: Path) -> None:
+    write_run(project.root, "another-run")
+    project.ledger_path.unlink()
+    for arguments in (["export", "--all", "--sqlite"], ["timeline", "--all", "-o"]):
+        done = project.faber(*arguments, str(tmp_path / arguments[0]))
+        assert done.returncode == 0, done.stderr
+        assert f"{project.run_id} is left out: the ledger of" in done.stderr, arguments
+
+
+def test_nothing_to_list_is_said(project: Project, tmp_path: Path) -> None:
+    assert "no events" not in project.faber("log").stderr
+    emptied(project)
+    for arguments in (["log"], ["log", "--json"], ["export"], ["export", "-o", str(tmp_path / "events")]):
+        done = project.faber(*arguments)
+        assert (done.returncode, done.stdout, "no events" in done.stderr) == (0, "", True), arguments
 
 
 def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Project) -> None:

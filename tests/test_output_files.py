@@ -67,6 +67,47 @@ def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tm
     assert project.faber("log").returncode == 0
 
 
+def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
+    for note in ("a second", "a third"):
+        project.faber("note", "add", note)
+    with sqlite3.connect(project.ledger_path) as connection:
+        (trigger,) = connection.execute(
+            "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_deleted'"
+        ).fetchone()
+        connection.execute("DROP TRIGGER event_is_never_deleted")
+        connection.execute("DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
+        connection.execute(trigger)
+    connection.close()
+    for arguments in (
+        ["export"],
+        ["export", "--format", "cloudevents"],
+        ["export", "--sqlite", str(tmp_path / "a.db")],
+        ["replay", "--strict"],
+    ):
+        done = project.faber(*arguments)
+        assert (done.returncode, "an event is missing" in done.stderr) == (20, True), arguments
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_an_export_is_written_over_an_earlier_one_and_over_nothing_else(project: Project, tmp_path: Path) -> None:
+    settings = project.write(".claude/settings.json", '{"hooks": {}}\n')
+    for path in (project.state_path, settings, project.root / ".git" / "config"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        if not path.read_bytes():
+            path.write_text("[core]\n")
+        before = path.read_bytes()
+        done = project.faber("export", "-o", str(path))
+        assert (done.returncode, "is not written over" in done.stderr) == (1, True), path
+        assert path.read_bytes() == before
+    output = tmp_path / "events"
+    output.touch()
+    for form in ("jsonl", "cloudevents", "cloudevents", "jsonl", "jsonl"):
+        done = project.faber("export", "--format", form, "-o", str(output))
+        assert done.returncode == 0, done.stderr
+    assert output.read_text() == project.faber("export").stdout
+
+
 @pytest.mark.parametrize("arguments", [["replay"], ["export"]])
 def test_a_long_log_shows_a_bar_while_its_output_goes_elsewhere(
     project: Project, tmp_path: Path, arguments: list[str]

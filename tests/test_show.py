@@ -157,7 +157,9 @@ def test_the_very_content_that_was_loaded_is_printed_byte_for_byte(project: Proj
 def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project) -> None:
     told = refused(sample, "workflow-state", "--content")
     assert "is neither in" in told
-    assert "nowhere any more" in sample.faber("show", "workflow-state").stdout
+    shown = sample.faber("show", "workflow-state").stdout
+    assert "nowhere any more" in shown
+    assert "are of state.json without what events change: context_metadata" in shown
     assert sample.faber("show", FIRST, "--content").returncode == 2
 
 

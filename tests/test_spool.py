@@ -393,14 +393,15 @@ from faber_ledger.cli import entry
 held = fcntl.flock
 def flock(descriptor, operation):
     if not operation & fcntl.LOCK_NB:
-        os.kill(os.getpid(), signal.SIGTERM)  # the client gives up while the hook waits for the lock
+        os.kill(os.getpid(), getattr(signal, os.environ["ENDS"]))  # while it waits for the lock
     return held(descriptor, operation)
 fcntl.flock = flock
 entry.main()
 """
 
 
-def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_delivery(project: Project) -> None:
+@pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_delivery(project: Project, end: str) -> None:
     project.deliver(START)
     content, environment, _ = project.prepared(END)
     with open(project.run / "ledger.lock", "a") as lock:
@@ -408,7 +409,7 @@ def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_deliv
         done = subprocess.run(
             [sys.executable, "-c", TOLD_TO_END, "hook", "session-end"],
             cwd=project.root,
-            env=environment,
+            env={**environment, "ENDS": end},
             input=content,
             capture_output=True,
             check=False,

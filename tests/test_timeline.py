@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sqlite3
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -162,6 +163,18 @@ def test_a_compaction_ends_what_was_in_context() -> None:
     assert ends["specification"] == [compaction["at"]]
     assert ends["workflow-state"][0] == compaction["at"]
     assert ends["workflow-state"][1] > compaction["at"]
+
+
+def test_a_compaction_that_only_its_completion_tells_of_is_counted_everywhere(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "p")
+    project.deliver("SessionStart.startup.print")
+    project.deliver("PostCompact.auto.print")
+    assert project.types.count("compaction_completed") == 1
+    assert re.search(r"\b1 compaction\b", project.faber("timeline", "-o", "-").stdout)
+    assert project.faber("export", "--sqlite", str(tmp_path / "a.db")).returncode == 0
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("SELECT compactions FROM runs").fetchall() == [(1,)]
+    connection.close()
 
 
 def test_what_stays_in_context_is_not_drawn_while_no_session_is_open() -> None:

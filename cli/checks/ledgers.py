@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STALE_HOURS = 24
 ROLLED_BACK = "rolled_back"
 RESOLVE = "faber-ledger resolve"
+CHECKOUT = "git checkout"  # which is the user's to run
 
 
 def formats_are_known(patient: Patient) -> Iterator[Finding]:
@@ -83,7 +84,7 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
     """Look for events, or a whole ledger, that this clone's mirror or git has and the run lacks."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
-            mend = projecting(run, "bring back what was rolled back")
+            mend = projecting(run, "bring back what was rolled back") if CHECKOUT not in fault.hint else None
             yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
     for run in patient.runs:
         lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
