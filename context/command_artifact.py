@@ -7,7 +7,7 @@ import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.placeholders import filled_command
+from faber_ledger.context.placeholders import filled_command, unknown_in
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
 from faber_ledger.context.user_config import SLASH_COMMAND
 
@@ -48,6 +48,9 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 def slash_command(command: str, surroundings: Surroundings) -> str:
     """Give a slash command in one line, its placeholders filled; raises ArtifactError for anything else."""
+    unknown = unknown_in(command)
+    if unknown:
+        raise ArtifactError(f"{', '.join(unknown)} is no placeholder")
     words = filled_command(command, surroundings).split()
     if not words or not re.fullmatch(SLASH_COMMAND, words[0]):
         raise ArtifactError(f"Command is no slash command: {command:.200}")
@@ -57,6 +60,15 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
 def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
     """Fill the placeholders of a program in the user's configuration; raises ArtifactError."""
     return [filled_command(word, surroundings) for word in program]
+
+
+def check_mapped(program: list[str], surroundings: Surroundings) -> None:
+    """Check without running it that a mapped program can be run; raises ArtifactError with what the run would say."""
+    name = mapped_arguments(program, surroundings)[0]
+    folders = [""] if os.sep in name else os.get_exec_path()
+    places = [os.path.join(surroundings["root"], folder, name) for folder in folders]
+    if not any([os.path.isfile(place) and os.access(place, os.X_OK) for place in places]):
+        raise ArtifactError(f"`{program[0]}` failed: {name} cannot be run: no such program", " ".join(program))
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:

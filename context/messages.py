@@ -97,8 +97,16 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def to_run(loaded: Loaded, *, is_mapped: bool) -> str:
-    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program."""
+def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> str:
+    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program.
+
+    `problem` says why that program cannot be run.
+    """
+    if problem:
+        return (
+            f"The program that is mapped to {quoted(loaded['content'])} cannot be run ({one_line(problem, LONGEST_QUOTE)})"
+            f": correct commands in ~/.config/faber-ledger/config.json, or run {quoted(loaded['content'])} yourself"
+        )
     if is_mapped:
         load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
         return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To have it, run {load}"

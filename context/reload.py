@@ -53,7 +53,7 @@ class Reload:
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
         self.has_workflow = True
-        self.mapped: dict[str, list[str]] = {}  # the user's programs, of which a hook runs none
+        self.mapped: dict[str, str | None] = {}  # commands with a program, which no hook runs; why it cannot be run
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -100,7 +100,8 @@ class Reload:
         return loaded["resolved"]
 
     def _to_run(self, loaded: Loaded) -> str:
-        return messages.to_run(loaded, is_mapped=loaded["content"].split()[0] in self.mapped)
+        command = loaded["content"].split()[0]
+        return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
 
     def not_loaded(self) -> list[str]:
         """Say in a line each which optional artifacts are there, and could not be loaded."""
@@ -229,8 +230,13 @@ def gather(
                 is_current = last is not None and last.get("given") != "deferred" and selection.is_recent(entry, at)
             else:
                 is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
-            if is_mapped and not is_dry and (force or not is_current):
-                loaded = load(artifact, surroundings)
+            if is_mapped and (force or not is_current):
+                if is_dry:
+                    from faber_ledger.context.command_artifact import check_mapped  # only who needs it pays for it
+
+                    check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
+                else:
+                    loaded = load(artifact, surroundings)
         except ArtifactError as error:
             result.attempts.append((artifact, error))
             if artifact["required"] and stops:
@@ -264,9 +270,10 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         has_workflow = False
         selected = artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
+    surroundings = surroundings_of(run, state, config["plugin_roots"])
     result = gather(
         selected,
-        surroundings_of(run, state, config["plugin_roots"]),
+        surroundings,
         triggers=triggers,
         at=at,
         in_context={},  # a new session has nothing in context yet
@@ -275,9 +282,24 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         is_dry=False,
         stops=False,
     )
-    result.has_workflow, result.mapped = has_workflow, config["commands"]
+    result.has_workflow = has_workflow
+    result.mapped = _mapped(result.loaded, config["commands"], surroundings)
     result.other_problems = problems
     return result
+
+
+def _mapped(loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings) -> dict[str, str | None]:
+    """Give the deferred commands that a program is mapped to, and why it cannot be run where that is so."""
+    from faber_ledger.context.command_artifact import check_mapped  # only who needs it pays for it
+
+    found: dict[str, str | None] = {}
+    for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
+        try:
+            check_mapped(commands[command], surroundings)
+            found[command] = None
+        except ArtifactError as error:
+            found[command] = error.message
+    return found
 
 
 def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
