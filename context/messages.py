@@ -70,10 +70,11 @@ def _failed_file(error: ArtifactError) -> str:
 
 
 def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
-    """Say in a line, for the packet's list, that an optional artifact is there and could not be loaded."""
+    """Say in a line, for the packet's list, that an optional artifact could not be loaded."""
     inside = os.path.join(root, "")
     place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
-    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(inside, "")
+    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
+    reason = reason.replace(inside, "")
     return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded, {place}: {one_line(reason, LONGEST_QUOTE)}"
 
 
@@ -104,8 +105,8 @@ def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> st
     """
     if problem:
         return (
-            f"The program that is mapped to {quoted(loaded['content'])} cannot be run ({one_line(problem, LONGEST_QUOTE)})"
-            f": correct commands in ~/.config/faber-ledger/config.json, or run {quoted(loaded['content'])} yourself"
+            f"The program that is mapped to {quoted(loaded['content'])} cannot be run"
+            f" ({one_line(problem, LONGEST_QUOTE)}): correct commands in ~/.config/faber-ledger/config.json, or run {quoted(loaded['content'])} yourself"
         )
     if is_mapped:
         load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")

@@ -104,11 +104,11 @@ class Reload:
         return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
 
     def not_loaded(self) -> list[str]:
-        """Say in a line each which optional artifacts are there, and could not be loaded."""
+        """Say in a line each which optional artifacts are there or named by the state, and could not be loaded."""
         return [
             messages.not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
-            if not (failed["artifact"]["required"] or failed["error"].is_missing)
+            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not _is_named(failed)))
         ]
 
     def drafts(
@@ -286,6 +286,12 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
     result.mapped = _mapped(result.loaded, config["commands"], surroundings)
     result.other_problems = problems
     return result
+
+
+def _is_named(failed: Failed) -> bool:
+    """Tell whether the state names the path of what is not there: then something has gone, or was never written."""
+    artifact = failed["artifact"]
+    return bool(artifact["path_from_state"]) and not artifact["path"] and failed["error"].resolved is not None
 
 
 def _mapped(loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings) -> dict[str, str | None]:

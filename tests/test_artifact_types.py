@@ -1021,10 +1021,14 @@ def test_what_is_there_and_cannot_be_loaded_is_not_headed_not_found(project: Pro
     project.write("big.md", "x" * 1_400_000)
     project.write("binary.md", b"a\0b")
     named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]
+    for name, field in (("gone", "spec_path"), ("unset", "plan_path")):
+        named.append({"id": name, "type": "markdown", "path_from_state": f"artifacts.{field}"})
     named.append({"id": "outside", "type": "markdown", "path": "../../etc/hostname"})
     project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
-    project.change_state(workflow_id="mine")
+    project.change_state(workflow_id="mine", artifacts={"spec_path": "specs/gone.md"})
     packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- gone (optional): not loaded, specs/gone.md: File not found\n" in packet
+    assert "unset" not in packet
     assert "- big (optional): not loaded, big.md: Artifact is larger than 1 MB: 1,400,000 bytes" in packet
     assert "- binary (optional): not loaded, binary.md: binary content\n" in packet
     assert "- outside (optional): not loaded, ../../etc/hostname: Path is outside the project" in packet
