@@ -104,9 +104,10 @@ def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> st
     `problem` says why that program cannot be run.
     """
     if problem:
+        command, reason = quoted(loaded["content"]), one_line(problem, LONGEST_QUOTE)
         return (
-            f"The program that is mapped to {quoted(loaded['content'])} cannot be run"
-            f" ({one_line(problem, LONGEST_QUOTE)}): correct commands in ~/.config/faber-ledger/config.json, or run {quoted(loaded['content'])} yourself"
+            f"The program that is mapped to {command} cannot be run ({reason}):"
+            f" correct commands in ~/.config/faber-ledger/config.json, or run {command} yourself"
         )
     if is_mapped:
         load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
