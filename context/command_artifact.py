@@ -13,6 +13,7 @@ from faber_ledger.context.user_config import SLASH_COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.context.artifact_content import Loaded
     from faber_ledger.context.artifact_source import Surroundings
     from faber_ledger.context.artifacts import Artifact, Content
 
@@ -69,6 +70,20 @@ def check_mapped(program: list[str], surroundings: Surroundings) -> None:
     places = [os.path.join(surroundings["root"], folder, name) for folder in folders]
     if not any([os.path.isfile(place) and os.access(place, os.X_OK) for place in places]):
         raise ArtifactError(f"`{program[0]}` failed: {name} cannot be run: no such program", " ".join(program))
+
+
+def mapped_programs(
+    loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings
+) -> dict[str, str | None]:
+    """Give the deferred commands that a program is mapped to, and why it cannot be run where that is so."""
+    found: dict[str, str | None] = {}
+    for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
+        try:
+            check_mapped(commands[command], surroundings)
+            found[command] = None
+        except ArtifactError as error:
+            found[command] = error.message
+    return found
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:

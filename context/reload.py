@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifacts import COMMANDS, ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.state import fields_missing
 from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
@@ -108,7 +108,7 @@ class Reload:
         return [
             messages.not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
-            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not _is_named(failed)))
+            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named(**failed)))
         ]
 
     def drafts(
@@ -283,29 +283,12 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         stops=False,
     )
     result.has_workflow = has_workflow
-    result.mapped = _mapped(result.loaded, config["commands"], surroundings)
+    if config["commands"]:
+        from faber_ledger.context.command_artifact import mapped_programs  # only who needs it pays for it
+
+        result.mapped = mapped_programs(result.loaded, config["commands"], surroundings)
     result.other_problems = problems
     return result
-
-
-def _is_named(failed: Failed) -> bool:
-    """Tell whether the state names the path of what is not there: then something has gone, or was never written."""
-    artifact = failed["artifact"]
-    return bool(artifact["path_from_state"]) and not artifact["path"] and failed["error"].resolved is not None
-
-
-def _mapped(loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings) -> dict[str, str | None]:
-    """Give the deferred commands that a program is mapped to, and why it cannot be run where that is so."""
-    from faber_ledger.context.command_artifact import check_mapped  # only who needs it pays for it
-
-    found: dict[str, str | None] = {}
-    for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
-        try:
-            check_mapped(commands[command], surroundings)
-            found[command] = None
-        except ArtifactError as error:
-            found[command] = error.message
-    return found
 
 
 def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
