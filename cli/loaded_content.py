@@ -10,7 +10,7 @@ from faber_ledger.cli.git import GitFailed, asked
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.context.artifacts import MAX_BYTES
 from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
-from faber_ledger.context.user_config import read_user_config
+from faber_ledger.context.user_config import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,21 @@ def kept_contents(root: str, source: str, digests: set[str]) -> dict[str, Kept]:
         if len(found) == len(digests):
             break
     return found
+
+
+def why_not_kept(root: str, source: str) -> str | None:
+    """Say of what kind a source is whose contents nothing keeps, a command or a folder; None for a file."""
+    words = source.split()
+    if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
+        return "a command's answer"
+    for folder in (root, *read_user_config()["plugin_roots"]):
+        place = os.path.join(folder, *source.split("/"))
+        try:
+            if folder_around(place, [folder]) is not None and os.path.isdir(place):
+                return "a folder's content"
+        except FileRefused:
+            continue
+    return None
 
 
 def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
     \b
     An id may be cut to its beginning. A load's content is found by its digest, in the file as it
-    is now and in all of git's history of it.
+    is now and in all of git's history of it. What a folder or a command gave is not kept.
     Example: faber-ledger show specification --content
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things of that
     name, or a content that is nowhere any more; 12 newer format; 20 the ledger is damaged.
@@ -59,12 +60,19 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 def _content(run: Run, data: dict[str, Any]) -> str:
     """Give what a load gave the agent; raises NotFound if nothing has it any more."""
-    from faber_ledger.cli.loaded_content import kept_contents
+    from faber_ledger.cli.loaded_content import kept_contents, why_not_kept
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content is for an artifact that was loaded, or for the event of a load")
     kept = kept_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    if kept is None and (kind := why_not_kept(run.root, load["source"])):
+        raise NotFound(
+            f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which nothing keeps:"
+            " it cannot be had again",
+            hint=f"run `faber-ledger session-load --artifacts {shlex.quote(load['artifact_id'])} --force`"
+            " to have it as it is now",
+        )
     if kept is None:
         raise NotFound(
             f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"

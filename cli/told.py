@@ -8,7 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.fields import change_data, change_line
-from faber_ledger.cli.loaded_content import kept_contents
+from faber_ledger.cli.loaded_content import kept_contents, why_not_kept
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.session_words import session_data, session_lines
 from faber_ledger.context.artifact_content import NOT_CONTENT
@@ -147,7 +147,7 @@ def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]
     }
     counted = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
     older = [f"the newest {MOST:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
-    lines = [*_content_lines(list(contents.values())), *older, *[line_of(one) for one in newest]]
+    lines = [*_content_lines(run, list(contents.values())), *older, *[line_of(one) for one in newest]]
     return data, [f"{artifact_id}: {counted}", "", *lines]
 
 
@@ -184,12 +184,13 @@ def _find(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
             contents[source, digest]["found_in"] = kept.where
 
 
-def _content_lines(contents: list[dict[str, Any]]) -> Iterator[str]:
+def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
     for content in contents:
         span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
         times = f"{content['loads']} load{'' if content['loads'] == 1 else 's'}"
-        where = content["found_in"] or "nowhere any more"
-        yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  to be had in: {where}"
+        kind = None if content["found_in"] else why_not_kept(run.root, content["source"])
+        where = f"not kept: {kind}" if kind else f"to be had in: {content['found_in'] or 'nowhere any more'}"
+        yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
         yield f"digests and contents are of state.json without what events change: {', '.join(sorted(NOT_CONTENT))}"
     yield ""

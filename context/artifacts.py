@@ -91,3 +91,8 @@ def artifact_of(raw: object, place: str) -> Artifact:
         "load_strategy": texts["load_strategy"] or "all",
         "problem": "; ".join(problems) or None,
     }
+
+
+def is_named(artifact: Artifact, error: ArtifactError) -> bool:
+    """Tell whether the state names the path of what is not there: then it has gone, or was never written."""
+    return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None

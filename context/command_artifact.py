@@ -7,12 +7,13 @@ import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.placeholders import filled_command
+from faber_ledger.context.placeholders import filled_command, unknown_in
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
 from faber_ledger.context.user_config import SLASH_COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.context.artifact_content import Loaded
     from faber_ledger.context.artifact_source import Surroundings
     from faber_ledger.context.artifacts import Artifact, Content
 
@@ -48,6 +49,9 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 def slash_command(command: str, surroundings: Surroundings) -> str:
     """Give a slash command in one line, its placeholders filled; raises ArtifactError for anything else."""
+    unknown = unknown_in(command)
+    if unknown:
+        raise ArtifactError(f"{', '.join(unknown)} is no placeholder")
     words = filled_command(command, surroundings).split()
     if not words or not re.fullmatch(SLASH_COMMAND, words[0]):
         raise ArtifactError(f"Command is no slash command: {command:.200}")
@@ -57,6 +61,29 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
 def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
     """Fill the placeholders of a program in the user's configuration; raises ArtifactError."""
     return [filled_command(word, surroundings) for word in program]
+
+
+def check_mapped(program: list[str], surroundings: Surroundings) -> None:
+    """Check without running it that a mapped program can be run; raises ArtifactError with what the run would say."""
+    name = mapped_arguments(program, surroundings)[0]
+    folders = [""] if os.sep in name else os.get_exec_path()
+    places = [os.path.join(surroundings["root"], folder, name) for folder in folders]
+    if not any([os.path.isfile(place) and os.access(place, os.X_OK) for place in places]):
+        raise ArtifactError(f"`{program[0]}` failed: {name} cannot be run: no such program", " ".join(program))
+
+
+def mapped_programs(
+    loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings
+) -> dict[str, str | None]:
+    """Give the deferred commands that a program is mapped to, and why it cannot be run where that is so."""
+    found: dict[str, str | None] = {}
+    for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
+        try:
+            check_mapped(commands[command], surroundings)
+            found[command] = None
+        except ArtifactError as error:
+            found[command] = error.message
+    return found
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:

@@ -70,10 +70,11 @@ def _failed_file(error: ArtifactError) -> str:
 
 
 def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
-    """Say in a line, for the packet's list, that an optional artifact is there and could not be loaded."""
+    """Say in a line, for the packet's list, that an optional artifact could not be loaded."""
     inside = os.path.join(root, "")
     place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
-    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(inside, "")
+    reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
+    reason = reason.replace(inside, "")
     return f"{one_line(artifact['id'], LONGEST_ID)} (optional): not loaded, {place}: {one_line(reason, LONGEST_QUOTE)}"
 
 
@@ -97,8 +98,17 @@ Size: {loaded["size_bytes"] / 1048576:.1f} MB
 Consider using load_strategy: "summary" for large files."""
 
 
-def to_run(loaded: Loaded, *, is_mapped: bool) -> str:
-    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program."""
+def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> str:
+    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program.
+
+    `problem` says why that program cannot be run.
+    """
+    if problem:
+        command, reason = quoted(loaded["content"]), one_line(problem, LONGEST_QUOTE)
+        return (
+            f"The program that is mapped to {command} cannot be run ({reason}):"
+            f" correct commands in ~/.config/faber-ledger/config.json, or run {command} yourself"
+        )
     if is_mapped:
         load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
         return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To have it, run {load}"

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
     class Note(TypedDict):
-        """A note as it was recorded; `at` is ISO 8601 in UTC, `seq` what `show` takes."""
+        """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` what `show` takes."""
 
         seq: int
+        event_id: str
         at: str
         kind: str
         text: str
@@ -62,6 +63,7 @@ def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
             notes.append(
                 {
                     "seq": recorded["seq"],
+                    "event_id": recorded["id"],
                     "at": recorded["at"],
                     "kind": event["kind"],
                     "text": event["text"],

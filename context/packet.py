@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     class Told(TypedDict):
         """What was written down for later, in which phase and step, and whether it is a note or a summary.
 
-        `seq` is its event's, by which the whole is shown.
+        `event_id` is its event's, by which the whole is shown: a merge may give several events one seq.
         """
 
         text: str
         phase: str | None
         step: str | None
         kind: NotRequired[str]
-        seq: NotRequired[int]
+        event_id: NotRequired[str]
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
@@ -185,7 +185,7 @@ def _summary_text(summary: Told | None, room: int) -> str:
 
 def _more(told: Told) -> str:
     """Mark what was cut, and name the command that shows the whole."""
-    return f"… (whole: `faber-ledger show {told['seq']}`)" if "seq" in told else "…"
+    return f"… (whole: `faber-ledger show {told['event_id']}`)" if "event_id" in told else "…"
 
 
 def _origin(told: Told) -> str:

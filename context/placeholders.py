@@ -43,6 +43,11 @@ def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> li
     return [name for name in names if not _value(name, surroundings, where)]
 
 
+def unknown_in(text: str) -> list[str]:
+    """Give what is written in a text as a placeholder, braces and all, and is none, in its order."""
+    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in NAMES]
+
+
 def _is_placeholder(piece: str) -> bool:
     """Tell whether what follows a brace is a placeholder's name and the brace that closes it."""
     name, brace, _ = piece.partition("}")

@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifacts import COMMANDS, ArtifactError
+from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.state import fields_missing
 from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
@@ -53,7 +53,7 @@ class Reload:
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
         self.has_workflow = True
-        self.mapped: dict[str, list[str]] = {}  # the user's programs, of which a hook runs none
+        self.mapped: dict[str, str | None] = {}  # commands with a program, which no hook runs; why it cannot be run
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -100,14 +100,15 @@ class Reload:
         return loaded["resolved"]
 
     def _to_run(self, loaded: Loaded) -> str:
-        return messages.to_run(loaded, is_mapped=loaded["content"].split()[0] in self.mapped)
+        command = loaded["content"].split()[0]
+        return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
 
     def not_loaded(self) -> list[str]:
-        """Say in a line each which optional artifacts are there, and could not be loaded."""
+        """Say in a line each which optional artifacts are there or named by the state, and could not be loaded."""
         return [
             messages.not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
-            if not (failed["artifact"]["required"] or failed["error"].is_missing)
+            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named(**failed)))
         ]
 
     def drafts(
@@ -229,8 +230,13 @@ def gather(
                 is_current = last is not None and last.get("given") != "deferred" and selection.is_recent(entry, at)
             else:
                 is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
-            if is_mapped and not is_dry and (force or not is_current):
-                loaded = load(artifact, surroundings)
+            if is_mapped and (force or not is_current):
+                if is_dry:
+                    from faber_ledger.context.command_artifact import check_mapped  # only who needs it pays for it
+
+                    check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
+                else:
+                    loaded = load(artifact, surroundings)
         except ArtifactError as error:
             result.attempts.append((artifact, error))
             if artifact["required"] and stops:
@@ -264,9 +270,10 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         has_workflow = False
         selected = artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
+    surroundings = surroundings_of(run, state, config["plugin_roots"])
     result = gather(
         selected,
-        surroundings_of(run, state, config["plugin_roots"]),
+        surroundings,
         triggers=triggers,
         at=at,
         in_context={},  # a new session has nothing in context yet
@@ -275,7 +282,11 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         is_dry=False,
         stops=False,
     )
-    result.has_workflow, result.mapped = has_workflow, config["commands"]
+    result.has_workflow = has_workflow
+    if config["commands"]:
+        from faber_ledger.context.command_artifact import mapped_programs  # only who needs it pays for it
+
+        result.mapped = mapped_programs(result.loaded, config["commands"], surroundings)
     result.other_problems = problems
     return result
 

@@ -19,11 +19,17 @@ def newest_notes(log: Log) -> list[Told]:
     """Give the newest notes of a run, newest first, and say so where there are others."""
     notes, others = notes_of(log)
     told: list[Told] = [
-        {"text": note["text"], "phase": note["phase"], "step": note["step"], "kind": note["kind"], "seq": note["seq"]}
+        {
+            "text": note["text"],
+            "phase": note["phase"],
+            "step": note["step"],
+            "kind": note["kind"],
+            "event_id": note["event_id"],
+        }
         for note in notes
     ]
     if others:
-        more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show SEQ` shows one whole"
+        more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
         told.append({"text": f"… and {others} older: {more}", "phase": None, "step": None})
     return told
 
@@ -60,5 +66,5 @@ def _told(recorded: Recorded, name: str) -> Told | None:
         "text": text,
         "phase": phase if isinstance(phase, str) else None,
         "step": step if isinstance(step, str) else None,
-        "seq": recorded["seq"],
+        "event_id": recorded["id"],
     }

@@ -52,6 +52,8 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
             printed = output_of(
                 arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES
             )
+            if not printed.strip():
+                raise ProgramFailed("no answer")
             return _told(work_id, text_of_output(printed), journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), one_line(str(error))
@@ -77,12 +79,10 @@ def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
     try:
         issue = json.loads(text)
     except (ValueError, RecursionError) as error:
-        if not text or text[0] in "{[":
-            _warned(work_id, "network", f"the answer is no JSON: {error}" if text else "no answer", journal)
+        if text[0] in "{[":
+            _warned(work_id, "network", f"the answer is no JSON: {error}", journal)
             return None
-        journal.log(f"✓ Loaded issue #{one_line(work_id)} (plain text: {one_line(text.split(chr(10), 1)[0])})")
-        journal.log(f"  State, labels and comments are not told apart: {HINT}")
-        return {"title": None, "description": text, "labels": [], "comments": [], "url": None, "state": None}
+        return _plain(work_id, text, journal)
     if not isinstance(issue, dict):
         _warned(work_id, "network", "the answer is no JSON object", journal)
         return None
@@ -100,6 +100,23 @@ def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
         "url": issue.get("url"),
         "state": issue.get("state"),
     }
+
+
+def _plain(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
+    """Take title, state and labels from the lines that `gh issue view` begins with; all of the text is told."""
+    head = text.split("\n--\n", maxsplit=1)[0]
+    said = {name: value.strip() for name, value in re.findall(r"^(title|state|labels):\t(.*)$", head, re.MULTILINE)}
+    labels = [label.strip() for label in said.get("labels", "").split(",") if label.strip()]
+    title, state = said.get("title") or None, said.get("state") or None
+    if title:
+        journal.log(f"✓ Loaded issue #{one_line(work_id)}: {one_line(title)}")
+        journal.log(f"  State: {one_line(state)}")
+        journal.log(f"  Labels: {', '.join([one_line(label) for label in labels])}".rstrip())
+        journal.log(f"  Comments are not told apart: {HINT}")
+    else:
+        journal.log(f"✓ Loaded issue #{one_line(work_id)} (plain text: {one_line(text.split(chr(10), 1)[0])})")
+        journal.log(f"  State, labels and comments are not told apart: {HINT}")
+    return {"title": title, "description": text, "labels": labels, "comments": [], "url": None, "state": state}
 
 
 def _warned(work_id: str, kind: str, reason: str, journal: Journal) -> None:

@@ -795,6 +795,51 @@ def test_a_dry_run_says_of_a_mapped_command_what_the_load_then_does(mine: Projec
     assert (mine.root.parent / "ran").exists()
 
 
+@pytest.mark.parametrize(
+    ("program", "work_id", "told"),
+    [
+        ([sys.executable, "-c", "print('The issue')", "{work_id}"], None, "no value in the run's state for {work_id}"),
+        (["no-such-program", "view"], "258", "no-such-program cannot be run"),
+        (["/nowhere/no-such-program"], "258", "no-such-program cannot be run"),
+    ],
+)
+@pytest.mark.parametrize("is_required", [True, False])
+def test_a_mapped_program_that_cannot_be_run_is_told_by_a_dry_run_and_not_asked_for(
+    mine: Project, program: list[str], work_id: str | None, told: str, is_required: bool
+) -> None:
+    issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": is_required}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    mine.change_state(work_id=work_id)
+    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": program}}))
+    dry = mine.faber("session-load", "--dry-run").stdout
+    assert told in dry
+    mark, action = ("✗", "FAIL (the load would stop here)") if is_required else ("⊘", "SKIP (cannot be loaded)")
+    assert f"  {mark} issue\n" in dry
+    assert f"    Action: {action}\n" in dry
+    real = mine.faber("session-load")
+    assert told in real.stdout + real.stderr
+    packet = mine.deliver("SessionStart.startup.print").packet or ""
+    assert told in packet
+    assert "run `faber-ledger session-load --artifacts issue`" not in packet
+
+
+@pytest.mark.parametrize("more", ["{nosuch}", "--id={nosuch} {work_id}"])
+def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project, more: str) -> None:
+    issue = {"id": "issue", "type": "skill", "command": f"/fractary-spec:review {more}"}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    dry = mine.faber("session-load", "--dry-run").stdout
+    assert "    Error: {nosuch} is no placeholder\n" in dry
+    assert "    Action: SKIP (cannot be loaded)\n" in dry
+    assert "{nosuch} is no placeholder" in mine.faber("session-load").stderr
+
+
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
     note = f"import subprocess; subprocess.run([{str(COMMAND)!r}, 'note', 'add', 'meanwhile'], check=True)"
     mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", note]}
@@ -976,10 +1021,14 @@ def test_what_is_there_and_cannot_be_loaded_is_not_headed_not_found(project: Pro
     project.write("big.md", "x" * 1_400_000)
     project.write("binary.md", b"a\0b")
     named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]
+    for name, field in (("gone", "spec_path"), ("unset", "plan_path")):
+        named.append({"id": name, "type": "markdown", "path_from_state": f"artifacts.{field}"})
     named.append({"id": "outside", "type": "markdown", "path": "../../etc/hostname"})
     project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
-    project.change_state(workflow_id="mine")
+    project.change_state(workflow_id="mine", artifacts={"spec_path": "specs/gone.md"})
     packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- gone (optional): not loaded, specs/gone.md: File not found\n" in packet
+    assert "unset" not in packet
     assert "- big (optional): not loaded, big.md: Artifact is larger than 1 MB: 1,400,000 bytes" in packet
     assert "- binary (optional): not loaded, binary.md: binary content\n" in packet
     assert "- outside (optional): not loaded, ../../etc/hostname: Path is outside the project" in packet

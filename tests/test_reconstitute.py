@@ -526,6 +526,7 @@ Note: Spec may not have been created yet (early phase)
             "the answer is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
         ("print(' ')", "no answer"),
+        ("pass", "no answer"),
         ("print('[]')", "the answer is no JSON object"),
         ("sys.exit(9)", "it ended with status 9"),
     ],
@@ -544,12 +545,26 @@ Note: Workflow will continue but may lack recent issue comments
 
 def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
     project.change_state(work_id="258")
-    map_fetch(project, "print('title:\\tWidgets turn\\nstate:\\tOPEN\\n--\\nThey do not.')")
+    map_fetch(project, "print('Widgets turn\\nThey do not.\\n--\\nstate:\\tfine')")
     done = project.faber("reconstitute")
-    assert "✓ Loaded issue #258 (plain text: title: Widgets turn)\n  State, labels and comments" in done.stdout
+    assert "✓ Loaded issue #258 (plain text: Widgets turn)\n  State, labels and comments" in done.stdout
+    issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
+    assert (issue["title"], issue["state"], issue["labels"]) == (None, None, [])
+    assert issue["description"] == "Widgets turn\nThey do not.\n--\nstate:\tfine"
+
+
+def test_title_state_and_labels_are_taken_from_what_gh_says_without_json(project: Project) -> None:
+    project.change_state(work_id="258")
+    head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
+    map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
+    done = project.faber("reconstitute")
+    told = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not told apart"
+    assert told in done.stdout
+    assert "Work Item: #258 - Widgets turn\n" in done.stdout
     assert "`--json title,body,labels,comments,state,url`" in done.stdout
     issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
-    assert issue["description"] == "title:\tWidgets turn\nstate:\tOPEN\n--\nThey do not."
+    assert (issue["title"], issue["state"], issue["labels"]) == ("Widgets turn", "OPEN", ["bug", "widgets"])
+    assert issue["description"].endswith("\n--\nThey do not.\ntitle:\tno")
 
 
 def test_row_7_a_work_item_that_is_gone_is_a_warning(project: Project) -> None:

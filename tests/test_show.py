@@ -163,6 +163,29 @@ def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project)
     assert sample.faber("show", FIRST, "--content").returncode == 2
 
 
+def test_what_a_folder_or_a_command_gave_is_said_to_be_kept_nowhere(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project")
+    made.write("notes/a.md", "x")
+    named = [
+        {"id": "all", "type": "directory", "path": "notes"},
+        {"id": "summary", "type": "directory", "path": "notes", "load_strategy": "summary"},
+        {"id": "latest", "type": "directory", "path": "notes", "load_strategy": "latest_only"},
+        {"id": "commits", "type": "git_info", "command": "git log -1"},
+        {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 1"},
+    ]
+    made.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
+    made.change_state(workflow_id="mine")
+    assert made.faber("session-load").returncode == 0
+    for name, kind in (("all", "folder"), ("summary", "folder"), ("commits", "command"), ("issue", "command")):
+        told = refused(made, name, "--content")
+        assert f" was a {kind}'s " in told
+        assert "which nothing keeps: it cannot be had again" in told
+        assert f"faber-ledger session-load --artifacts {name} --force" in told
+        assert "git fetch" not in told
+        assert f"  not kept: a {kind}'s " in made.faber("show", name).stdout
+    assert made.faber("show", "latest", "--content").stdout == "x"
+
+
 def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
     secret = project.root.parent / "secret.txt"
     secret.write_text("secret\n")

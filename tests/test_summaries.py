@@ -319,8 +319,8 @@ def test_a_long_summary_keeps_its_end_and_names_what_shows_the_whole(project: Pr
     told = packet(project, STARTUP, THIRD)
     assert "> 1. Primary Request: the beginning\n" in told
     assert "> 9. Next Step: the axle\n" in told
-    seq = next(one["seq"] for one in project.events if one["event"]["type"] == "compaction_completed")
-    assert f"\n… (whole: `faber-ledger show {seq}`)\n> " in told
+    name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
+    assert f"\n… (whole: `faber-ledger show {name}`)\n> " in told
 
 
 def test_a_key_that_begins_before_the_end_that_is_looked_at_is_masked() -> None:
