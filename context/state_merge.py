@@ -79,9 +79,7 @@ def _merged(before: Any, mine: Any, other: Any, path: tuple[str, ...], left: lis
         return mine
     if _both_objects(mine, other, path):
         keys = dict.fromkeys([*mine, *other])
-        parts = {
-            key: _merged(_at(before, key), _at(mine, key), _at(other, key), (*path, key), left) for key in keys
-        }
+        parts = {key: _merged(_at(before, key), _at(mine, key), _at(other, key), (*path, key), left) for key in keys}
         return {key: value for key, value in parts.items() if value is not ABSENT}
     if _same(before, mine) and other is not ABSENT:
         return other

@@ -118,6 +118,28 @@ def test_a_session_on_a_run_that_a_tool_made_active_takes_it_up(one: Clone) -> N
     assert (one.root / ".git/faber-ledger-run").read_text().split() == [RUN]
 
 
+def test_status_tells_once_which_run_git_brought(one: Clone, other: Clone) -> None:
+    other.record("works on")
+    pushed(one, "theirs")
+    other.git("pull", "-q", "--no-rebase", "../one", "main")
+    assert f"names theirs; {RUN}, which was taken up here, goes on" in other.faber("status").stderr
+    assert other.faber("status").stderr == ""
+
+
+def test_a_run_that_git_clean_took_with_the_active_file_is_named(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "plain")
+    clone.root.mkdir()
+    clone.git("init", "-q")
+    started(clone, "mine")
+    clone.git("clean", "-q", "-fdx")
+    for command in (["status"], ["note", "add", "text"]):
+        assert "`faber-ledger run resume mine` brings back the run" in clone.faber(*command, code=10).stderr
+    assert "`faber-ledger run resume mine` brings it back" in clone.faber("run", "list").stdout
+    clone.faber("run", "resume", "mine", "--yes")
+    assert active(clone) == "mine"
+    assert "brings it back" not in clone.faber("run", "list").stdout
+
+
 def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: Clone) -> None:
     other.forget_driver()
     pushed(one, "theirs")
