@@ -21,13 +21,15 @@ from faber_ledger.ledger.log import Log
 @click.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
 @click.option("--list", "listing", is_flag=True, help="List the runs that only this clone's mirror still has.")
+@click.option("--yes", is_flag=True, help="Remove deliveries that wait to be recorded, too.")
 @json_option
-def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
+def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
 
     \b
+    Deliveries that wait to be recorded on it go with it, and only with --yes.
     Example: faber-ledger run forget --list
-    Exit codes: 0 done; 1 the run is still there; 2 wrong usage; 10 no mirror of such a run.
+    Exit codes: 0 done; 1 the run is still there, or deliveries wait; 2 wrong usage; 10 no mirror of such a run.
     """
     root = find_root(os.getcwd())
     if listing == bool(run_id):
@@ -47,14 +49,22 @@ def forget(run_id: str | None, listing: bool, as_json: bool) -> None:
         raise LedgerError(
             f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
         )
-    events = _events(path)
+    events, waits = _events(path), spool.waiting(run)
+    told = f"{len(waits)} deliveries that were never recorded" if len(waits) != 1 else "a delivery never recorded"
+    if waits and not yes:
+        raise LedgerError(
+            f"the mirror of {run_id}, with {events_shown(events)}, would go, and {told}",
+            hint=f"`faber-ledger run resume {run_id}` brings the run back; `faber-ledger run forget {run_id} --yes`"
+            " removes both",
+        )
     _remove(path)
-    for waits in [*spool.waiting(run), *spool.set_aside(run)]:
-        spool.remove(waits)
+    for one in [*waits, *spool.set_aside(run)]:
+        spool.remove(one)
     spool.tidy(run)
+    removed = f"its mirror, with {events_shown(events)}" + (f", and {told}" if waits else "")
     show(
-        {"run_id": run_id, "events": events},
-        [f"{run_id}: its mirror, with {events_shown(events)}, is removed"],
+        {"run_id": run_id, "events": events, "waiting": len(waits)},
+        [f"{run_id}: {removed}, {'are' if waits else 'is'} removed"],
         as_json=as_json,
     )
 

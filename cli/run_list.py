@@ -10,12 +10,14 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import folded
-from faber_ledger.cli.output import json_option, show
+from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import state as states
+from faber_ledger.context.bring_back import run_taken_away
+from faber_ledger.context.holding import tell_kept
 from faber_ledger.context.lost_ledger import lacks_ledger, loss_of
 from faber_ledger.context.packet import position
-from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
+from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids, run_in_file
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.spool import waiting
 from faber_ledger.ledger.errors import LedgerError
@@ -45,7 +47,11 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
     rows = [_row(root, run_id) for run_id in run_ids(root)]
     rows = [row for row in rows if status is None or row["status"] == status]
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
-    show(rows, _table(rows, is_filtered=bool(status or work_id)), as_json=as_json)
+    lines = [*_table(rows, is_filtered=bool(status or work_id))]
+    taken = None if as_json else run_taken_away(root)
+    if taken:
+        lines.append(f"{taken}: it went on here and was taken away; `faber-ledger run resume {taken}` brings it back")
+    show(rows, lines, as_json=as_json)
 
 
 @click.command(short_help="Say where a run stands.")
@@ -59,7 +65,11 @@ def status(run: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
     12 newer format; 20 the ledger is damaged.
     """
-    meant = chosen_run(find_root(os.getcwd()), run)
+    root = find_root(os.getcwd())
+    meant = chosen_run(root, run)
+    named = run_in_file(root)
+    if run is None and not as_json and named not in (None, meant.run_id):
+        tell_kept(root, named, meant.run_id, warn)
     state = states.read_state(meant).value
     log = _log_of(meant)
     blocks = folded(meant) if log else shape.blocks_of(state)

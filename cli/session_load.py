@@ -15,8 +15,9 @@ from faber_ledger.context import decide, messages, reload, selection
 from faber_ledger.context import state as states
 from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.holding import hold
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
-from faber_ledger.context.project import find_root
+from faber_ledger.context.project import find_root, read_active_run, taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.context.user_config import read_user_config
@@ -114,6 +115,7 @@ def session_load(
             return
         shows = as_json or content or not sys.stdout.isatty()
         result, packet, recording = loading.done(budget if shows else 0, log)
+        _hold(root, run)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
@@ -129,6 +131,15 @@ def session_load(
     data = load_report.data(run, loading.state, recording.blocks, result)
     lines = load_report.lines(run, loading.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
+
+
+def _hold(root: str, run: Run) -> None:
+    """Keep that work goes on here on the active run, so that no active file that git brings switches it."""
+    if read_active_run(root) == run.run_id != taken_up(root):
+        try:
+            hold(root, run.run_id)
+        except LedgerError as error:  # what was loaded is in the ledger
+            warn(f"⚠️  {error.message} - {error.hint}")
 
 
 class Loading:

@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context.git import Question
 from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import find_run, is_run_id, read_active_run
+from faber_ledger.context.project import find_run, is_run_id, read_active_run, taken_up
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -24,11 +24,8 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
     One that a commit has is left alone: it was deleted, or is on another branch, where it would be in git's way.
     """
     named = text or read_active_run(root)
-    if named is None or not is_run_id(named):
-        return
-    run = find_run(root, named)
-    mirror = mirror_path(run)
-    if os.path.lexists(run.directory) or mirror is None or not os.path.isfile(mirror) or _is_committed(run):
+    run = _if_taken(root, named)
+    if run is None:
         return
     from faber_ledger.context.regenerate import regenerated
 
@@ -42,6 +39,25 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
         f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
         f" state.json is made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
     )
+
+
+def run_taken_away(root: str) -> str | None:
+    """Name the run that goes on here if git has taken it away and it can be brought back; else None.
+
+    `git clean -x` takes the active file as well: then what was taken up in this work tree tells.
+    """
+    run = _if_taken(root, read_active_run(root) or taken_up(root))
+    return run.run_id if run else None
+
+
+def _if_taken(root: str, named: str | None) -> Run | None:
+    if named is None or not is_run_id(named):
+        return None
+    run = find_run(root, named)
+    mirror = mirror_path(run)
+    if os.path.lexists(run.directory) or mirror is None or not os.path.isfile(mirror) or _is_committed(run):
+        return None
+    return run
 
 
 def _is_committed(run: Run) -> bool:

@@ -7,6 +7,7 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.environment import Surroundings
+from faber_ledger.context.project import taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.sqlite import sqlite3
@@ -116,6 +117,8 @@ class Hook:
             if not packet:
                 packed()
             self._spool(error)
+        else:
+            self._hold()
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
             from faber_ledger.context.env_file import export_run
@@ -125,6 +128,17 @@ class Hook:
             except (OSError, ValueError) as error:
                 self.note(f"CLAUDE_ENV_FILE: {error}")
         return packet
+
+    def _hold(self) -> None:
+        """Keep that work goes on here on this run, so that no active file that git brings switches it."""
+        if taken_up(self.run.root) == self.run.run_id:
+            return
+        from faber_ledger.context.holding import hold  # once for each run
+
+        try:
+            hold(self.run.root, self.run.run_id)
+        except LedgerError as error:
+            self.note(f"{error.message} - {error.hint}")
 
     def _state(self, run: Run) -> tuple[dict[str, Any], str | None]:
         """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""

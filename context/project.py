@@ -257,14 +257,22 @@ def chosen_run(root: str, text: str | None) -> Run:
     active = read_active_run(root)
     if active is None:
         told = f"no run is active here{why_none(root)}"
-        raise NoActiveRun(told, hint="name one; `faber-ledger run list` shows them")
+        raise NoActiveRun(told, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
     run = find_run(root, active)
     if not os.path.isdir(run.directory):
         raise RunNotFound(
             f"the active run {active} is not there",
-            hint="get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
+            hint=_taken_hint(root)
+            or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
         )
     return run
+
+
+def _taken_hint(root: str) -> str:
+    from faber_ledger.context.bring_back import run_taken_away  # only where no run is there
+
+    taken = run_taken_away(root)
+    return f"`faber-ledger run resume {taken}` brings back the run that went on here" if taken else ""
 
 
 def run_ids(root: str) -> list[str]:

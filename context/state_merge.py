@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     Members = dict[str, Any]
-    Left = tuple[str, str, str]  # a key, and what ours and theirs say of it, as JSON
+    Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
 ABSENT = object()
+DEEPEST = 20  # objects in each other; below it a value is taken as a whole
 
 
 def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:
@@ -37,20 +38,15 @@ def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, byte
 
 
 def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
-    """Take each key from the side that changed it, and ours where both did; give with it the keys that are left so.
+    """Take each key, of nested objects too, from the side that changed it, and ours where both did; give those left.
 
     For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key. What
     they took out is left to a person.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
-    left = conflicting_keys(base, ours, theirs)
-    gone = [name for name in mine.value if name in before.value and name not in other.value]
-    left += [(name, _shown(mine.value[name]), _shown(ABSENT)) for name in gone if name not in names(left)]
-    taken = {
-        name: value
-        for name, value in other.value.items()
-        if name not in names(left) and not _same(value, before.value.get(name, ABSENT))
-    }
+    left: list[Left] = []
+    merged = _merged(before.value, mine.value, other.value, (), left)
+    taken = {name: value for name, value in merged.items() if not _same(value, mine.value.get(name, ABSENT))}
     return mine.with_members(taken).encode(), left
 
 
@@ -58,39 +54,68 @@ def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: 
     """Take into a merge what a person or a hook has changed in `here`, the file as it is now, since it was made.
 
     Changed is what neither the merge, nor ours, nor the base says: a backup that was put back changes nothing, and a
-    key that somebody has settled is left no more.
+    key that somebody has settled is left no more. Of nested objects it is the changed key alone.
     """
     found, document = document_of(here), document_of(merged)
-    others = [document.value, document_of(ours).value, document_of(base or b"{}").value]
-    changed = [
-        name
-        for name in dict.fromkeys([*document.value, *others[1], *found.value])
-        if not any([_same(found.value.get(name, ABSENT), other.get(name, ABSENT)) for other in others])
-    ]
+    changed: list[str] = []
+    edited = _edited(
+        found.value, [document.value, document_of(ours).value, document_of(base or b"{}").value], (), changed
+    )
     if not changed:
         return merged, left
-    taken = {
-        name: value
-        for name, value in document.value.items()
-        if name not in changed and not _same(value, found.value.get(name, ABSENT))
-    }
-    return found.with_members(taken).encode(), [one for one in left if one[0] not in changed]
+    taken = {name: value for name, value in edited.items() if not _same(value, found.value.get(name, ABSENT))}
+    open_still = [one for one in left if not any([_touches(one[0], name) for name in changed])]
+    return found.with_members(taken).encode(), open_still
 
 
 def names(left: list[Left]) -> list[str]:
-    """Give the names of keys that a merge has left."""
+    """Give the names of keys that a merge has left, those of nested objects with dots: `phases.build.status`."""
     return [name for name, _, _ in left]
 
 
-def conflicting_keys(base: bytes, ours: bytes, theirs: bytes) -> list[Left]:
-    """Give the keys that both sides changed, each with what ours and theirs says, as JSON."""
-    before, mine, other = (document_of(side or b"{}").value for side in (base, ours, theirs))
-    found = []
-    for name in dict.fromkeys([*mine, *other]):
-        sides = [state.get(name, ABSENT) for state in (before, mine, other)]
-        if not any([_same(*pair) for pair in (sides[1:], sides[:2], sides[::2])]):
-            found.append((name, _shown(sides[1]), _shown(sides[2])))
-    return found
+def _merged(before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left]) -> Any:
+    """Merge three values key by key, and add to `left` what is left to a person; ours stays there."""
+    if _same(mine, other) or _same(before, other):
+        return mine
+    if _both_objects(mine, other, path):
+        keys = dict.fromkeys([*mine, *other])
+        parts = {key: _merged(_at(before, key), _at(mine, key), _at(other, key), (*path, key), left) for key in keys}
+        return {key: value for key, value in parts.items() if value is not ABSENT}
+    if _same(before, mine) and other is not ABSENT:
+        return other
+    left.append((_name(path), _shown(mine), _shown(other)))
+    return mine
+
+
+def _edited(here: Any, others: list[Any], path: tuple[str, ...], changed: list[str]) -> Any:
+    """Give the first of `others`, the merge, with what `here` says that none of them does; adds it to `changed`."""
+    if any([_same(here, other) for other in others]):
+        return others[0]
+    if _both_objects(here, others[0], path):
+        keys = dict.fromkeys([*others[0], *(others[1] if isinstance(others[1], dict) else ()), *here])
+        parts = {
+            key: _edited(_at(here, key), [_at(other, key) for other in others], (*path, key), changed) for key in keys
+        }
+        return {key: value for key, value in parts.items() if value is not ABSENT}
+    changed.append(_name(path))
+    return here
+
+
+def _both_objects(one: Any, other: Any, path: tuple[str, ...]) -> bool:
+    return isinstance(one, dict) and isinstance(other, dict) and len(path) < DEEPEST
+
+
+def _at(value: Any, key: str) -> Any:
+    return value.get(key, ABSENT) if isinstance(value, dict) else ABSENT
+
+
+def _name(path: tuple[str, ...]) -> str:
+    return ".".join([json.dumps(key) if "." in key or '"' in key else key for key in path])
+
+
+def _touches(one: str, other: str) -> bool:
+    """Tell whether two names are of the same key, or one is of a key in the other's object."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def is_state(content: bytes) -> bool:

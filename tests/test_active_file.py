@@ -95,6 +95,51 @@ def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_is_told_on
     assert active(other) == "theirs"
 
 
+@pytest.mark.parametrize("how", ["--no-rebase", "--ff-only", "--rebase"])
+@pytest.mark.parametrize("by", ["hook", "session-load"])
+def test_a_session_alone_keeps_the_run_active_too(one: Clone, other: Clone, how: str, by: str) -> None:
+    """A clone that only works on, by hooks or session-load, has never started or resumed a run."""
+    if by == "hook":
+        other.record("works on")
+    else:
+        other.faber("session-load", "--artifacts", "workflow-state")
+    if how == "--rebase":
+        other.commit("work")
+    pushed(one, "theirs")
+    other.git("pull", "-q", how, "../one", "main")
+    assert active(other) == RUN
+
+
+def test_a_session_on_a_run_that_a_tool_made_active_takes_it_up(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "1", "--run-id", "second", "--yes")
+    (one.root / ACTIVE).write_text(f"{RUN}\n")
+    assert active(one) == RUN
+    one.record("back")
+    assert (one.root / ".git/faber-ledger-run").read_text().split() == [RUN]
+
+
+def test_status_tells_once_which_run_git_brought(one: Clone, other: Clone) -> None:
+    other.record("works on")
+    pushed(one, "theirs")
+    other.git("pull", "-q", "--no-rebase", "../one", "main")
+    assert f"names theirs; {RUN}, which was taken up here, goes on" in other.faber("status").stderr
+    assert other.faber("status").stderr == ""
+
+
+def test_a_run_that_git_clean_took_with_the_active_file_is_named(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "plain")
+    clone.root.mkdir()
+    clone.git("init", "-q")
+    started(clone, "mine")
+    clone.git("clean", "-q", "-fdx")
+    for command in (["status"], ["note", "add", "text"]):
+        assert "`faber-ledger run resume mine` brings back the run" in clone.faber(*command, code=10).stderr
+    assert "`faber-ledger run resume mine` brings it back" in clone.faber("run", "list").stdout
+    clone.faber("run", "resume", "mine", "--yes")
+    assert active(clone) == "mine"
+    assert "brings it back" not in clone.faber("run", "list").stdout
+
+
 def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: Clone) -> None:
     other.forget_driver()
     pushed(one, "theirs")

@@ -12,7 +12,7 @@ from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
 from faber_ledger.cli import textconv as textconv_module
-from faber_ledger.context.state_merge import conflicting_keys, merged_by_key
+from faber_ledger.context.state_merge import merged_by_key
 
 
 @pytest.fixture
@@ -182,8 +182,21 @@ def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
     assert merged == (b'{"run_id": "r", "a": 2, "b": 3, "c": 4}', [])
     assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
     assert merged_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
-    assert conflicting_keys(base, ours, b'{"run_id": "r", "b": 1}') == [("a", "2", "(not there)")]
-    assert conflicting_keys(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == [("a", "2", "true")]
+    assert merged_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
+
+
+def test_a_conflict_is_of_the_nested_key_alone_and_all_else_is_merged(one: Clone, other: Clone) -> None:
+    phases = one.state["phases"]
+    one.change(phases={**phases, "frame": {**phases["frame"], "status": "mine"}, "own": {"a": 1}}, x={"y": 1, "z": 0})
+    one.commit("here")
+    other.change(phases={**phases, "build": {**phases["build"], "status": "theirs"}, "own": {"b": 2}}, x={"y": 2})
+    other.commit("there")
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert "both sides changed the same key (x.y): ours stays" in told
+    merged = one.state
+    assert (merged["phases"]["frame"]["status"], merged["phases"]["build"]["status"]) == ("mine", "theirs")
+    assert merged["phases"]["own"] == {"a": 1, "b": 2}
+    assert merged["x"] == {"y": 1, "z": 0}
 
 
 # --- words

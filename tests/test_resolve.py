@@ -236,6 +236,23 @@ def test_what_a_person_has_settled_in_the_file_is_taken(one: Clone, other: Clone
     one.assert_sound()
 
 
+def test_a_nested_key_is_settled_alone(one: Clone, other: Clone) -> None:
+    one.change(x={"y": 1, "z": {"deep": 1}, "near": 1})
+    other.change(x={"y": 2, "z": {"deep": 2}, "far": 2})
+    apart(one, other)
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert "\n  x.y\n    ours:   1\n    theirs: 2\n  x.z.deep\n" in told
+    one.change(x={**one.state["x"], "y": 12})
+    told = one.faber("resolve", code=1).stdout
+    assert "x.y" not in told
+    assert "  x.z.deep\n" in told
+    assert one.state["x"] == {"y": 12, "z": {"deep": 1}, "near": 1, "far": 2}
+    one.change(x={**one.state["x"], "z": {"deep": 3}})
+    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert one.state["x"] == {"y": 12, "z": {"deep": 3}, "near": 1, "far": 2}
+
+
 def test_the_side_whose_ledger_cannot_be_united_is_named(one: Clone, other: Clone) -> None:
     one.advance("here")
     other.ledger.write_bytes(b"nothing")

@@ -382,8 +382,16 @@ def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None
     project.deliver(START)
     (path,) = spooled_with_ledger(project, END)
     shutil.rmtree(project.run)
-    done = project.faber("run", "forget", project.run_id)
+    refused = project.faber("run", "forget", project.run_id)
+    assert refused.returncode == 1
+    assert "would go, and a delivery never recorded" in refused.stderr
+    assert f"faber-ledger run resume {project.run_id}` brings the run back" in refused.stderr
+    assert path.exists()
+    doctor = project.faber("doctor").stdout
+    assert f"run `faber-ledger project {project.run_id}` where the run is" in " ".join(doctor.split())
+    done = project.faber("run", "forget", project.run_id, "--yes")
     assert done.returncode == 0, done.stderr
+    assert "and a delivery never recorded, are removed" in done.stdout
     assert not path.parent.exists()
 
 

@@ -87,7 +87,10 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", what, f"look at them (*{spool.ASIDE}), and remove them")
     for run_id in _spools(patient) - set(patient.all_ids):
         what = f"deliveries wait for the run {run_id}, which is not in this worktree"
-        hint = f"the next hook where it is takes them in; if it is nowhere, run `faber-ledger run forget {run_id}`"
+        hint = (
+            f"run `faber-ledger project {run_id}` where the run is: that takes them in, as the next hook there does;"
+            f" only if it is nowhere any more, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
+        )
         yield Finding("note", what, hint)
 
 
