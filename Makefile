@@ -33,7 +33,7 @@ test: .venv/test
 test-browser: .venv/test
 	$(BIN)/pytest -m browser
 
-lint: .venv/lint
+lint: .venv/test .venv/lint # the tests are type-checked too
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
