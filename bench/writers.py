@@ -40,6 +40,7 @@ def main() -> None:
     """Let all writers go at once, and print what came of it."""
     folder, writers, appends = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:]:
+        print(flush=True)  # it has imported what it needs
         sys.stdin.read()  # all are there before the first one starts
         print(json.dumps(appended(folder, int(sys.argv[4]), appends)))
         return
@@ -48,7 +49,9 @@ def main() -> None:
         subprocess.Popen([*command, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         for number in range(writers)
     ]
-    time.sleep(1)  # all have imported what they need
+    for process in running:
+        if process.stdout:
+            process.stdout.readline()
     for process in running:
         if process.stdin:
             process.stdin.close()

@@ -17,7 +17,7 @@ from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from faber_ledger.context.project import Run
     from faber_ledger.context.redact import Outcome, Plan
@@ -175,18 +175,17 @@ def _done(chosen: Run, plan: Plan, outcome: Outcome, beside: dict[str, Any], ver
         yield f"{_what(plan)} of event {plan.target} was redacted already; whatever still held it is written anew"
     else:
         yield f"✓ Took {_what(plan)} out of event {plan.target} ({plan.kind}), as event {outcome.id}"
-    shown: Callable[[str], str] = lambda path: os.path.relpath(path, chosen.root)  # noqa: E731
     for title, paths in (
         ("written anew", outcome.rewritten),
         ("removed", outcome.removed),
         ("cleaned", beside["scrubbed"]),
     ):
         for path in paths:
-            yield f"  {title}: {shown(path)}"
+            yield f"  {title}: {os.path.relpath(path, chosen.root)}"
     if beside["also_in_events"]:
         yield f"  the same text stands in other events too: {', '.join(beside['also_in_events'])}"
     for path in beside["also_in_files"]:
-        yield f"  still in {shown(path)}, which is not the log's: change it yourself"
+        yield f"  still in {os.path.relpath(path, chosen.root)}, which is not the log's: change it yourself"
     if versions:
         commits = "1 commit" if versions == 1 else f"{versions} commits"
         yield f"  git still holds {commits} with an earlier ledger.db, and so may every clone: see docs/REDACTION.md"

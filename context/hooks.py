@@ -10,6 +10,7 @@ from faber_ledger.context.environment import Surroundings
 from faber_ledger.context.project import taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
-LOCK_SECONDS = 3.0
-LOCK_SECONDS_AT_THE_END = 1.0
+WAIT_SECONDS = 3.0
+WAIT_SECONDS_AT_THE_END = 1.0
 REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
@@ -166,9 +167,10 @@ class Hook:
 
     def _record(self, prepare: Callable[[Log], None] | None = None) -> bool:
         """Append what the call means, and tell whether it was a repeated one; `prepare` is given the log before."""
-        seconds = LOCK_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else LOCK_SECONDS
+        seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
+        lock = RunLock(self.run.lock_path, seconds, gives_up=True)
         with Recording(
-            self.run, at=self.at, writer=self._arrival.writer, warn=self.note, tolerant=True, seconds=seconds
+            self.run, at=self.at, writer=self._arrival.writer, warn=self.note, tolerant=True, lock=lock
         ) as recording:
             if recording.problem is not None:
                 self.note(f"{recording.problem} - {recording.problem.hint}")

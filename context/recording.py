@@ -10,7 +10,7 @@ from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
+from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
@@ -43,7 +43,7 @@ class Recording:
         warn: Callable[[str], None],
         first: Draft | None = None,
         tolerant: bool = False,
-        seconds: float = LOCK_SECONDS,
+        lock: RunLock | None = None,
     ) -> None:
         self.run = run
         self.at = at
@@ -55,8 +55,7 @@ class Recording:
         self.problem: LedgerError | None = None
         self.view: View
         self._is_open = False
-        self._seconds = seconds
-        self._lock = RunLock(run.lock_path, seconds)
+        self._lock = lock or RunLock(run.lock_path)
 
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises as `read_state`, `RunLock` and `Log.open`."""
@@ -119,7 +118,7 @@ class Recording:
 
     def _open_log(self) -> None:
         """Open the log and see what it says; whoever has the view keeps it."""
-        self._open = MirroredLog(self.run, self.warn, min(self._seconds, BUSY_SECONDS))
+        self._open = MirroredLog(self.run, self.warn, min(self._lock.seconds, BUSY_SECONDS))
         self._log = self._open.log
         try:
             view = View(self._log, self._known_blocks())

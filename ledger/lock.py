@@ -23,11 +23,15 @@ LOCK_SECONDS = 10.0  # that a command waits; hooks give up sooner
 
 
 class RunLock:
-    """Hold the lock file at `path`; raises Locked after `seconds`."""
+    """Hold the lock file at `path`; raises Locked after `seconds`.
 
-    def __init__(self, path: str, seconds: float = LOCK_SECONDS) -> None:
+    With `gives_up` also as soon as the process is told to end, so that a hook's delivery is spooled.
+    """
+
+    def __init__(self, path: str, seconds: float = LOCK_SECONDS, *, gives_up: bool = False) -> None:
         self.path = path
         self.seconds = seconds
+        self.gives_up = gives_up
         self._descriptor = -1
 
     def __enter__(self) -> RunLock:
@@ -72,8 +76,7 @@ class RunLock:
         def ring(number: int, frame: FrameType | None) -> None:
             raise self._locked()
 
-        # Whoever is told to end meanwhile gives up the wait in the same way, so that a hook's delivery is spooled.
-        ends = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
+        ends = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if self.gives_up else []
         ends = [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
         before = [(number, signal.signal(number, ring)) for number in (signal.SIGALRM, *ends)]
         signal.setitimer(signal.ITIMER_REAL, self.seconds)

@@ -426,3 +426,17 @@ def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_deliv
     assert len(waiting(project)) == 1
     assert project.faber("project").returncode == 0
     assert project.types[-1] == "session_ended"
+
+
+def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(project: Project) -> None:
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        done = subprocess.run(
+            [sys.executable, "-c", TOLD_TO_END, "note", "add", "never"],
+            cwd=project.root,
+            env={**project.environment(), "ENDS": "SIGINT"},
+            capture_output=True,
+            check=False,
+        )
+    assert done.returncode == 130, done.stderr
+    assert waiting(project) == []
