@@ -466,6 +466,13 @@ def test_an_event_that_is_none_of_ours_is_told(project: Project, name: str) -> N
     assert not project.ledger_path.exists()
 
 
+@pytest.mark.parametrize("option", ["--no-pager", "--json", "--unheard-of"])
+def test_an_option_before_the_hook_keeps_it_from_nothing(project: Project, option: str) -> None:
+    answer = shell(project, f'"$1" {option} hook session-start')
+    assert (answer.code, answer.packet is not None) == (0, True)
+    assert project.of_type("session_started")
+
+
 def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: Project) -> None:
     check(opened, opened.deliver(END, client=ME, argument="session-start"), said="SessionEnd", packet=False)
     assert opened.current is None
