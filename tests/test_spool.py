@@ -173,6 +173,72 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
     project.assert_projected()
 
 
+FORGED: dict[str, dict[str, Any]] = {
+    "another variable": {"environ": {"PATH": "."}},
+    "a variable that is no text": {"environ": {"CLAUDE_PID": 7}},
+    "an environment": {"environment": {"hostname": 7, "platform": None, "cwd": None, "git_commit": None}},
+    "progress": {"progress": {"phase": "build", "step": None, "phases_completed": [{}]}},
+    "a status": {"status": 7},
+    "a writer": {"writer": "me"},
+    "a digest": {"digest": ""},
+    "no session": {"session_id": ""},
+    "one member more": {"more": 1},
+    "a load of no client": {"loads": [{"event": {"type": "artifact_loaded"}, "client": None}]},
+    "a load that is another fact": {
+        "loads": [
+            {"event": {"type": "note_recorded", "kind": "note", "text": "x", "phase": None, "step": None}, "client": ""}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what: str) -> None:
+    shutil.rmtree(project.root / ".git")
+    (path,) = spooled(project, START)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **FORGED[what]}))
+    answer = project.deliver(END)
+    assert answer.code == 0
+    assert "could not be read, and was moved to" in answer.errors
+    assert project.types == ["run_adopted", "delivery_ignored"]
+    assert project.deliver(START).errors == ""
+    project.assert_projected()
+
+
+def test_a_spool_that_is_brought_redacts_nothing_and_ends_no_other_session(project: Project) -> None:
+    shutil.rmtree(project.root / ".git")
+    assert project.faber("note", "add", "keep this").returncode == 0
+    (path,) = spooled_with_ledger(project, START)
+    values = json.loads(path.read_text())
+    redacted: dict[str, Any] = {
+        "type": "event_redacted",
+        "event_id": project.events[1]["id"],
+        "fields": [],
+        "remains": {},
+    }
+    redacted |= {"supersedes": [], "reason": None}
+    for load in ({"event": redacted, "client": None}, {"id": values["id"], **values["loads"][0]}):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({**values, "loads": [load]}))
+        assert "was moved to" in project.deliver(END).errors
+    assert project.of_type("note_recorded")[0]["text"] == "keep this"
+    assert project.of_type("event_redacted") == []
+    project.assert_projected()
+
+
+def test_a_spool_that_is_a_link_moves_nobodys_files(project: Project, tmp_path: Path) -> None:
+    shutil.rmtree(project.root / ".git")
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "theirs.json").write_text("{}")
+    (settings / "old.tmp").write_text("")
+    os.utime(settings / "old.tmp", (0, 0))
+    (project.run / "spool").symlink_to(settings)
+    assert project.deliver(START).packet
+    assert sorted(path.name for path in settings.iterdir()) == ["old.tmp", "theirs.json"]
+    project.assert_projected()
+
+
 def test_a_waiting_delivery_is_its_owners_alone_and_in_no_work_tree(project: Project) -> None:
     (path,) = spooled(project, START)
     assert path.stat().st_mode & 0o777 == 0o600
