@@ -165,7 +165,7 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
         (first.parent / name).write_bytes(content)
     done = project.faber("note", "add", "one")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("could not be read, and was moved to") == len(bad)
+    assert done.stderr.count("could not be taken in, and was moved to") == len(bad)
     assert waiting(project) == []
     kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
     assert [path.read_bytes() for path in kept] == list(bad.values())
@@ -199,7 +199,7 @@ def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what
     path.write_text(json.dumps({**json.loads(path.read_text()), **FORGED[what]}))
     answer = project.deliver(END)
     assert answer.code == 0
-    assert "could not be read, and was moved to" in answer.errors
+    assert "could not be taken in, and was moved to" in answer.errors
     assert project.types == ["run_adopted", "delivery_ignored"]
     assert project.deliver(START).errors == ""
     project.assert_projected()
@@ -441,6 +441,60 @@ def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -
         "two",
         "one",
     ]
+    project.assert_projected()
+
+
+DEFECT = """
+from faber_ledger.cli.entry import main
+from faber_ledger.context import decide
+
+def fail(*arguments, **named):
+    raise RuntimeError("a defect")
+
+decide.session_opened = fail
+main()
+"""
+
+
+def with_defect(project: Project, recorded: str, **changes: Any) -> str:
+    """Deliver to a program that has a defect in what a session's start needs; give what is told."""
+    content, environment, argument = project.prepared(recorded, **changes)
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT, "hook", argument],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout
+    return done.stderr.decode()
+
+
+def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
+    told = with_defect(project, START, client="one")
+    assert "a defect of faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
+    assert len(waiting(project)) == 1
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types == ["run_adopted", "session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Project) -> None:
+    project.deliver("SessionStart.resume.print", client="none")
+    spooled_with_ledger(project, START, client="one")
+    spooled_with_ledger(project, END, client="none")
+    told = with_defect(project, PRE, client="none")
+    assert "a waiting delivery could not be taken in, and was moved to" in told
+    assert "RuntimeError('a defect')" in told
+    assert waiting(project) == []
+    assert project.types[-1] == "session_ended"
+    (path,) = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
+    assert "holds deliveries that could not be taken in" in project.faber("doctor").stdout
+    path.rename(path.with_suffix(".json"))  # as doctor says
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types[-2:] == ["session_started", "session_ended"]
     project.assert_projected()
 
 
