@@ -55,7 +55,7 @@ class Call:
             if len(content) > LIMIT:
                 raise ValueError(f"it is longer than {LIMIT} bytes")
             text = content.decode(json.detect_encoding(content), "surrogatepass")
-            if len(text) > MOST_BESIDES_TEXTS and _besides_texts(text) > MOST_BESIDES_TEXTS:
+            if len(text) > MOST_BESIDES_TEXTS and besides_texts(text) > MOST_BESIDES_TEXTS:
                 raise ValueError(f"it has more than {MOST_BESIDES_TEXTS:,} characters besides its texts")
             values = json.loads(text)
             if not isinstance(values, dict):
@@ -106,7 +106,7 @@ class Call:
         return json.dumps({**found, "compact_summary": summary}, ensure_ascii=False)
 
 
-def _besides_texts(text: str) -> int:
+def besides_texts(text: str) -> int:
     """Count the characters of a JSON text that stand in none of its strings, quotes apart; as fast as a search."""
     bare = text.replace("\\\\", "").replace('\\"', "")  # every quote that is left begins or ends a string
     if bare.count('"') > 2 * MOST_BESIDES_TEXTS:  # each string but one has a comma or a colon beside it

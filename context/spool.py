@@ -12,6 +12,7 @@ import os
 import stat
 import time
 
+from faber_ledger.context.delivery import MOST_BESIDES_TEXTS, besides_texts
 from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.context.spooled_shape import is_spooled
 from faber_ledger.context.state import sync_directory
@@ -126,7 +127,10 @@ def read(path: str) -> Spooled:
     if len(content) > LARGEST:
         raise Malformed(f"it is larger than {LARGEST:,} bytes")
     try:
-        found = json.loads(content.decode("utf-8", "surrogatepass"))
+        text = content.decode("utf-8", "surrogatepass")
+        if besides_texts(text) > MOST_BESIDES_TEXTS:
+            raise Malformed("it is large for something else than its texts")
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is no JSON: {error}") from error
     if not is_spooled(found):

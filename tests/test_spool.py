@@ -160,12 +160,14 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
         "00000000000000003-loads.json": json.dumps({**json.loads(first.read_text()), "loads": [{}]}).encode(),
         "00000000000000004-time.json": json.dumps({**json.loads(first.read_text()), "at": 1e300}).encode(),
         "00000000000000005-run.json": json.dumps({**json.loads(first.read_text()), "run_id": "other"}).encode(),
+        "00000000000000006-many.json": b"[" + b"{}," * 100_000 + b"{}]",
     }
     for name, content in bad.items():
         (first.parent / name).write_bytes(content)
     done = project.faber("note", "add", "one")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("could not be taken in, and was moved to") == len(bad)
+    assert "it is large for something else than its texts" in done.stderr
     assert waiting(project) == []
     kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
     assert [path.read_bytes() for path in kept] == list(bad.values())
@@ -236,6 +238,18 @@ def test_a_spool_that_is_a_link_moves_nobodys_files(project: Project, tmp_path: 
     (project.run / "spool").symlink_to(settings)
     assert project.deliver(START).packet
     assert sorted(path.name for path in settings.iterdir()) == ["old.tmp", "theirs.json"]
+    project.assert_projected()
+
+
+def test_a_spool_of_very_many_files_is_worked_off_in_turns(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(project.root / ".git")
+    (project.run / "spool").mkdir()
+    for number in range(5):
+        (project.run / "spool" / f"{number}.json").touch()
+    monkeypatch.setattr(spool, "MOST_FILES", 3)
+    for left in (2, 0):
+        deliver(project, monkeypatch, "SessionStart", at=1_800_000_000.0 + left)
+        assert len(waiting(project)) == left
     project.assert_projected()
 
 
