@@ -379,6 +379,23 @@ def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: 
     assert len(project.history) == 1
 
 
+def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> None:
+    entry = {"started_at": "2026-01-05T14:30:22Z", "ended_at": "2026-01-05T14:30:22Z", "more": "x" * 400}
+    history = [{"session_id": f"session-{number}", **entry} for number in range(2_500)]
+    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
+    project.change_state(sessions=sessions)
+    assert project.state_path.stat().st_size > 1_048_576
+    answer = project.deliver(START, client=ME)
+    assert answer.packet is not None
+    assert "## workflow-state" in answer.packet
+    assert "ERROR" not in answer.packet
+    assert "artifact_failed" not in project.types
+    project.change_state(more="x" * 1_048_576)
+    told = check(project, project.deliver("SessionStart.clear.print", client=ME), said="larger than 1 MB", packet=True)
+    assert "Artifact is larger than 1 MB" in told
+    project.assert_projected()
+
+
 @pytest.mark.parametrize("git", ["no repository", "no commits", "no program", "a broken repository"])
 def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
     project = Project.made(tmp_path / "myproject")
