@@ -60,9 +60,7 @@ class MirroredLog:
         self._warn = warn
         self._mirror: Log | None = None
         self._apart_from: int | None = None
-        self._path = path
-        self._is_refused = False
-        self._busy_seconds = BUSY_SECONDS
+        self._path, self._is_refused, self._busy_seconds = path, False, BUSY_SECONDS
         try:
             heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if not heads:
@@ -166,10 +164,8 @@ class MirroredLog:
                 take_in(mirror, missing_rows(mirror, self.log))
                 mirror.commit()
         except (LedgerError, OSError, sqlite3.Error):
-            self._warn(
-                f"until the next append that reaches the mirror, {self.log.path} alone has the newest events:"
-                " commit it before git takes the file back"
-            )
+            told = f"until the next append that reaches the mirror, {self.log.path} alone has the newest events"
+            self._warn(f"{told}: commit it before git takes the file back")
 
     def _take_in_newer(self, mirror: Log, seq: int) -> None:
         """Keep in the mirror what was appended to a damaged log after `seq`, whatever else the two hold."""
