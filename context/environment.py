@@ -60,7 +60,8 @@ def writer_of(root: str) -> str:
     made = os.urandom(16).hex()
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.isdir(os.path.dirname(path)):
+            os.mkdir(os.path.dirname(path))  # alone: a project that is renamed at this moment is not made anew
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(made + "\n")
         try:

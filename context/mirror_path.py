@@ -29,3 +29,23 @@ def spool_path(run: Run) -> str:
     if common is None:
         return os.path.join(run.directory, "spool")
     return os.path.join(common, "faber-ledger", "spool", *run.run_id.split("/"))
+
+
+def make_kept_folder(run: Run, folder: str) -> None:
+    """Make a folder below git's directory, or the run's own without git, with those between; raises OSError.
+
+    Git's and the run's are not made: they are missing when somebody renames the project under a running hook. Nor is a
+    link followed: it may lead anywhere.
+    """
+    if os.path.islink(folder):
+        raise OSError(f"{folder} is a link")
+    if os.path.isdir(folder):
+        return
+    above = os.path.dirname(folder)
+    if above not in (common_directory(run.root), run.directory):
+        make_kept_folder(run, above)
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        return  # another process's
+    sync_directory(above)
