@@ -20,6 +20,7 @@ from operator import itemgetter
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
+from faber_ledger.ledger.formats import FORMAT_1, statements
 from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log, is_too_long
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import gone_from, stripped
@@ -38,6 +39,7 @@ PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 8, 9, 10, 11, 12
 _position = itemgetter(0, ID)
 SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
 NAMING = "('run_started', 'run_adopted')"
+(ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
@@ -165,7 +167,7 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     log.connection.execute("SAVEPOINT take_in")
     log.forget_redactions()
     try:
-        log.connection.executemany(INSERT, rows)
+        _insert(log, rows)
         heads: dict[bytes, int] = {}
         for seq, parents, digest in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
             _pass(heads, seq, parents, digest)
@@ -175,6 +177,18 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
         raise
     finally:
         log.connection.execute("RELEASE take_in")
+
+
+def _insert(log: Log, rows: Iterable[Row]) -> None:
+    """Put rows into a log's open transaction; raises sqlite3.IntegrityError if it has the id of one."""
+    if log.heads():
+        log.connection.executemany(INSERT, rows)
+        return
+    # A new log's trigger halves the speed of many rows, and what it refuses `INSERT` alone never does: its index sees
+    # to it that an id is new. Outside of this transaction nobody meets the log without it.
+    log.connection.execute("DROP TRIGGER event_id_is_new")
+    log.connection.executemany(INSERT, rows)
+    log.connection.execute(ID_IS_NEW)
 
 
 def _chosen(same: list[Row]) -> Row:
@@ -294,7 +308,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
 
     with Log.open(path) as log:
         try:
-            log.connection.executemany(INSERT, passed())
+            _insert(log, passed())
         except sqlite3.IntegrityError as error:
             raise UnionConflict(f"one event id stands at two positions: {error}", hint=VERIFY_EACH) from error
         log.set_heads([(seq, digest) for digest, seq in heads.items()])
