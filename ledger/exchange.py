@@ -32,6 +32,12 @@ LONGEST_BATCH = 1024 * 1024
 SHOWN = 10
 NAMING = ("run_started", "run_adopted")
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
+KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
+# Events of one id at several positions, each but the first: an index for it would cost every line.
+ELSEWHERE = """
+SELECT line, id, first FROM staged JOIN (SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1)
+USING (id) WHERE line > first ORDER BY line
+"""
 PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -142,14 +148,16 @@ class Staged:
         self.runs: set[str] = set()
         self.lines = 0
         self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.execute("PRAGMA page_size = 65536")  # long rows, written once and read in order
         columns = ", ".join(COLUMNS)
         self._connection.execute(f"CREATE TABLE staged ({columns}, line, PRIMARY KEY (seq, id)) WITHOUT ROWID")
-        self._connection.execute("CREATE UNIQUE INDEX staged_id ON staged (id)")
         self._connection.execute("BEGIN")
         for batch in _batches(_numbered(file)):
             if not self._read_at_once(batch, are_events):
                 for number, line in batch:
                     self.problems += [Problem(number, what) for what in self._read(number, line, check_event)]
+        for line, name, first in self._connection.execute(ELSEWHERE):
+            self.problems.append(_conflict(line, name, first))
 
     def _read_at_once(self, batch: list[tuple[int, bytes | None]], are_events: Callable[[list[Any]], bool]) -> bool:
         """Stage lines that are as `export` writes them; False, and nothing is done, if any is not."""
@@ -193,10 +201,9 @@ class Staged:
         try:
             self._connection.execute(STAGE, row)
         except sqlite3.IntegrityError:
-            known = self._connection.execute("SELECT hash, line FROM staged WHERE id = ?", (event["id"],)).fetchone()
+            known = self._connection.execute(KNOWN, (event["seq"], event["id"])).fetchone()
             if known[0] != event["hash"]:
-                told = f"event {event['id']} has another content than in line {known[1]}"
-                self.problems.append(Problem(number, told, is_conflict=True))
+                self.problems.append(_conflict(number, event["id"], known[1]))
             elif event["payload"] is None:  # a redacted copy wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
@@ -218,21 +225,17 @@ class Staged:
     def problems_with(self, log: Log | None) -> Iterator[Problem]:
         """Give what keeps the events from standing together with a log's (None: there is none yet)."""
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
-            for seq, name, joined, digest, line in self._connection.execute(PLACES):
-                known = _hash_in(log, name)
-                if known is not None:
-                    if known != digest:
-                        yield Problem(line, f"event {name} has another content in the log", is_conflict=True)
-                    continue
-                parents = pieces(joined)
-                missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
-                due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
-                if missing:
-                    told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
-                    yield Problem(line, told)
-                elif seq != due:
-                    yield Problem(line, f"its seq is {seq}, and after its parents it must be {due}")
-                seqs[digest] = seq
+            last_seq, last = 0, b""
+            cursor = self._connection.execute(PLACES)
+            while rows := cursor.fetchmany(BATCH):
+                places, _, parents, hashes, _ = zip(*rows, strict=True)
+                is_chain = parents == (last, *hashes[:-1]) and places == (*range(last_seq + 1, last_seq + 1 + len(rows)),)
+                if log is None and is_chain:  # each comes right after the one before it
+                    seqs.update(zip(hashes, places, strict=True))
+                else:
+                    for row in rows:
+                        yield from _problems_at(row, seqs, log)
+                last_seq, last = places[-1], hashes[-1]
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
         """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
@@ -282,8 +285,27 @@ def check(problems: Iterable[Problem], name: str) -> None:
     )
 
 
-def _hash_in(log: Log | None, name: str) -> bytes | None:
-    return None if log is None else hash_in(log, name)
+def _conflict(line: int, name: str, first: int) -> Problem:
+    return Problem(line, f"event {name} has another content than in line {first}", is_conflict=True)
+
+
+def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[Problem]:
+    """Give what keeps one event from its place after the events in `seqs`, and put it there."""
+    seq, name, joined, digest, line = row
+    known = None if log is None else hash_in(log, name)
+    if known is not None:
+        if known != digest:
+            yield Problem(line, f"event {name} has another content in the log", is_conflict=True)
+        return
+    parents = pieces(joined)
+    missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
+    due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
+    if missing:
+        told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
+        yield Problem(line, told)
+    elif seq != due:
+        yield Problem(line, f"its seq is {seq}, and after its parents it must be {due}")
+    seqs[digest] = seq
 
 
 def _batches(lines: Iterable[tuple[int, bytes | None]]) -> Iterator[list[tuple[int, bytes | None]]]:

@@ -167,11 +167,14 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     log.connection.execute("SAVEPOINT take_in")
     log.forget_redactions()
     try:
-        _insert(log, rows)
-        heads: dict[bytes, int] = {}
-        for seq, parents, digest in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
-            _pass(heads, seq, parents, digest)
-        log.set_heads([(seq, digest) for digest, seq in heads.items()])
+        if not log.heads():
+            _fill(log, rows)
+        else:
+            log.connection.executemany(INSERT, rows)
+            heads: dict[bytes, int] = {}
+            for place in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
+                _pass(heads, *place)
+            log.set_heads([(seq, digest) for digest, seq in heads.items()])
     except BaseException:
         log.connection.execute("ROLLBACK TO take_in")
         raise
@@ -179,16 +182,28 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
         log.connection.execute("RELEASE take_in")
 
 
-def _insert(log: Log, rows: Iterable[Row]) -> None:
-    """Put rows into a log's open transaction; raises sqlite3.IntegrityError if it has the id of one."""
-    if log.heads():
-        log.connection.executemany(INSERT, rows)
-        return
-    # A new log's trigger halves the speed of many rows, and what it refuses `INSERT` alone never does: its index sees
-    # to it that an id is new. Outside of this transaction nobody meets the log without it.
+def _fill(log: Log, rows: Iterable[Row]) -> int:
+    """Put the first rows into a log, each before its children, and give their number.
+
+    Raises sqlite3.IntegrityError if two have one id.
+    """
+    heads: dict[bytes, int] = {}
+    count = 0
+
+    def passed() -> Iterator[Row]:
+        nonlocal count
+        for row in rows:
+            _pass(heads, row[0], row[PARENTS], row[HASH])
+            count += 1
+            yield row
+
+    # This trigger takes half the time of many rows, and refuses what a plain `INSERT` never does: that an id is new is
+    # the index's to see to. Nobody else meets the log without it: all of this is one transaction.
     log.connection.execute("DROP TRIGGER event_id_is_new")
-    log.connection.executemany(INSERT, rows)
+    log.connection.executemany(INSERT, passed())
     log.connection.execute(ID_IS_NEW)
+    log.set_heads([(seq, digest) for digest, seq in heads.items()])
+    return count
 
 
 def _chosen(same: list[Row]) -> Row:
@@ -296,30 +311,20 @@ def _conflict(rows: list[Row]) -> UnionConflict:
 
 def write_rows(rows: Iterable[Row], path: str) -> int:
     """Write rows, each before its children, as a new log, and give their number; raises UnionConflict."""
-    heads: dict[bytes, int] = {}
-    count = 0
-
-    def passed() -> Iterator[Row]:
-        nonlocal count
-        for row in rows:
-            _pass(heads, row[0], row[PARENTS], row[HASH])
-            count += 1
-            yield row
-
     with Log.open(path) as log:
         try:
-            _insert(log, passed())
+            count = _fill(log, rows)
         except sqlite3.IntegrityError as error:
             raise UnionConflict(f"one event id stands at two positions: {error}", hint=VERIFY_EACH) from error
-        log.set_heads([(seq, digest) for digest, seq in heads.items()])
         log.commit()
     return count
 
 
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
     """Go past one event: it is a head until a later one names it as a parent."""
-    for parent in pieces(parents):
-        heads.pop(parent, None)
+    if heads.pop(parents, None) is None:  # nearly every event has one parent, the event before it
+        for parent in pieces(parents):
+            heads.pop(parent, None)
     heads[digest] = seq
 
 
