@@ -28,12 +28,11 @@ Row = tuple[Any, ...]
 
 BINARY = ("parents", "salt", "payload_hash", "hash")
 LONGEST_LINE = 64 * 1024 * 1024
-LONGEST_BATCH = 1024 * 1024
+PIECE = 64 * 1024  # some hundred lines
 SHOWN = 10
 NAMING = ("run_started", "run_adopted")
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
 KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
-# Events of one id at several positions, each but the first: an index for it would cost every line.
 ELSEWHERE = """
 SELECT line, id, first FROM staged JOIN (SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1)
 USING (id) WHERE line > first ORDER BY line
@@ -152,30 +151,33 @@ class Staged:
         columns = ", ".join(COLUMNS)
         self._connection.execute(f"CREATE TABLE staged ({columns}, line, PRIMARY KEY (seq, id)) WITHOUT ROWID")
         self._connection.execute("BEGIN")
-        for batch in _batches(_numbered(file)):
-            if not self._read_at_once(batch, are_events):
-                for number, line in batch:
-                    self.problems += [Problem(number, what) for what in self._read(number, line, check_event)]
-        for line, name, first in self._connection.execute(ELSEWHERE):
-            self.problems.append(_conflict(line, name, first))
+        number = 1
+        for lines in _pieces(file):
+            count = lines.count(b"\n") + (not lines.endswith(b"\n"))
+            if not self._read_at_once(number, lines, count, are_events):
+                for place, line in enumerate(lines.split(b"\n"), number):
+                    self.problems += [Problem(place, what) for what in self._read(line, place, check_event)]
+            number += count
+        self.problems += self._contradictions()
 
-    def _read_at_once(self, batch: list[tuple[int, bytes | None]], are_events: Callable[[list[Any]], bool]) -> bool:
-        """Stage lines that are as `export` writes them; False, and nothing is done, if any is not."""
-        if any([line is not None and len(line) > LONGEST_PAYLOAD for _, line in batch]):
-            return False  # its payload may be longer than any log takes
-        found = rows_in([line or b"" for _, line in batch], are_events)
-        rows = [(*row, number) for (row, _), (number, _) in zip(found, batch, strict=bool(found))]
+    def _read_at_once(self, number: int, lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> bool:
+        """Stage so many lines that are as `export` writes them; False, and nothing is done, if any is not."""
+        if len(lines) > LONGEST_PAYLOAD:
+            return False  # a payload may be longer than any log takes
+        found = rows_in(lines, count, are_events)
         try:
-            self._connection.executemany(STAGE, rows)
+            self._connection.executemany(STAGE, [(*row, line) for line, (row, _) in enumerate(found, number)])
         except sqlite3.IntegrityError:
             return False  # those before the doubled one are staged, and are known when they are read again
-        self.lines += len(rows)
+        self.lines += len(found)
         self.runs |= {event["run_id"] for row, event in found if row[2] in NAMING}
         return bool(found)
 
-    def _read(self, number: int, line: bytes | None, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
-        """Stage one line, and give what is wrong with it; None stands for one that is too long."""
-        if line is None:
+    def _read(self, line: bytes, number: int, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
+        """Stage one line, unless it is empty, and give what is wrong with it."""
+        if not line.strip():
+            return
+        if len(line) >= LONGEST_LINE:
             yield f"it is longer than {LONGEST_LINE // 1024 // 1024} MB"
             return
         try:
@@ -207,15 +209,18 @@ class Staged:
             elif event["payload"] is None:  # a redacted copy wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
+    def _contradictions(self) -> Iterator[Problem]:
+        """Give the lines whose event stands at another position in a line before."""
+        # An index to see them at once would cost every line.
+        if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
+            self._connection.execute("CREATE INDEX staged_id ON staged (id)")
+            for line, name, first in self._connection.execute(ELSEWHERE):
+                yield _conflict(line, name, first)
+
     def _name(self, payload: dict[str, Any]) -> None:
         """Keep the run that a payload names, or what stays of one."""
         named = payload.get("run_id")
         self.runs |= {named} if isinstance(named, str) else set()
-
-    def rows(self) -> Iterator[tuple[Row, int]]:
-        """Give the events as a log stores them, each with its line, in `(seq, id)` order."""
-        for row in self._connection.execute(f"SELECT {', '.join(COLUMNS)}, line FROM staged ORDER BY seq, id"):
-            yield row[:-1], row[-1]
 
     def __len__(self) -> int:
         """Count the events, each once however often the file has it."""
@@ -239,9 +244,10 @@ class Staged:
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
         """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
+        rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM staged ORDER BY seq, id")
         if log is None or not log.heads():
-            return (row for row, _ in self.rows())
-        return (row for row, _ in self.rows() if hash_in(log, row[ID]) is None)
+            return rows
+        return (row for row in rows if hash_in(log, row[ID]) is None)
 
     def count_missing_in(self, log: Log | None) -> int:
         """Count the events that a log (None: there is none yet) lacks."""
@@ -308,28 +314,11 @@ def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: 
     seqs[digest] = seq
 
 
-def _batches(lines: Iterable[tuple[int, bytes | None]]) -> Iterator[list[tuple[int, bytes | None]]]:
-    """Give numbered lines some at a time, fewer of long ones."""
-    batch, size = [], 0
-    for number, line in lines:
-        batch.append((number, line))
-        size += len(line or b"")
-        if len(batch) == BATCH or size > LONGEST_BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _numbered(file: BinaryIO) -> Iterator[tuple[int, bytes | None]]:
-    """Give the file's lines with their numbers, empty ones left out; None stands for one that is too long."""
-    number = 0
-    while line := file.readline(LONGEST_LINE + 1):
-        number += 1
-        if len(line) <= LONGEST_LINE:
-            if line.strip():
-                yield number, line
-            continue
-        yield number, None
-        while line and not line.endswith(b"\n"):
-            line = file.readline(1 << 20)
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Give the file's lines, some at a time; of one that is too long only so much that it is."""
+    while lines := file.read(PIECE):
+        lines += file.readline(LONGEST_LINE + 1)
+        is_whole = lines.endswith(b"\n")
+        yield lines
+        while not is_whole and (rest := file.readline(1 << 20)):
+            is_whole = rest.endswith(b"\n")
