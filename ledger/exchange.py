@@ -37,6 +37,7 @@ ELSEWHERE = """
 SELECT line, id, first FROM staged JOIN (SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1)
 USING (id) WHERE line > first ORDER BY line
 """
+POSITIONS = "SELECT hash, seq FROM staged ORDER BY seq, id"
 PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
@@ -229,18 +230,25 @@ class Staged:
 
     def problems_with(self, log: Log | None) -> Iterator[Problem]:
         """Give what keeps the events from standing together with a log's (None: there is none yet)."""
+        chained = self._count_chained() if log is None else 0
+        if log is None and chained == len(self):
+            return
         with closing(positions_in(log) if log is not None else Positions()) as seqs:
-            last_seq, last = 0, b""
-            cursor = self._connection.execute(PLACES)
-            while rows := cursor.fetchmany(BATCH):
-                places, _, parents, hashes, _ = zip(*rows, strict=True)
-                is_chain = parents == (last, *hashes[:-1]) and places == (*range(last_seq + 1, last_seq + 1 + len(rows)),)
-                if log is None and is_chain:  # each comes right after the one before it
-                    seqs.update(zip(hashes, places, strict=True))
-                else:
-                    for row in rows:
-                        yield from _problems_at(row, seqs, log)
-                last_seq, last = places[-1], hashes[-1]
+            for digest, seq in self._connection.execute(f"{POSITIONS} LIMIT ?", (chained,)):
+                seqs[digest] = seq
+            for row in self._connection.execute(f"{PLACES} LIMIT -1 OFFSET ?", (chained,)):
+                yield from _problems_at(row, seqs, log)
+
+    def _count_chained(self) -> int:
+        """Count the first events that come each right after the one before it, as all do that one clone recorded."""
+        count, last = 0, b""
+        cursor = self._connection.execute("SELECT seq, parents, hash FROM staged ORDER BY seq, id")
+        while rows := cursor.fetchmany(BATCH):
+            seqs, parents, hashes = zip(*rows, strict=True)
+            if parents != (last, *hashes[:-1]) or seqs != (*range(count + 1, count + 1 + len(rows)),):
+                break
+            count, last = count + len(rows), hashes[-1]
+        return count
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
         """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
