@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from faber_ledger.ledger import formats, identity
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable, Replaced
 from faber_ledger.ledger.header import (
     UNREADABLE,
@@ -41,8 +41,6 @@ HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end wo
 LONGEST_PAYLOAD = 8 * 1024 * 1024
 LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
 RECOVERED = ".recovered"
-ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
-NULLABLE = (str, type(None))
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
 ROW = (
     "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
@@ -207,17 +205,16 @@ class Log:
 
     def decoded(self, row: tuple[Any, ...]) -> Recorded:
         """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
-        recorded = decoded(row)
+        one = decoded(row)
         if row[8] is None:
             from faber_ledger.ledger import redaction  # few logs have such an event
 
             if self._redactions is None:
                 self._redactions = redaction.standing(redaction.redactions_in(self.connection))
-            kind = recorded["event"]["type"]
-            event: Any = recorded["event"]
-            event.update(redaction.remains(kind, self._redactions.get(recorded["id"], [])) | event)
-            recorded["redacted"] = True
-        return recorded
+            event: Any = one["event"]
+            event.update(redaction.remains(event["type"], self._redactions.get(one["id"], [])) | event)
+            one["redacted"] = True
+        return one
 
     def forget_redactions(self) -> None:
         """Look for redactions anew when one is asked for next: rows came in."""
@@ -225,7 +222,10 @@ class Log:
 
     def stream(self) -> Iterator[Recorded]:
         """Give every event in `(seq, id)` order."""
-        return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
+        cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
+        while rows := cursor.fetchmany(BATCH):
+            payloads = payloads_of([row[8] for row in rows]) if all(map(is_typed, rows)) else None
+            yield from map(self.decoded, rows) if payloads is None else recorded(rows, payloads)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
@@ -272,10 +272,10 @@ class Log:
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for recorded in map(self.decoded, rows):
-            event = recorded["event"]
+        for one in map(self.decoded, rows):
+            event = one["event"]
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
-                return recorded
+                return one
         return None
 
     def newest_notes(self, count: int) -> list[Recorded]:
@@ -421,31 +421,3 @@ def _row(
         payload_hash=payload_hash(salt, payload),
     )
     return (*envelope, b"".join(parents), salt, payload, None, digest), digest
-
-
-def decoded(row: tuple[Any, ...]) -> Recorded:
-    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
-    seq, name, kind, version, at, writer, session_id, client, payload = row
-    types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
-    if types != ENVELOPE or type(session_id) not in NULLABLE or type(client) not in NULLABLE:
-        raise IntegrityError(
-            f"event {name!r:.40} has a value of another type than any ledger writes", hint="run `faber-ledger verify`"
-        )
-    try:
-        event: Any = json.loads(payload) if payload is not None else {}
-        event["type"] = kind
-    except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityError(
-            f"the payload of event {name} is no JSON object: {error}", hint="run `faber-ledger verify`"
-        ) from error
-    if session_id is not None:
-        event["session_id"] = session_id
-    return {
-        "seq": seq,
-        "id": name,
-        "version": version,
-        "at": at,
-        "writer": writer,
-        "client": client,
-        "event": event,
-    }
