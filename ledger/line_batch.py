@@ -36,15 +36,8 @@ def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -
     `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
     shape are not read here either.
     """
-    unhex = bytes.fromhex
     try:
-        rows = [
-            (int(seq), name, kind, int(version), at, writer, session_id or None, client or None)
-            + (unhex(parent), unhex(salt), payload, None, unhex(digest))
-            for seq, name, kind, version, at, writer, session_id, client, parent, salt, payload, digest in LINE.findall(
-                lines.decode()
-            )
-        ]
+        rows = [_row(values) for values in LINE.findall(lines.decode())]
         if len(rows) != count or hashes_of(rows) != [row[HASH] for row in rows]:
             return []
         texts = [row[PAYLOAD] for row in rows]
@@ -59,3 +52,9 @@ def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -
     if any(seconds_of(at) is None for at in {row[4] for row in rows}):
         return []
     return list(zip(rows, events, strict=True))
+
+
+def _row(values: tuple[str, ...]) -> Row:
+    seq, name, kind, version, at, writer, session_id, client, parent, salt, payload, digest = values
+    envelope = (int(seq), name, kind, int(version), at, writer, session_id or None, client or None)
+    return (*envelope, bytes.fromhex(parent), bytes.fromhex(salt), payload, None, bytes.fromhex(digest))

@@ -9,10 +9,6 @@ from __future__ import annotations
 import sqlite3
 from itertools import islice
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 AT_HAND = 5_000
 
 
@@ -28,12 +24,6 @@ class Positions:
         self._newest.pop(digest, None)
         self._newest[digest] = seq
         if len(self._newest) >= 2 * AT_HAND:
-            self._put_away()
-
-    def update(self, places: Iterable[tuple[bytes, int]]) -> None:
-        """Set many, each as (hash, seq), none of which is set yet."""
-        self._newest.update(places)
-        while len(self._newest) >= 2 * AT_HAND:
             self._put_away()
 
     def __contains__(self, digest: bytes) -> bool:
