@@ -31,7 +31,7 @@ LINE = re.compile(
 
 
 def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
-    """Give the rows that so many lines hold, each with its event, if nothing at all is wrong with any; else an empty list.
+    """Give the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
 
     `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
     shape are not read here either.
