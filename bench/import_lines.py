@@ -2,8 +2,8 @@
 
 Prints the seconds of each round as JSON, each with its processor time: "import" is the lines checked, staged and taken
 into a new log; "loop" reads the same lines with `json.loads`, checks nothing, and hands the rows to one `executemany`;
-"rows" is the `executemany` alone, of rows that are in memory, each past the index and the trigger that every append meets.
-The import makes both once its rows are in.
+"rows" is the `executemany` alone, of rows that are in memory. Each row of these two goes past the index and the trigger
+that every append meets; the import makes both once its rows are in.
 """
 
 from __future__ import annotations
