@@ -323,6 +323,20 @@ def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp
     ]
 
 
+def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_others(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    with Log.read(str(tmp_path / "a.db")) as log:
+        told = list(rows_of(log))
+    with Log.open(str(tmp_path / "b.db")) as log:
+        with pytest.raises(sqlite3.IntegrityError, match=r"event\.id"):
+            take_in(log, [*told, (LINES + 1, *told[0][1:])])
+        assert (list(rows_of(log)), log.heads()) == ([], [])
+        take_in(log, told)
+        log.commit()
+    with Log.read(str(tmp_path / "b.db")) as log:  # which compares the schema
+        assert list(rows_of(log)) == told
+
+
 @pytest.mark.parametrize("batch", [1, 2, 3, 128])
 def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
