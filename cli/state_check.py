@@ -18,7 +18,7 @@ from faber_ledger.ledger.checked import checked as hashed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import pieces
+from faber_ledger.ledger.row import pieces
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import best_fit, first_lacking, settled
 from faber_ledger.projections.difference import MISSING, field_text

@@ -10,10 +10,10 @@ import os
 
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import is_busy
-from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
-from faber_ledger.ledger.log import DURABLE, ROW, Log
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import ROW
+from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
+from faber_ledger.ledger.sqlite import DURABLE, is_busy, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

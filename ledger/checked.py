@@ -16,8 +16,8 @@ from json.encoder import encode_basestring as quoted
 from faber_ledger.ledger.canonical import HASH_DOMAIN
 from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.log import ROW, Log, decoded
-from faber_ledger.ledger.union import HASH, ID, PAYLOAD, SALT_BYTES, hash_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, SALT_BYTES, decoded, hash_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,14 +15,16 @@ from typing import Any, BinaryIO, NamedTuple
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_problems import COLUMNS, problems_alone
+from faber_ledger.ledger.event_problems import problems_alone
 from faber_ledger.ledger.finding import NOTES
 from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.formats import HIGHEST_SEQ, LONGEST_PAYLOAD
 from faber_ledger.ledger.line_batch import rows_in
-from faber_ledger.ledger.log import HIGHEST_SEQ, LONGEST_PAYLOAD, Log
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
-from faber_ledger.ledger.union import ID, PAYLOAD, hash_in, parents_of, pieces, positions_in, rows_of
+from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD, parents_of, pieces
+from faber_ledger.ledger.union import hash_in, positions_in, rows_of
 
 Row = tuple[Any, ...]
 

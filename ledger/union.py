@@ -17,12 +17,29 @@ import stat
 from contextlib import closing
 from operator import itemgetter
 
-from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
+from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
-from faber_ledger.ledger.log import HIGHEST_SEQ, INSERT, ROW, Log, is_too_long
+from faber_ledger.ledger.formats import HIGHEST_SEQ
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import gone_from, stripped
+from faber_ledger.ledger.row import (
+    HASH,
+    ID,
+    INSERT,
+    PARENTS,
+    PAYLOAD,
+    ROW,
+    SEQ,
+    SESSION,
+    TYPE,
+    VERSION,
+    hash_of,
+    is_too_long,
+    parents_of,
+    pieces,
+)
 from faber_ledger.ledger.shapes import CURRENT
 
 TYPE_CHECKING = False
@@ -33,10 +50,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     Check = Callable[[Any], list[str]]
 
-ID, TYPE, VERSION, SESSION = 1, 2, 3, 6
-PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = 8, 9, 10, 11, 12
-_position = itemgetter(0, ID)
-SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
+_position = itemgetter(SEQ, ID)
 NAMING = "('run_started', 'run_adopted')"
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
@@ -226,48 +240,12 @@ def _placed(row: Row, seqs: Positions) -> Row:
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]
     due = 1 + max(known, default=0)
-    if row[0] != due and (len(known) == len(parents) or not due < row[0] <= HIGHEST_SEQ):
+    if row[SEQ] != due and (len(known) == len(parents) or not due < row[SEQ] <= HIGHEST_SEQ):
         raise IntegrityError(
-            f"event {row[ID]} has seq {row[0]}, and after its parents it must be {due}", hint=VERIFY_EACH
+            f"event {row[ID]} has seq {row[SEQ]}, and after its parents it must be {due}", hint=VERIFY_EACH
         )
-    seqs[row[HASH]] = row[0]
+    seqs[row[HASH]] = row[SEQ]
     return row
-
-
-def parents_of(row: Row) -> list[bytes]:
-    """Give the hashes of a row's parents."""
-    return pieces(row[PARENTS])
-
-
-def pieces(parents: bytes) -> list[bytes]:
-    """Split joined hashes."""
-    if len(parents) == 32:
-        return [parents]  # nearly every event's case
-    return [parents[at : at + 32] for at in range(0, len(parents), 32)]
-
-
-def hash_of(row: Row) -> bytes | None:
-    """Compute what a row's hash must be; None if it holds neither a payload nor, in its place, a payload's hash."""
-    salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
-    if payload is None and salt is None and stored is not None:
-        hashed = stored
-    elif payload is not None and salt is not None and len(salt) == SALT_BYTES and stored is None:
-        hashed = payload_hash(salt, payload)
-    else:
-        return None
-    seq, name, kind, version, at, writer, session_id, client = row[:PARENTS]
-    return event_hash(
-        seq=seq,
-        id=name,
-        type=kind,
-        version=version,
-        at=at,
-        writer=writer,
-        session_id=session_id,
-        client=client,
-        parents=parents_of(row),
-        payload_hash=hashed,
-    )
 
 
 def _conflict(rows: list[Row]) -> UnionConflict:
@@ -288,7 +266,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
     def passed() -> Iterator[Row]:
         nonlocal count
         for row in rows:
-            _pass(heads, row[0], row[PARENTS], row[HASH])
+            _pass(heads, row[SEQ], row[PARENTS], row[HASH])
             count += 1
             yield row
 

@@ -19,7 +19,7 @@ from faber_ledger.ledger import formats, header
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
-from faber_ledger.ledger.log import connected
+from faber_ledger.ledger.sqlite import connected
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"

@@ -20,8 +20,8 @@ from test_verify import folder, forge
 from faber_ledger.ledger.checked import checked, hashes_of, payloads_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.exchange import lines_of
-from faber_ledger.ledger.log import INSERT, ROW, Log
-from faber_ledger.ledger.union import HASH, PAYLOAD, PAYLOAD_HASH, SALT, hash_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.strict import strictly
 

@@ -28,8 +28,10 @@ from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import Staged, check, line_of, lines_of
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
-from faber_ledger.ledger.union import hash_of, rows_of, take_in
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import hash_of
+from faber_ledger.ledger.union import rows_of, take_in
 from faber_ledger.ledger.union import united as united_rows
 from faber_ledger.schemas.events import are_events, check_event
 

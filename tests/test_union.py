@@ -21,8 +21,9 @@ from support import COMMAND
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.formats import FORMAT_1, statements
-from faber_ledger.ledger.log import INSERT, ROW, Log
-from faber_ledger.ledger.union import hash_of, take_in, write_union
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import INSERT, ROW, hash_of
+from faber_ledger.ledger.union import take_in, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
