@@ -16,6 +16,7 @@ from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.state_values import phase_statuses
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
@@ -113,7 +114,7 @@ def _has_ended(entry: object) -> bool:
 
 def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
-    running = [f"{name} (partial)" for name, status in states.phase_statuses(state).items() if status == "in_progress"]
+    running = [f"{name} (partial)" for name, status in phase_statuses(state).items() if status == "in_progress"]
     loaded = [str(name) for name in entry.get("artifacts_loaded") or []]
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"

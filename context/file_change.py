@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -204,8 +204,8 @@ class MirroredLog:
         keeps its file, since other worktrees may have it open. Raises NotWritable, and the log stands as it was; with
         `strict` whatever keeps the mirror from being written, else that is left alone.
         """
-        from faber_ledger.context.state import sync_directory
-        from faber_ledger.ledger.union import put_in_place, remove, rows_of, united, write_rows
+        from faber_ledger.ledger.union import remove, rows_of, united, write_rows
+        from faber_ledger.ledger.whole_file import put_in_place
 
         path = self.log.path
         temporary = path + ".tmp"
@@ -221,7 +221,6 @@ class MirroredLog:
             self.log.close()  # first, since what it rolls back stands in a journal beside the file
             try:
                 put_in_place(temporary, path)
-                sync_directory(os.path.dirname(path))
             finally:
                 self.log = Log.open(path)
         except OSError as error:

@@ -14,9 +14,9 @@ import time
 
 from faber_ledger.context.delivery import HOOKS
 from faber_ledger.context.mirror_path import spool_path
-from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.identity import is_event_id
+from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,6 +12,7 @@ from faber_ledger.context.environment import Surroundings, writer_of
 from faber_ledger.context.holding import hold, is_inherited
 from faber_ledger.context.project import Run, check_active_place, find_run, named_run, write_active_run
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.state_values import PHASES
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -144,7 +145,7 @@ def _first_state(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
         "current_phase": "frame",
         "started_at": utc_text(at),
         "updated_at": utc_text(at),
-        "phases": {phase: {"status": "pending"} for phase in states.PHASES},
+        "phases": {phase: {"status": "pending"} for phase in PHASES},
         "artifacts": {},
         **shape.empty(),
     }

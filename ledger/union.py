@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import sqlite3
-import stat
 from contextlib import closing
 from operator import itemgetter
 
@@ -41,6 +40,7 @@ from faber_ledger.ledger.row import (
     pieces,
 )
 from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.whole_file import put_in_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -285,21 +285,6 @@ def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> N
     for parent in pieces(parents):
         heads.pop(parent, None)
     heads[digest] = seq
-
-
-def put_in_place(temporary: str, path: str) -> None:
-    """Let a file take another's place, with its permissions, and its owner where that may be done."""
-    try:
-        like, mine = os.stat(path), os.stat(temporary)
-        if hasattr(os, "chown") and (like.st_uid, like.st_gid) != (mine.st_uid, mine.st_gid):
-            try:
-                os.chown(temporary, like.st_uid, like.st_gid)
-            except PermissionError:
-                pass  # only root gives files away
-        os.chmod(temporary, stat.S_IMODE(like.st_mode))
-    except FileNotFoundError:
-        pass  # it is the first
-    os.replace(temporary, path)
 
 
 def remove(path: str) -> None:
