@@ -14,9 +14,9 @@ import time
 
 from faber_ledger.context.delivery import HOOKS
 from faber_ledger.context.mirror_path import spool_path
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.identity import is_event_id
-from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,19 +105,8 @@ def _put(folder: str, spooled: Spooled) -> str:
     if len(names) >= MOST_FILES:
         raise Full(f"{folder} holds {len(names):,} files, and no more are kept")
     path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
-    temporary = path.removesuffix(SUFFIX) + ".tmp"
     content = json.dumps(spooled, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-    sync_directory(folder)
+    whole_file.put(path, content, mode=0o600)
     return path
 
 
@@ -180,7 +169,7 @@ def _make_folder(folder: str) -> None:
         os.mkdir(folder, 0o700)
     except FileExistsError:
         pass  # another hook's
-    sync_directory(above)
+    whole_file.sync_directory(above)
 
 
 def _place(at: float, names: list[str]) -> str:
