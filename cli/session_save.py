@@ -13,7 +13,7 @@ from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.state_values import phase_statuses
@@ -68,7 +68,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
                 lacks = decide.lacks_environment(recording.view, session_id)
-                environment = Surroundings(root).environment() if lacks else None
+                environment = Whereabouts(root).environment() if lacks else None
                 caller = decide.caller_of(os.environ, recording.state, at, writer, environment)
                 recording.append([decide.session_ended(recording.view, caller, session_id, reason)])
     except StateMissing as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Environment
 
 
-class Surroundings:
+class Whereabouts:
     """Where this process runs, with git asked in the background for the commit."""
 
     def __init__(self, root: str, cwd: str | None = None) -> None:

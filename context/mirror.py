@@ -204,13 +204,13 @@ class MirroredLog:
         keeps its file, since other worktrees may have it open. Raises NotWritable, and the log stands as it was; with
         `strict` whatever keeps the mirror from being written, else that is left alone.
         """
-        from faber_ledger.ledger.union import remove, rows_of, united, write_rows
+        from faber_ledger.ledger.union import remove_database, rows_of, united, write_rows
         from faber_ledger.ledger.whole_file import put_in_place
 
         path = self.log.path
         temporary = path + ".tmp"
         try:
-            remove(temporary)
+            remove_database(temporary)
             write_rows(united([rows_of(self.log)], gone), temporary)
             try:
                 self._strip_mirror(gone)
@@ -227,7 +227,7 @@ class MirroredLog:
             hint = "check permissions and space of the run's folder"
             raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=hint) from error
         finally:
-            remove(temporary)
+            remove_database(temporary)
         self.redacted = True
 
     def _strip_mirror(self, gone: Collection[str]) -> None:

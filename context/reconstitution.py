@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from faber_ledger.context import state as states
+from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.branch import branch_name, inspect_branch
 from faber_ledger.context.findings import context_lost, one_line
-from faber_ledger.context.reload import surroundings_of
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.run_events import load_events
 from faber_ledger.context.run_files import json_object

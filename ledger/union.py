@@ -63,7 +63,7 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
     changed or is not of its shape, and as `opened`; `out` stays as it was then.
     """
     temporary = out + ".tmp"
-    remove(temporary)
+    remove_database(temporary)
     logs: list[Log] = []
     try:
         for path in paths:
@@ -77,7 +77,7 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
     finally:
         for log in logs:
             log.close()
-        remove(temporary)
+        remove_database(temporary)
     return count
 
 
@@ -287,7 +287,7 @@ def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> N
     heads[digest] = seq
 
 
-def remove(path: str) -> None:
+def remove_database(path: str) -> None:
     """Remove what a killed writer left at `path`: a database, and its journal."""
     for name in (path, path + "-journal"):
         try:
