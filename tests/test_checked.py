@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from forging import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import START, append_sample, every_type, write_run
 from test_exchange import faber, imported, redacted
 from test_union import Work, done, worked
-from test_verify import folder, forge
+from test_verify import folder
 
 from faber_ledger.ledger.checked import checked, hashes_of, payloads_of
 from faber_ledger.ledger.errors import IntegrityError
