@@ -135,6 +135,12 @@ def common_directory(root: str) -> str | None:
     return place.common if place else None
 
 
+def is_at_work(root: str) -> bool:
+    """Tell whether git is changing the work tree at this moment, or was killed at it: it holds the index's lock."""
+    place = place_of(root)
+    return place is not None and os.path.lexists(os.path.join(place.own, "index.lock"))
+
+
 def _line_of(path: str) -> str | None:
     try:
         with open(path, "rb") as file:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.context.git import is_at_work
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.log import Log
@@ -49,6 +50,9 @@ class MirroredLog:
             what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
             warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
+        self._root = run.root
+        if _is_empty(run.ledger_path):
+            self._check_git()  # before the file is made, which would be in git's way
         self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
@@ -62,11 +66,21 @@ class MirroredLog:
         )  # the mirror's path, and again once something other than a wait refused it
         try:
             heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
+            if not heads:
+                self._check_git()  # it may have begun in between, and what we wrote would stand in its file
             if path is not None:
                 self._try_to_unite(path, heads)
         except BaseException:
             self.close()
             raise
+
+    def _check_git(self) -> None:
+        """Raise Locked if git is at work on a log without an event: it takes a file away, and writes it in pieces."""
+        if is_at_work(self._root):
+            raise Locked(
+                "git is at work here, and has taken ledger.db away or not written it yet",
+                hint="run the command again when git is done; if no git is, remove index.lock from the git directory",
+            )
 
     def _try_to_unite(self, path: str, heads: list[Head]) -> None:
         try:
@@ -253,7 +267,7 @@ class MirroredLog:
         if self._mirror is not None:
             self._mirror.close()
         try:
-            if os.path.getsize(self.log.path) == 0:
+            if _is_empty(self.log.path) and not is_at_work(self._root):
                 os.unlink(self.log.path)
         except FileNotFoundError:
             pass  # git, or somebody, took it away meanwhile
@@ -276,3 +290,11 @@ class MirroredLog:
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None
+
+
+def _is_empty(path: str) -> bool:
+    """Tell whether a file has no bytes, or is not there."""
+    try:
+        return os.path.getsize(path) == 0
+    except FileNotFoundError:
+        return True

@@ -6,31 +6,29 @@ honest writer leaves it, it is read again event by event, by the code that hooks
 
 from __future__ import annotations
 
-import json
-import os
 from contextlib import closing
 from hashlib import sha256  # OpenSSL's: over a whole log it saves more than loading it costs
 from itertools import chain
 from json.encoder import encode_basestring as quoted
 
 from faber_ledger.ledger.canonical import HASH_DOMAIN
+from faber_ledger.ledger.decoding import BATCH, payloads_of, recorded
 from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, SALT_BYTES, decoded, hash_of
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, SALT_BYTES, hash_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
 
     Row = tuple[Any, ...]
 
-BATCH = 128
 UNLIKE = (AttributeError, TypeError, ValueError)  # what a value of another type, or no JSON, comes to
-HEAD = HASH_DOMAIN + b"["
+HEAD = HASH_DOMAIN.decode() + "["
 
 
 def checked(log: Log) -> Iterator[Recorded]:
@@ -54,43 +52,11 @@ def checked_batches(log: Log) -> Iterator[list[Row]]:
 
 
 def recorded_in(log: Log, rows: list[Row]) -> Iterator[Recorded]:
-    """Decode a log's rows, redacted ones among them, each exactly as the log does; raises as `payloads_of`."""
-    if all([row[PAYLOAD] is not None for row in rows]):
-        return recorded(rows, payloads_of(rows))
-    return iter([log.decoded((*row[:8], row[PAYLOAD])) for row in rows])
-
-
-def recorded(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]:
-    """Put payloads into their envelopes, as `decoded` does; they are changed in place."""
-    for (seq, name, kind, version, at, writer, session_id, client, _, _, _, _, _), event in zip(
-        rows, payloads, strict=True
-    ):
-        event["type"] = kind
-        if session_id is not None:
-            event["session_id"] = session_id
-        yield {
-            "seq": seq,
-            "id": name,
-            "version": version,
-            "at": at,
-            "writer": writer,
-            "client": client,
-            "event": event,
-        }
-
-
-def payloads_of(rows: list[Row]) -> list[Any]:
-    """Parse the payloads of rows, each as `decoded` does; raises IntegrityError for one that is no object."""
-    # Between two payloads stands what no writer could foresee: else two that are no JSON alone might be some together.
-    mark = os.urandom(8).hex()
-    try:
-        values = json.loads("[" + f',"{mark}",'.join([row[PAYLOAD] for row in rows]) + "]")
-        payloads: list[Any] = values[::2]
-        if values[1::2] == [mark] * (len(rows) - 1) and list(map(type, payloads)) == [dict] * len(rows):
-            return payloads
-    except (*UNLIKE, RecursionError):
-        pass
-    return [decoded((*row[:8], row[PAYLOAD]))["event"] for row in rows]
+    """Decode a log's rows, redacted ones among them, each exactly as the log does; raises as `Log.decoded`."""
+    payloads = payloads_of([row[PAYLOAD] for row in rows])
+    if payloads is None:
+        return map(log.decoded, [(*row[:8], row[PAYLOAD]) for row in rows])
+    return recorded(rows, payloads)
 
 
 def hashes_of(rows: list[Row]) -> list[bytes]:
@@ -107,11 +73,11 @@ def hashes_of(rows: list[Row]) -> list[bytes]:
             if (writer, session_id, client) != said:
                 said = (writer, session_id, client)
                 words = f"{quoted(writer)},{_quoted(session_id)},{_quoted(client)}"
-            envelope = (  # the sign lets nothing but numbers pass
-                f"{+seq},{quoted(name)},{quoted(kind)},{+version},{quoted(at)},{words},"
+            hashed = (  # the sign lets nothing but numbers pass
+                f"{HEAD}{+seq},{quoted(name)},{quoted(kind)},{+version},{quoted(at)},{words},"
                 f'[{_hex(parents)}],"{sha256(salt + payload.encode()).hexdigest()}"]'
             )
-            hashes.append(sha256(HEAD + envelope.encode()).digest())
+            hashes.append(sha256(hashed.encode()).digest())
     except UNLIKE:
         pass
     return hashes

@@ -13,7 +13,7 @@ from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.checked import BATCH
+from faber_ledger.ledger.decoding import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.event_problems import problems_alone
 from faber_ledger.ledger.finding import NOTES

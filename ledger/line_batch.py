@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.checked import hashes_of, payloads_of, recorded
+from faber_ledger.ledger.checked import hashes_of
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.decoding import payloads_of, recorded
 from faber_ledger.ledger.formats import HIGHEST_SEQ
 from faber_ledger.ledger.row import HASH, PAYLOAD
 from faber_ledger.ledger.shapes import CURRENT
@@ -40,10 +40,11 @@ def rows_in(lines: list[bytes], are_events: Callable[[list[Any]], bool]) -> list
         rows = [_row(match.groups()) for match in found if match]
         if len(rows) != len(lines) or hashes_of(rows) != [row[HASH] for row in rows]:
             return []
-        payloads = payloads_of(rows)
-        if canonical(payloads) != f"[{','.join([row[PAYLOAD] for row in rows])}]":
+        texts = [row[PAYLOAD] for row in rows]
+        payloads = payloads_of(texts)
+        if payloads is None or canonical(payloads) != f"[{','.join(texts)}]":
             return []
-    except (ValueError, RecursionError, IntegrityError):
+    except (ValueError, RecursionError):
         return []
     events = [one["event"] for one in recorded(rows, payloads)]
     if not all([row[0] <= HIGHEST_SEQ and CURRENT.get(row[2]) == row[3] for row in rows]) or not are_events(events):

@@ -6,9 +6,10 @@ import os
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.canonical import cleaned
+from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
 from faber_ledger.ledger.errors import EventConflict, LedgerError
 from faber_ledger.ledger.header import check_companions, check_file, check_schema, check_whole
-from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, READ, ROW, SEQ, decoded, row_of
+from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, READ, ROW, SEQ, row_of
 from faber_ledger.ledger.sqlite import BUSY_SECONDS, DURABLE, UNREADABLE, Writing, connected, sqlite3
 
 TYPE_CHECKING = False
@@ -176,17 +177,16 @@ class Log:
 
     def decoded(self, row: tuple[Any, ...]) -> Recorded:
         """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
-        recorded = decoded(row)
+        one = decoded(row)
         if row[8] is None:
             from faber_ledger.ledger import redaction  # few logs have such an event
 
             if self._redactions is None:
                 self._redactions = redaction.standing(redaction.redactions_in(self.connection))
-            kind = recorded["event"]["type"]
-            event: Any = recorded["event"]
-            event.update(redaction.remains(kind, self._redactions.get(recorded["id"], [])) | event)
-            recorded["redacted"] = True
-        return recorded
+            event: Any = one["event"]
+            event.update(redaction.remains(event["type"], self._redactions.get(one["id"], [])) | event)
+            one["redacted"] = True
+        return one
 
     def forget_redactions(self) -> None:
         """Look for redactions anew when one is asked for next: rows came in."""
@@ -194,7 +194,10 @@ class Log:
 
     def stream(self) -> Iterator[Recorded]:
         """Give every event in `(seq, id)` order."""
-        return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq, id"))
+        cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
+        while rows := cursor.fetchmany(BATCH):
+            payloads = payloads_of([row[8] for row in rows]) if all(map(is_typed, rows)) else None
+            yield from map(self.decoded, rows) if payloads is None else recorded(rows, payloads)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
@@ -241,10 +244,10 @@ class Log:
     def last_load_of(self, artifact_id: str) -> Recorded | None:
         """Give the last event that loaded an artifact, or None."""
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for recorded in map(self.decoded, rows):
-            event = recorded["event"]
+        for one in map(self.decoded, rows):
+            event = one["event"]
             if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
-                return recorded
+                return one
         return None
 
     def newest_notes(self, count: int) -> list[Recorded]:

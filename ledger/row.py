@@ -1,8 +1,7 @@
-"""A stored event: the columns of its row, the row made of a draft, and the event and the hash made of a row."""
+"""The row of a stored event: its columns, how it is made of a draft, and the hash that it must have."""
 
 from __future__ import annotations
 
-import json
 import os
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
@@ -16,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.ledger.events import Draft
 
     Row = tuple[Any, ...]
 
@@ -40,8 +39,6 @@ SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAY
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
 READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decoded` takes
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
-NULLABLE = (str, NULL)
 SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
 
 
@@ -74,34 +71,6 @@ def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], 
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
     row = (*envelope, b"".join(parents), salt, payload, None)
     return (*row, hash_of(row))
-
-
-def decoded(row: Row) -> Recorded:
-    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
-    seq, name, kind, version, at, writer, session_id, client, payload = row
-    types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
-    if types != ENVELOPE or type(session_id) not in NULLABLE or type(client) not in NULLABLE:
-        raise IntegrityError(
-            f"event {name!r:.40} has a value of another type than any ledger writes", hint="run `faber-ledger verify`"
-        )
-    try:
-        event: Any = json.loads(payload) if payload is not None else {}
-        event["type"] = kind
-    except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityError(
-            f"the payload of event {name} is no JSON object: {error}", hint="run `faber-ledger verify`"
-        ) from error
-    if session_id is not None:
-        event["session_id"] = session_id
-    return {
-        "seq": seq,
-        "id": name,
-        "version": version,
-        "at": at,
-        "writer": writer,
-        "client": client,
-        "event": event,
-    }
 
 
 def hash_of(row: Row) -> bytes | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -30,6 +32,7 @@ RELIED_ON: dict[str, dict[str, type]] = {
     "context_reloaded": {"session_id": str},
     "note_recorded": {"kind": str, "text": str},
 }
+READ = {kind: (itemgetter("type", *fields), [str, *fields.values()]) for kind, fields in RELIED_ON.items()}
 
 
 def is_foldable(recorded: Recorded) -> bool:
@@ -38,8 +41,10 @@ def is_foldable(recorded: Recorded) -> bool:
     kind = event["type"]
     if recorded["version"] != CURRENT.get(kind):
         return False
-    fields = RELIED_ON.get(kind)
-    if fields is None or type(recorded["at"]) is not str or not recorded["at"]:
+    if kind not in READ or type(recorded["at"]) is not str or not recorded["at"]:
         return False
-    values: dict[str, object] = event  # type: ignore[assignment]  # a TypedDict is a dict; its keys are the question
-    return all([type(values.get(name)) is kind for name, kind in fields.items()])
+    values_of, types = READ[kind]
+    try:
+        return list(map(type, values_of(event))) == types
+    except KeyError:
+        return False

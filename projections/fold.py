@@ -116,17 +116,21 @@ class Projector:
         entry = self._touched(event["session_id"], at)
         if entry is None:
             return
-        loaded = _list(entry, "artifacts_loaded")
-        if event["artifact_id"] not in loaded:
-            loaded.append(event["artifact_id"])
+        loaded, artifact_id = _list(entry, "artifacts_loaded"), event["artifact_id"]
+        if artifact_id not in loaded:
+            loaded.append(artifact_id)
             self._sessions()
         if not self._is_newest(event["session_id"]):
             return
         metadata = self._metadata()
-        kept = [load for load in _list(metadata, "artifacts_in_context") if not _is_load_of(load, event["artifact_id"])]
+        kept = [
+            load
+            for load in _list(metadata, "artifacts_in_context")
+            if not (isinstance(load, dict) and load.get("artifact_id") == artifact_id)
+        ]
         kept.append(
             {
-                "artifact_id": event["artifact_id"],
+                "artifact_id": artifact_id,
                 "loaded_at": at,
                 "load_trigger": event["trigger"],
                 "source": event["source"],
@@ -242,10 +246,6 @@ def _last_reload(blocks: Blocks) -> str | None:
     metadata = blocks.get("context_metadata")
     reloaded = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
     return reloaded if isinstance(reloaded, str) and reloaded else None
-
-
-def _is_load_of(load: object, artifact_id: str) -> bool:
-    return isinstance(load, dict) and load.get("artifact_id") == artifact_id
 
 
 def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) -> None:

@@ -12,11 +12,14 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+    from support import Project
 
 WRITING = (
     "openat",
@@ -109,6 +112,23 @@ def broken_by(
         [_strace(), *options, "-e", f"inject={name}:{what}:when={number}", *command], project, environment, delivery
     )
     return ended, next((line for line in trace.read_text(errors="replace").splitlines() if "(INJECTED)" in line), "")
+
+
+@contextmanager
+def stopped_at(
+    call: str, number: int, file: Path, command: list[str], project: Project
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a command up to its `number`-th call of a name that is about a file of the project, and give it stopped."""
+    trace = project.root.parent / "trace"
+    trace.unlink(missing_ok=True)
+    options = ["-D", "-o", str(trace), "-P", str(file), "-e", f"inject={call}:signal=STOP:when={number}"]
+    with subprocess.Popen([_strace(), *options, *command], cwd=project.root, stderr=subprocess.DEVNULL) as process:
+        while "--- stopped by SIGSTOP ---" not in (trace.read_text() if trace.exists() else ""):
+            assert process.poll() is None, "the command has ended without making the call"
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -341,9 +342,12 @@ if __name__ == "__main__":
     minutes = float(sys.argv[1]) if sys.argv[1:] else 10.0
     drawn = int(sys.argv[2]) if sys.argv[2:] else random.randrange(10_000)
     os.environ["PATH"] = WITH_DRIVER
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as name:
-        outcome = soaked(Path(name), minutes * 60, drawn)
-        sys.stdout.write("\n".join([str(outcome._replace(wrong=())), *outcome.wrong]) + "\n")
-        put("the soak", figures(outcome, slowest(Path(name)), drawn), by="make soak")
+    scene = Path(tempfile.mkdtemp(prefix="faber-ledger-"))
+    sys.stdout.write(f"in {scene}, which is kept unless all is well; seed {drawn}\n")
+    sys.stdout.flush()
+    outcome = soaked(scene, minutes * 60, drawn)
+    sys.stdout.write("\n".join([str(outcome._replace(wrong=())), *outcome.wrong]) + "\n")
+    put("the soak", figures(outcome, slowest(scene), drawn), by="make soak")
     if outcome.lost or outcome.doubled or outcome.wrong:
         sys.exit(f"promises were broken; again with: make soak MINUTES={minutes:g} SEED={drawn}")
+    shutil.rmtree(scene)

@@ -17,6 +17,7 @@ from faber_ledger.context import spool
 from faber_ledger.context.delivery import Call
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
+from faults.calls import stopped_at
 from faults.crowds import crowd, rewriting
 from faults.holder import holder_of
 
@@ -79,6 +80,28 @@ def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Pr
 def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
     with open("/proc/locks", encoding="ascii") as file:
         return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
+
+
+@pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 2)])
+def test_a_log_that_git_is_just_writing_is_left_to_git(project: Project, call: str, number: int) -> None:
+    project.git("add", "-A")
+    project.git("commit", "-qm", "one")
+    assert project.deliver(END, client="one").code == 0
+    ended = project.events[-1]
+    before = project.state_path.read_bytes()
+    ledger = project.ledger_path.relative_to(project.root)
+    with stopped_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project) as git:
+        assert not project.ledger_path.exists() or project.ledger_path.stat().st_size == 0
+        assert "git is at work" in project.deliver(START, client="two").errors
+        assert waiting(project) == 1
+        assert project.faber("note", "add", "x").returncode == 11
+        assert project.state_path.read_bytes() == before
+        git.send_signal(signal.SIGCONT)
+        assert git.wait() == 0
+    assert project.deliver(END, client="two").code == 0
+    assert project.types[-2:] == ["session_started", "session_ended"]
+    assert ended in project.events
+    project.assert_projected()
 
 
 def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
