@@ -7,7 +7,6 @@ resume would be put into the conversation anew each time, and stay there.
 from __future__ import annotations
 
 from faber_ledger.context.messages import kilobytes
-from faber_ledger.context.outline import outline
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.state_values import current_phase, current_step, phases_completed
 from faber_ledger.context.units import both_ends, clipped, one_line, plain, shares, units
@@ -229,6 +228,8 @@ def _whole(part: Part) -> str:
 
 
 def _outlined(part: Part, room: int) -> str:
+    from faber_ledger.context.outline import outline  # most packets hold all whole
+
     head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"
     text = outline(part["content"], room - units(head) - 1).rstrip()
     return f"{head}{text}\n"
