@@ -9,7 +9,7 @@ import stat
 def put(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
-    """Let a file hold this content alone; raises OSError, and the file is as it was.
+    """Let a file hold this content alone; raises OSError, and the file is as it was, or as it shall be but not synced.
 
     It gets the owner and permissions of another file (`like`), else `mode` as the process masks it. What is not
     `durable` may be the old content, or none, after a power cut.
