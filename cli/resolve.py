@@ -21,6 +21,7 @@ from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.context.state_merge import is_state, with_edits
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
@@ -186,7 +187,4 @@ def _short(text: str) -> str:
 
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-    os.replace(temporary, path)
+    whole_file.put(path, content, durable=False)  # git has it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 class HeldFolder:
@@ -34,12 +35,12 @@ class HeldFolder:
 def _name_of(descriptor: int) -> str:
     """Ask the system for the name of an open folder; empty if it does not say."""
     try:
-        if os.path.isdir("/proc/self/fd"):
-            return os.readlink(f"/proc/self/fd/{descriptor}")
-        import fcntl  # macOS
+        if sys.platform == "darwin":
+            import fcntl
 
-        return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-    except (ImportError, AttributeError, OSError):
+            return os.fsdecode(fcntl.fcntl(descriptor, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
         return ""
 
 

@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
-from faber_ledger.context.environment import Surroundings
+from faber_ledger.context.environment import Whereabouts
 from faber_ledger.context.project import find_run, taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
@@ -64,7 +64,7 @@ class Hook:
     # SessionStart
 
     def _start(self, run: Run) -> str | None:
-        surroundings = Surroundings(self.run.root, self.call.text("cwd"))
+        whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
         from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
@@ -88,7 +88,7 @@ class Hook:
         for told in found:  # the state itself is noted when it is recorded
             self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
         budget = arrival.settings().packet_budget
-        arrival.environment = surroundings.environment()
+        arrival.environment = whereabouts.environment()
         arrival.saw(state)
         packet = ""
 

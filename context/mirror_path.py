@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context.git import common_directory
 from faber_ledger.ledger.log import RECOVERED
+from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def make_kept_folder(run: Run, folder: str) -> None:
     if above not in (common_directory(run.root), run.directory):
         make_kept_folder(run, above)
     try:
-        os.mkdir(folder, 0o700)
+        os.mkdir(folder)
     except FileExistsError:
         return  # another process's
     sync_directory(above)

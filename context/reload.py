@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
+from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.state import fields_missing
 from faber_ledger.context.untrusted_file import around
@@ -184,20 +185,6 @@ class Reload:
         listed = artifact["reload_triggers"] or self.triggers
         whole = [trigger for trigger in self.triggers if selection.whole_trigger(trigger, self.state) in listed]
         return selection.recorded_trigger((whole or self.triggers)[0])
-
-
-def surroundings_of(
-    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
-) -> Surroundings:
-    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
-    real = {**state, "run_id": run.run_id}
-    return {
-        "root": os.path.realpath(run.root),
-        "run_dir": os.path.realpath(run.directory),
-        "plugin_roots": plugin_roots,
-        "commands": commands or {},
-        "state": real,
-    }
 
 
 def gather(

@@ -12,10 +12,11 @@ from typing import Any
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_problems import COLUMNS
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.ledger.log import HIGHEST_SEQ, Log
-from faber_ledger.ledger.union import ID, PAYLOAD, parents_of, rows_of
+from faber_ledger.ledger.formats import HIGHEST_SEQ
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD, parents_of
+from faber_ledger.ledger.union import rows_of
 
 Row = tuple[Any, ...]
 

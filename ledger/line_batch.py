@@ -13,9 +13,9 @@ from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import hashes_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.decoding import payloads_of, recorded
-from faber_ledger.ledger.log import HIGHEST_SEQ
+from faber_ledger.ledger.formats import HIGHEST_SEQ
+from faber_ledger.ledger.row import HASH, PAYLOAD
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.union import HASH, PAYLOAD
 
 Row = tuple[Any, ...]
 

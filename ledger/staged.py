@@ -10,14 +10,16 @@ from typing import Any, BinaryIO, NamedTuple
 
 from faber_ledger.ledger.decoding import BATCH
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_problems import COLUMNS, problems_alone
+from faber_ledger.ledger.event_problems import problems_alone
 from faber_ledger.ledger.exchange import event_in
 from faber_ledger.ledger.finding import NOTES
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
 from faber_ledger.ledger.line_batch import rows_in
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
-from faber_ledger.ledger.union import ID, hash_in, pieces, positions_in
+from faber_ledger.ledger.row import COLUMNS, ID, pieces
+from faber_ledger.ledger.union import hash_in, positions_in
 
 Row = tuple[Any, ...]
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings.common import get_event_factory_for_version
 from cloudevents.core.formats.json import JSONFormat
+from forging import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import FIRST, RUN, START, append_sample, drafts, every_type, write_run
@@ -28,9 +29,11 @@ from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import line_of, lines_of
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import hash_of
 from faber_ledger.ledger.staged import Staged, check
-from faber_ledger.ledger.union import hash_of, rows_of, take_in
+from faber_ledger.ledger.union import rows_of, take_in
 from faber_ledger.ledger.union import united as united_rows
 from faber_ledger.schemas.events import are_events, check_event
 
@@ -452,15 +455,7 @@ def test_an_output_is_whole_or_not_there(project: Path) -> None:
     assert faber(project, "export", "-o", target).returncode == 0
     before = target.read_bytes()
     assert before == exported(project)
-    connection = sqlite3.connect(ledger_of(project))
-    for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        text = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (trigger,)).fetchone()[0]
-        connection.execute(f"DROP TRIGGER {trigger}")
-        if trigger == "event_is_never_updated":
-            connection.execute("UPDATE event SET payload = '{ }' WHERE seq = 8")
-        connection.execute(text)
-    connection.commit()
-    connection.close()
+    forge(ledger_of(project), "UPDATE event SET payload = '{ }' WHERE seq = 8")
     told = faber(project, "export", "-o", target)
     assert told.returncode == 20
     assert b"hint: run `faber-ledger verify`" in told.stderr

@@ -16,6 +16,7 @@ from support import COMMAND, Project, answer_of, without_overrides
 
 from faber_ledger.context import spool
 from faber_ledger.context.delivery import Call
+from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
 from faults.calls import stopped_at
@@ -149,7 +150,7 @@ def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeyp
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail).answer()
+    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, HeldFolder(run.root)).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 
