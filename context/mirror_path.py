@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from faber_ledger.context.git import common_directory
@@ -40,13 +41,16 @@ def make_kept_folder(run: Run, folder: str) -> None:
     """
     if os.path.islink(folder):
         raise OSError(f"{folder} is a link")
-    if os.path.isdir(folder):
-        return
-    above = os.path.dirname(folder)
-    if above not in (common_directory(run.root), run.directory):
-        make_kept_folder(run, above)
-    try:
-        os.mkdir(folder)
-    except FileExistsError:
-        return  # another process's
-    sync_directory(above)
+    base = common_directory(run.root) or run.directory
+    missing = []
+    while not os.path.isdir(folder):
+        if not folder.startswith(os.path.join(base, "")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), base)
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            continue  # another process's
+        sync_directory(os.path.dirname(folder))
