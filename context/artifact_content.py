@@ -126,7 +126,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         text = text_of(place, states.MAX_BYTES if is_state else MAX_BYTES)
         if text is not None and is_state:
             text = given_text(text, is_state)
-            check_size(len(text.encode()), MAX_BYTES)
+            check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)
     except FileTooLarge as error:
         raise ArtifactError(f"Artifact is larger than 1 MB: {error}", place) from error
     except FileRefused as error:
