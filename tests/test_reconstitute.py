@@ -794,6 +794,11 @@ def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None
     assert "Traceback" not in done.stderr
 
 
+def heeding_interrupts() -> None:
+    """Heed interrupts, which a shell lets everything ignore that it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
     """Answer the question with what Ctrl-C does: an interrupt."""
     ours, theirs = pty.openpty()
@@ -805,6 +810,7 @@ def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         encoding="utf-8",
+        preexec_fn=heeding_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
     )
     assert process.stderr is not None
     told = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))
