@@ -1,0 +1,80 @@
+"""What a repository names may be large or many: what is done about it stays bounded, and what is left out is told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from support import usual_state
+
+from faber_ledger.context import outline as outlines
+from faber_ledger.context import packet as packets
+from faber_ledger.context.outline import outline
+from faber_ledger.context.packet import MOST_OUTLINED, pack
+from faber_ledger.context.units import units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pytest
+
+    from faber_ledger.context.packet import Part
+
+RUN = "pantry-412-20260105-143022-a1b2c3"
+
+
+def parts_of(content: str, count: int) -> list[Part]:
+    return [
+        {
+            "artifact_id": f"part-{number}",
+            "description": "what it is",
+            "source": f"docs/part-{number}.md",
+            "size_bytes": len(content),
+            "content": content,
+            "required": False,
+        }
+        for number in range(count)
+    ]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, size: Callable[[Any], int]) -> list[int]:
+    """Have the sizes of what a function of a module is given noted."""
+    asked: list[int] = []
+    called = getattr(module, name)
+
+    def noted(given: Any) -> Any:
+        asked.append(size(given))
+        return called(given)
+
+    monkeypatch.setattr(module, name, noted)
+    return asked
+
+
+def test_the_outlines_of_a_packet_look_at_a_bounded_part_of_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = counted(monkeypatch, outlines, "sections_of", lambda lines: sum(len(line) + 1 for line in lines))
+    text, given = pack(RUN, usual_state(RUN), parts_of("## h\n" * 180_000, 20), [], budget=9_500)
+    assert "outline" in given.values()
+    assert MOST_OUTLINED / 2 < sum(seen) <= MOST_OUTLINED + len(seen)
+    assert text.count("(of the first ") == len(seen)
+
+
+def test_an_outline_reaches_as_far_as_it_may_and_says_how_far() -> None:
+    text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
+    assert outline(text, 3_000, len(text)).startswith("1-363 # Handbook")
+    assert outline(text, 3_000, 1_050).startswith("(of the first 1.0 KB)\n\n1-")
+
+
+def test_texts_that_cannot_fit_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = counted(monkeypatch, packets, "units", len)
+    pack(RUN, usual_state(RUN), parts_of("é" * 450_000, 90), [], budget=9_500)
+    assert sum(measured) < 450_000
+
+
+def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room() -> None:
+    text = json.dumps({f"key-{number}": number for number in range(70_000)})
+    shown = outline(text, 1_000, MOST_OUTLINED)
+    members = shown.splitlines()
+    assert members[:2] == ["key-0: 0", "key-1: 1"]
+    assert members[-1] == f"(and {70_000 - len(members) + 1:d} more)"
+    assert all(members)
+    assert units(shown) <= 1_000
