@@ -6,15 +6,26 @@ import gc
 import os
 import sys
 
+ASKING = {"--help", "-h", "--version"}
+
 
 def main() -> None:
     """Run `faber-ledger` with the process's arguments and exit with its code."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["hook"] and not {"--help", "-h"} & set(arguments[1:2]) and arguments[1:]:
+    name = _hook_in(arguments)
+    if name is not None:
         gc.disable()  # the process ends before there is anything to collect
         from faber_ledger.cli.hook import run_hook
 
-        os._exit(run_hook(arguments[1]))  # all is written and closed; taking the interpreter apart is a tenth of a hook
+        os._exit(run_hook(name))  # all is written and closed; taking the interpreter apart is a tenth of a hook
     from faber_ledger.cli.app import run
 
     sys.exit(run(arguments))
+
+
+def _hook_in(arguments: list[str]) -> str | None:
+    """Give the hook that is called, whatever options stand before it; None if another command is, or help is asked."""
+    at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
+    if arguments[at : at + 1] != ["hook"] or ASKING & set(arguments[: at + 2]):
+        return None
+    return next(iter(arguments[at + 1 :]), None)

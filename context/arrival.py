@@ -159,7 +159,8 @@ class Arrival:
 
     def waits(self) -> Spooled:
         """Give the call as the spool keeps it."""
-        from faber_ledger.context import spool
+        from faber_ledger.context.spool import LONGEST_DELIVERY
+        from faber_ledger.context.spooled_shape import VARIABLES, VERSION
 
         if self.progress is None:
             try:
@@ -167,14 +168,14 @@ class Arrival:
             except (LedgerError, OSError):
                 pass  # the state of then is not to be had: that of when it is recorded holds
         return {
-            "spool": spool.VERSION,
+            "spool": VERSION,
             "id": self.id,
             "run_id": self.run.run_id,
             "hook": self.call.hook,
             "at": self.at,
             "writer": self.writer,
-            "environ": {name: value for name in spool.VARIABLES if (value := os.environ.get(name)) is not None},
-            "delivery": self.call.kept(spool.LONGEST_DELIVERY, self.summary()),
+            "environ": {name: value for name in VARIABLES if (value := os.environ.get(name)) is not None},
+            "delivery": self.call.kept(LONGEST_DELIVERY, self.summary()),
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,

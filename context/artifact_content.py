@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 
+from faber_ledger.context import state as states
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
 from faber_ledger.context.state_path import value_at
-from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, text_of
+from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, check_size, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
 
@@ -119,8 +120,13 @@ def _is_state(path: str, surroundings: Surroundings) -> bool:
 def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find(artifact, surroundings)
     place = found["resolved"]
+    is_state = _is_state(place, surroundings)
     try:
-        text = text_of(place, MAX_BYTES)
+        # Our own blocks, which grow with each session and are not given to the agent, keep no state from it.
+        text = text_of(place, states.MAX_BYTES if is_state else MAX_BYTES)
+        if text is not None and is_state:
+            text = given_text(text, is_state)
+            check_size(len(text.encode()), MAX_BYTES)
     except FileTooLarge as error:
         raise ArtifactError(f"Artifact is larger than 1 MB: {error}", place) from error
     except FileRefused as error:
@@ -128,7 +134,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     if text is None:
         raise ArtifactError(f"File not found: {place}", place, is_missing=True)
     return {
-        "text": given_text(text, _is_state(place, surroundings)),
+        "text": text,
         "source": found["source"],
         "resolved": place,
         "size_bytes": found["size_bytes"],

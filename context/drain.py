@@ -7,7 +7,8 @@ from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.delivery import Call
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.recording import Recording
-from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.ledger.errors import LedgerError, StateNotWritten
+from faber_ledger.ledger.sqlite import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def drain(recording: Recording) -> None:
 
     Their facts are durable before their files go. A file that is no delivery is kept aside and told.
     """
-    paths = spool.waiting(recording.run)
+    paths = spool.waiting(recording.run)[: spool.MOST_FILES]  # no hook puts more there, and a repository may
     for first in range(0, len(paths), AT_ONCE):
         taken = [path for path in paths[first : first + AT_ONCE] if _is_taken_in(recording, path)]
         try:
@@ -62,7 +63,9 @@ def _is_taken_in(recording: Recording, path: str) -> bool:
         return _is_put_aside(recording, path, error)
     try:
         _take_in(recording, spooled)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (LedgerError, OSError, sqlite3.Error):  # the log's, which the next one would meet too
+        raise
+    except Exception as error:  # noqa: BLE001 -- a defect of ours that this one brings out each time it is tried
         return _is_put_aside(recording, path, error)
     return True
 
@@ -71,7 +74,7 @@ def _is_put_aside(recording: Recording, path: str, error: Exception) -> bool:
     """Move a file that is no delivery out of the way and tell it; it stays there, so that False is given."""
     try:
         recording.warn(
-            f"a waiting delivery could not be read, and was moved to {spool.put_aside(path)}: {error!s:.300}"
+            f"a waiting delivery could not be taken in, and was moved to {spool.put_aside(path)}: {error!r:.300}"
         )
     except OSError as refusal:
         recording.warn(f"{path} is no delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")

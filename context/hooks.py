@@ -43,7 +43,7 @@ class Hook:
     def answer(self) -> str | None:
         """Record the call and give what is printed: a start's packet, or what a compaction's summary should keep.
 
-        A call that is refused is spooled. Raises LedgerError, OSError and sqlite3.Error where there is no such run.
+        A call that is refused, or that a defect stops, is spooled. Raises whatever it was where there is no such run.
         """
         try:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
@@ -52,7 +52,7 @@ class Hook:
             if self._is_on_network():
                 self._spool_first()
             repeated = self._record()
-        except REFUSALS as error:
+        except Exception as error:  # noqa: BLE001 -- a defect of ours loses no delivery either
             self._spool(error)
             repeated = False
         if self.call.hook == "PreCompact" and not repeated and not self._arrival.is_subagents:
@@ -114,7 +114,7 @@ class Hook:
                 self._spool_first()
             if self._record(packed_with):
                 return None
-        except REFUSALS as error:  # the agent gets its context back all the same
+        except Exception as error:  # noqa: BLE001 -- the agent gets its context back all the same
             if not packet:
                 packed()
             self._spool(error)
@@ -208,6 +208,8 @@ class Hook:
         if not self._was_there or isinstance(error, states.ForeignState):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
+        if not isinstance(error, REFUSALS):
+            told = f"not recorded, by a defect of faber-ledger, please report it: {error!r}"
         from faber_ledger.context import spool
 
         try:

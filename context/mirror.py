@@ -60,10 +60,7 @@ class MirroredLog:
         self._warn = warn
         self._mirror: Log | None = None
         self._apart_from: int | None = None
-        self._path, self._forsaken = (
-            path,
-            "",
-        )  # the mirror's path, and again once something other than a wait refused it
+        self._path, self._is_refused, self._busy_seconds = path, False, BUSY_SECONDS
         try:
             heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if not heads:
@@ -155,19 +152,20 @@ class MirroredLog:
                 self._mirror.commit()
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
-        if self._forsaken:
-            self._try_again(self._forsaken)
+        if self._is_refused and self._path is not None:
+            self._try_again(self._path)
 
     def _try_again(self, path: str) -> None:
         """Keep in a mirror that was refused what the log has now: until it is there, git can take it away for good."""
         from faber_ledger.ledger.union import missing_rows, take_in
 
         try:
-            with Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS) as mirror:
+            with Log.open(path, synchronous="OFF", busy_seconds=self._busy_seconds) as mirror:
                 take_in(mirror, missing_rows(mirror, self.log))
                 mirror.commit()
         except (LedgerError, OSError, sqlite3.Error):
-            pass  # it was told that the mirror is not used
+            told = f"until the next append that reaches the mirror, {self.log.path} alone has the newest events"
+            self._warn(f"{told}: commit it before git takes the file back")
 
     def _take_in_newer(self, mirror: Log, seq: int) -> None:
         """Keep in the mirror what was appended to a damaged log after `seq`, whatever else the two hold."""
@@ -286,8 +284,9 @@ class MirroredLog:
 
     def _forsake(self, error: Exception) -> None:
         self._warn(f"the mirror of this run under the git directory is not used: {error}")
-        if not isinstance(error, Locked) and not (isinstance(error, sqlite3.Error) and is_busy(error)):
-            self._forsaken = self._path or ""
+        self._is_refused = True
+        if isinstance(error, Locked) or (isinstance(error, sqlite3.Error) and is_busy(error)):
+            self._busy_seconds = 0.0  # it was waited for
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None

@@ -12,15 +12,14 @@ import os
 import stat
 import time
 
-from faber_ledger.context.delivery import HOOKS
+from faber_ledger.context.delivery import MOST_BESIDES_TEXTS, besides_texts
 from faber_ledger.context.mirror_path import spool_path
+from faber_ledger.context.spooled_shape import is_spooled
 from faber_ledger.context.state import sync_directory
-from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.identity import is_event_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import TypedDict
 
     from faber_ledger.context.decide import Snapshot
     from faber_ledger.context.project import Run
@@ -50,10 +49,8 @@ if TYPE_CHECKING:
         loads: list[Draft]
 
 
-VERSION = 1
 SUFFIX = ".json"
 ASIDE = ".malformed"
-VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
 MOST_FILES = 1_000
 LONGEST_DELIVERY = 64 * 1024  # what a hook sends is a few hundred bytes, and a compaction's summary some thousand
 LARGEST = 1024 * 1024
@@ -71,22 +68,21 @@ class Full(Exception):
 
 def waiting(run: Run) -> list[str]:
     """Give the paths of a run's waiting deliveries, in order of arrival; doctor and status tell how many they are."""
-    folder = spool_path(run)
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(SUFFIX)]
+    return _ending(spool_path(run), SUFFIX)
 
 
 def set_aside(run: Run) -> list[str]:
     """Give the paths of the files that were in a run's spool and are no deliveries."""
-    folder = spool_path(run)
+    return _ending(spool_path(run), ASIDE)
+
+
+def _ending(folder: str, suffix: str) -> list[str]:
+    """Give the paths of a folder's files with a suffix; none of a link's, which may lead to anybody's files."""
     try:
-        names = os.listdir(folder)
+        names = [] if os.path.islink(folder) else os.listdir(folder)
     except OSError:
         return []
-    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(ASIDE)]
+    return [os.path.join(folder, name) for name in sorted(names) if name.endswith(suffix)]
 
 
 def put(run: Run, spooled: Spooled) -> str:
@@ -131,12 +127,16 @@ def read(path: str) -> Spooled:
     if len(content) > LARGEST:
         raise Malformed(f"it is larger than {LARGEST:,} bytes")
     try:
-        found = json.loads(content.decode("utf-8", "surrogatepass"))
+        text = content.decode("utf-8", "surrogatepass")
+        if besides_texts(text) > MOST_BESIDES_TEXTS:
+            raise Malformed("it is large for something else than its texts")
+        found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is no JSON: {error}") from error
-    if not isinstance(found, dict) or not _is_spooled(found):
+    if not is_spooled(found):
         raise Malformed("it is no delivery of this version")
-    return found  # type: ignore[return-value]  # its shape was looked at
+    spooled: Spooled = found
+    return spooled
 
 
 def put_aside(path: str) -> str:
@@ -158,11 +158,10 @@ def tidy(run: Run) -> None:
     """Remove what killed hooks have half written, and the folder if nothing is left."""
     folder = spool_path(run)
     try:
-        for name in os.listdir(folder):
-            path = os.path.join(folder, name)
-            if name.endswith(".tmp") and abs(time.time() - os.lstat(path).st_mtime) > FORGOTTEN_SECONDS:
+        for path in _ending(folder, ".tmp"):
+            if abs(time.time() - os.lstat(path).st_mtime) > FORGOTTEN_SECONDS:
                 os.unlink(path)
-        os.rmdir(folder)
+        os.rmdir(folder)  # refused for a link
     except OSError:
         pass  # deliveries that came meanwhile
 
@@ -187,25 +186,3 @@ def _place(at: float, names: list[str]) -> str:
     """Give the part of a name that sorts by arrival: the microsecond, and after every other if the clock went back."""
     taken = max([int(name[:17]) for name in names if name[:17].isdecimal()], default=0)
     return f"{max(int(at * 1_000_000), taken + 1):017d}"
-
-
-def _is_spooled(found: dict[str, Any]) -> bool:
-    kinds = {
-        "id": str,
-        "run_id": str,
-        "hook": str,
-        "at": float,
-        "writer": str,
-        "environ": dict,
-        "delivery": str,
-        "digest": str,
-        "session_id": str,
-        "loads": list,
-    }
-    if found.get("spool") != VERSION or not all([isinstance(found.get(name), kind) for name, kind in kinds.items()]):
-        return False
-    try:
-        utc_text(found["at"])
-    except (ValueError, OverflowError, OSError):
-        return False
-    return found["hook"] in HOOKS.values() and is_event_id(found["id"])

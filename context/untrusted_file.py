@@ -80,14 +80,19 @@ def text_of(path: str, limit: int) -> str | None:
             content = file.read(limit + 1) if size <= limit else b""
     except OSError as error:
         raise FileRefused(error.strerror or str(error)) from error
-    if max(size, len(content)) > limit:
-        raise FileTooLarge(f"{max(size, len(content)):,} bytes, and at most {limit:,} are read")
+    check_size(max(size, len(content)), limit)
     if b"\0" in content:
         raise FileRefused("binary content")
     try:
         return content.decode().removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise FileRefused(f"not UTF-8 text (byte {error.start:,})") from error
+
+
+def check_size(size: int, limit: int) -> None:
+    """Raise FileTooLarge above `limit` bytes."""
+    if size > limit:
+        raise FileTooLarge(f"{size:,} bytes, and at most {limit:,} are read")
 
 
 def _regular(status: os.stat_result) -> int:

@@ -10,8 +10,11 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support import COMMAND, RUN, Answer, Project, usual_state, without_overrides
 
+from faber_ledger.context.delivery import Call
 from faber_ledger.context.hook_log import LIMIT
 from faber_ledger.ledger.formats import APPLICATION_ID, FORMAT
 
@@ -376,6 +379,23 @@ def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: 
     assert len(project.history) == 1
 
 
+def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> None:
+    entry = {"started_at": "2026-01-05T14:30:22Z", "ended_at": "2026-01-05T14:30:22Z", "more": "x" * 400}
+    history = [{"session_id": f"session-{number}", **entry} for number in range(2_500)]
+    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
+    project.change_state(sessions=sessions)
+    assert project.state_path.stat().st_size > 1_048_576
+    answer = project.deliver(START, client=ME)
+    assert answer.packet is not None
+    assert "## workflow-state" in answer.packet
+    assert "ERROR" not in answer.packet
+    assert "artifact_failed" not in project.types
+    project.change_state(more="x" * 1_048_576)
+    told = check(project, project.deliver("SessionStart.clear.print", client=ME), said="larger than 1 MB", packet=True)
+    assert "Artifact is larger than 1 MB" in told
+    project.assert_projected()
+
+
 @pytest.mark.parametrize("git", ["no repository", "no commits", "no program", "a broken repository"])
 def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
     project = Project.made(tmp_path / "myproject")
@@ -408,6 +428,12 @@ UNREADABLE = {
     "nested too deeply": b"[" * 200_000,
     "binary": bytes(range(256)) * 100,
     "10 MB of no JSON": b"x" * 10_000_000,
+    "a million members": b"{" + b",".join([b'"%d":0' % number for number in range(1_000_000)]) + b"}",
+    "a million lists": b'{"a":[' + b"[]," * 1_000_000 + b"0]}",
+    "a million texts": b'{"a":[' + b'"",' * 1_000_000 + b"0]}",
+    "a million numbers": '{"a":[1.5'.encode("utf-16")
+    + ",1.5".encode("utf-16-le") * 1_000_000
+    + "]}".encode("utf-16-le"),
     "more than anyone sends": b'{"source": "' + b"x" * 33_554_432 + b'"}',
 }
 
@@ -430,6 +456,14 @@ def test_a_delivery_of_10_mb_is_read(project: Project) -> None:
     assert project.deliver(POST, client=ME, fields=fields).output == b""
     assert project.types == ["run_adopted", "session_started", "compaction_completed"]
     assert project.ledger_path.stat().st_size < 100_000
+
+
+@given(st.text('"\\,:{}[] a\n\ud83e', min_size=1), st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+def test_a_long_text_is_read_whatever_stands_in_it(text: str, is_ascii: bool, encoding: str) -> None:
+    summary = text * (100_000 // len(text) + 1)
+    line = json.dumps({"cwd": text, "compact_summary": summary, "session_id": ME}, ensure_ascii=is_ascii)
+    call = Call("PostCompact", line.encode(encoding, "surrogatepass"), {})
+    assert (call.problem, call.compact_summary, call.client) == (None, summary, ME)
 
 
 @pytest.mark.parametrize(
@@ -464,6 +498,13 @@ def test_an_event_that_is_none_of_ours_is_told(project: Project, name: str) -> N
     answer = project.deliver("Stop.interactive", argument=name, without=["hook_event_name"])
     check(project, answer, said="is not a hook of faber-ledger", packet=False)
     assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize("option", ["--no-pager", "--json", "--unheard-of"])
+def test_an_option_before_the_hook_keeps_it_from_nothing(project: Project, option: str) -> None:
+    answer = shell(project, f'"$1" {option} hook session-start')
+    assert (answer.code, answer.packet is not None) == (0, True)
+    assert project.of_type("session_started")
 
 
 def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: Project) -> None:

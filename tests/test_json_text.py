@@ -41,6 +41,15 @@ def test_what_is_replaced_is_there_and_everything_else_keeps_its_bytes(text: str
             assert after.text[slice(*after.spans[name])] == text[start:end]
 
 
+@given(json_values, st.sampled_from(["\n", "\r\n"]), st.sampled_from([" ", "  ", "\t", " \n  ", "\t \t"]))
+def test_what_is_written_has_the_bytes_of_json_dumps_with_an_indent(value: Any, newline: str, indent: str) -> None:
+    text = f"{{{newline}{indent}" + f'"a": 1,{newline}{indent}"s": 2{newline}}}'
+    unit = indent.rpartition("\n")[2]
+    shown = json.dumps(value, ensure_ascii=False, indent=unit).encode("utf-8", "backslashreplace").decode()
+    lines = (newline + unit).join(shown.split("\n"))
+    assert JsonText(text).with_members({"s": value}) == text.replace('"s": 2', f'"s": {lines}')
+
+
 @given(objects())
 def test_replacing_nothing_changes_nothing(text: str) -> None:
     assert JsonText(text).with_members({}) == text

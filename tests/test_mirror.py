@@ -239,7 +239,9 @@ def test_a_mirror_that_a_stopped_process_holds_costs_half_a_second_at_most(proje
     assert holder.stdout is not None
     holder.stdout.readline()
     count = len(project.events)
-    assert "is not used" in project.deliver(END, client="two", pid="2").errors
+    told = project.deliver(END, client="two", pid="2").errors
+    assert "is not used" in told
+    assert "ledger.db alone has the newest events: commit it before git takes the file back" in told
     assert len(project.events) == count + 1
     holder.communicate(b"\n")
     with MirroredLog(find_run(str(project.root), RUN), pytest.fail) as opened:
@@ -348,6 +350,18 @@ def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
         opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
     assert told == ["the mirror of this run under the git directory is not used: disk I/O error"]
+    assert ids(mirror_of(project)) == ids(project.ledger_path)
+
+
+def test_what_a_held_mirror_refused_is_in_it_when_the_append_ends(project: Project) -> None:
+    holder = sqlite3.connect(mirror_of(project), isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    told: list[str] = []
+    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+        holder.close()
+        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.commit()
+    assert len(told) == 1
     assert ids(mirror_of(project)) == ids(project.ledger_path)
 
 

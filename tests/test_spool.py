@@ -160,16 +160,96 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
         "00000000000000003-loads.json": json.dumps({**json.loads(first.read_text()), "loads": [{}]}).encode(),
         "00000000000000004-time.json": json.dumps({**json.loads(first.read_text()), "at": 1e300}).encode(),
         "00000000000000005-run.json": json.dumps({**json.loads(first.read_text()), "run_id": "other"}).encode(),
+        "00000000000000006-many.json": b"[" + b"{}," * 100_000 + b"{}]",
     }
     for name, content in bad.items():
         (first.parent / name).write_bytes(content)
     done = project.faber("note", "add", "one")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("could not be read, and was moved to") == len(bad)
+    assert done.stderr.count("could not be taken in, and was moved to") == len(bad)
+    assert "it is large for something else than its texts" in done.stderr
     assert waiting(project) == []
     kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
     assert [path.read_bytes() for path in kept] == list(bad.values())
     assert project.types == ["run_adopted", "session_started", "session_ended", "note_recorded"]
+    project.assert_projected()
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "another variable": {"environ": {"PATH": "."}},
+    "a variable that is no text": {"environ": {"CLAUDE_PID": 7}},
+    "an environment": {"environment": {"hostname": 7, "platform": None, "cwd": None, "git_commit": None}},
+    "progress": {"progress": {"phase": "build", "step": None, "phases_completed": [{}]}},
+    "a status": {"status": 7},
+    "a writer": {"writer": "me"},
+    "a digest": {"digest": ""},
+    "no session": {"session_id": ""},
+    "one member more": {"more": 1},
+    "a load of no client": {"loads": [{"event": {"type": "artifact_loaded"}, "client": None}]},
+    "a load that is another fact": {
+        "loads": [
+            {"event": {"type": "note_recorded", "kind": "note", "text": "x", "phase": None, "step": None}, "client": ""}
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what: str) -> None:
+    shutil.rmtree(project.root / ".git")
+    (path,) = spooled(project, START)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **FORGED[what]}))
+    answer = project.deliver(END)
+    assert answer.code == 0
+    assert "could not be taken in, and was moved to" in answer.errors
+    assert project.types == ["run_adopted", "delivery_ignored"]
+    assert project.deliver(START).errors == ""
+    project.assert_projected()
+
+
+def test_a_spool_that_is_brought_redacts_nothing_and_ends_no_other_session(project: Project) -> None:
+    shutil.rmtree(project.root / ".git")
+    assert project.faber("note", "add", "keep this").returncode == 0
+    (path,) = spooled_with_ledger(project, START)
+    values = json.loads(path.read_text())
+    redacted: dict[str, Any] = {
+        "type": "event_redacted",
+        "event_id": project.events[1]["id"],
+        "fields": [],
+        "remains": {},
+    }
+    redacted |= {"supersedes": [], "reason": None}
+    for load in ({"event": redacted, "client": None}, {"id": values["id"], **values["loads"][0]}):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({**values, "loads": [load]}))
+        assert "was moved to" in project.deliver(END).errors
+    assert project.of_type("note_recorded")[0]["text"] == "keep this"
+    assert project.of_type("event_redacted") == []
+    project.assert_projected()
+
+
+def test_a_spool_that_is_a_link_moves_nobodys_files(project: Project, tmp_path: Path) -> None:
+    shutil.rmtree(project.root / ".git")
+    settings = tmp_path / "settings"
+    settings.mkdir()
+    (settings / "theirs.json").write_text("{}")
+    (settings / "old.tmp").write_text("")
+    os.utime(settings / "old.tmp", (0, 0))
+    (project.run / "spool").symlink_to(settings)
+    assert project.deliver(START).packet
+    assert sorted(path.name for path in settings.iterdir()) == ["old.tmp", "theirs.json"]
+    project.assert_projected()
+
+
+def test_a_spool_of_very_many_files_is_worked_off_in_turns(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(project.root / ".git")
+    (project.run / "spool").mkdir()
+    for number in range(5):
+        (project.run / "spool" / f"{number}.json").touch()
+    monkeypatch.setattr(spool, "MOST_FILES", 3)
+    for left in (2, 0):
+        deliver(project, monkeypatch, "SessionStart", at=1_800_000_000.0 + left)
+        assert len(waiting(project)) == left
     project.assert_projected()
 
 
@@ -375,6 +455,60 @@ def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -
         "two",
         "one",
     ]
+    project.assert_projected()
+
+
+DEFECT = """
+from faber_ledger.cli.entry import main
+from faber_ledger.context import decide
+
+def fail(*arguments, **named):
+    raise RuntimeError("a defect")
+
+decide.session_opened = fail
+main()
+"""
+
+
+def with_defect(project: Project, recorded: str, **changes: Any) -> str:
+    """Deliver to a program that has a defect in what a session's start needs; give what is told."""
+    content, environment, argument = project.prepared(recorded, **changes)
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT, "hook", argument],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout
+    return done.stderr.decode()
+
+
+def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
+    told = with_defect(project, START, client="one")
+    assert "a defect of faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
+    assert len(waiting(project)) == 1
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types == ["run_adopted", "session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Project) -> None:
+    project.deliver("SessionStart.resume.print", client="none")
+    spooled_with_ledger(project, START, client="one")
+    spooled_with_ledger(project, END, client="none")
+    told = with_defect(project, PRE, client="none")
+    assert "a waiting delivery could not be taken in, and was moved to" in told
+    assert "RuntimeError('a defect')" in told
+    assert waiting(project) == []
+    assert project.types[-1] == "session_ended"
+    (path,) = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
+    assert "holds deliveries that could not be taken in" in project.faber("doctor").stdout
+    path.rename(path.with_suffix(".json"))  # as doctor says
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types[-2:] == ["session_started", "session_ended"]
     project.assert_projected()
 
 

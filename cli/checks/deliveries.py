@@ -83,8 +83,11 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
         yield from _waiting(run)
         aside = spool.set_aside(run)
         if aside:
-            what = f"{run.run_id}: {spool_path(run)} holds files that are no deliveries"
-            yield Finding("note", what, f"look at them (*{spool.ASIDE}), and remove them")
+            what = f"{run.run_id}: {spool_path(run)} holds deliveries that could not be taken in"
+            hint = (
+                f"look at them, and remove them (*{spool.ASIDE}); one that is renamed to *{spool.SUFFIX} is tried again"
+            )
+            yield Finding("note", what, hint)
     for run_id in _spools(patient) - set(patient.all_ids):
         what = f"deliveries wait for the run {run_id}, which is not in this worktree"
         hint = (

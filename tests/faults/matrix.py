@@ -9,22 +9,26 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from faults import commands, stories
 from faults.calls import ERRORS, KILL, Call
+from faults.commands import COMMANDS, Command
 from faults.page import put
-from faults.stories import STORIES, Outcome, Story, calls_in, outcome_of, template
+from faults.stories import STORIES, Outcome, Story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import ModuleType
 
 SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "told"}
+SHORT |= {"refused, and it says so": "told", "done": "done"}
 FAULTS = (KILL, *ERRORS)
 
 
-def matrix(story: Story) -> Iterator[str]:
-    """Give the page's lines about a story; raises SystemExit where a promise was broken."""
+def matrix(stage: ModuleType, story: Story | Command) -> Iterator[str]:
+    """Give the page's lines about a story of `stories` or `commands`; raises SystemExit where a promise was broken."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        calls = calls_in(story, Path(folder) / "calls")
-        found = _broken(story, calls, Path(folder))
+        calls = stage.calls_in(story, Path(folder) / "calls")
+        found = _broken(stage, story, calls, Path(folder))
     problems = [f"{story.name}: {key}: {outcome.problems}" for key, outcome in found if outcome.problems]
     if problems:
         sys.exit("\n".join(problems))
@@ -39,13 +43,18 @@ def matrix(story: Story) -> Iterator[str]:
     yield from ("", f"{len(found):,} faults, promises broken: 0.")
 
 
-def _broken(story: Story, calls: list[Call], folder: Path) -> list[tuple[tuple[Call, str], Outcome]]:
+def _broken(
+    stage: ModuleType, story: Story | Command, calls: list[Call], folder: Path
+) -> list[tuple[tuple[Call, str], Outcome]]:
     """Kill at every call; let fail the first of those that do the same to the same file."""
-    made = template(story, folder / "made")
+    made = stage.template(story, folder / "made")
     first = {str(call): call for call in reversed(calls)}.values()
     cells = [(call, fault) for call in calls for fault in FAULTS if fault == KILL or call in first]
     with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
-        work = [pool.submit(outcome_of, story, made, *cell, folder / str(n)) for n, cell in enumerate(cells)]
+        work = [
+            pool.submit(stage.outcome_of, story, made, call, fault, folder / str(n))
+            for n, (call, fault) in enumerate(cells)
+        ]
         return [(cell, done.result()) for cell, done in zip(cells, work, strict=True)]
 
 
@@ -54,5 +63,7 @@ def _cell(outcomes: list[Outcome]) -> str:
 
 
 if __name__ == "__main__":
-    for one in STORIES.values():
-        put(f"the matrix: {one.told}", list(matrix(one)))
+    of_hooks: list[tuple[ModuleType, Story | Command]] = [(stories, one) for one in STORIES.values()]
+    for stage, one in of_hooks + [(commands, one) for one in COMMANDS.values()]:
+        if one.name in (sys.argv[1:] or [one.name]):
+            put(f"the matrix: {one.told}", list(matrix(stage, one)))

@@ -62,10 +62,7 @@ class Outcome(NamedTuple):
 
 def template(story: Story, folder: Path) -> Project:
     """Make the project as it is before the delivery."""
-    for package in Path(faber_ledger.__file__).parent.iterdir():  # else the first hook that compiles changes the counts
-        compileall.compile_dir(package, quiet=2)
-    project = Project.made(folder / "project")
-    shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
+    project = compiled(folder)
     if story.has_ledger:
         project.deliver(START, client="one", pid="1")
     else:
@@ -81,6 +78,15 @@ def template(story: Story, folder: Path) -> Project:
     return project
 
 
+def compiled(folder: Path) -> Project:
+    """Make a project; all of faber-ledger is compiled, else the first process that does it changes the counts."""
+    for package in Path(faber_ledger.__file__).parent.iterdir():
+        compileall.compile_dir(package, quiet=2)
+    project = Project.made(folder / "project")
+    shutil.rmtree(project.root / ".git" / "hooks", ignore_errors=True)
+    return project
+
+
 def calls_in(story: Story, folder: Path) -> list[Call]:
     """Give the calls of the story's delivery when nothing is broken."""
     project = template(story, folder)
@@ -92,7 +98,7 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
     """Break one call of the story in a copy of the project, let the next hook come, and say what held."""
     shutil.copytree(made.root, folder / "project", symlinks=True)
     project = Project(folder / "project")
-    before, old = project.state_path.read_bytes(), _events(project)
+    before, old = project.state_path.read_bytes(), events_of(project)
     delivery, environment = _delivery(story, project)
     ended = broken_at(call, fault, _command(story), project.root, environment, delivery)
     problems = []
@@ -101,7 +107,7 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
     hook = "SessionStart" if story.recorded == START else "PreCompact" if story.recorded == PRE else "SessionEnd"
     if fault != KILL and story.recorded == START and '"additionalContext":' not in ended.output:
         problems.append("no packet")
-    events = _events(project)
+    events = events_of(project)
     if events[: len(old)] != old:
         problems.append("what was acknowledged before is gone")
     is_recorded = _count(events[len(old) :], hook) == 1
@@ -111,7 +117,7 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
         if "cannot be spooled" not in ended.errors:
             problems.append(f"the delivery is lost without a word: {ended.errors}")
         where = "refused, and the hook says so"
-    state = _state_is(project, before, events, waited=story.waits)
+    state = state_is(project, before, events, waited=story.waits)
     if state == "broken":
         problems.append("state.json is neither the old nor the new one")
     problems += _healed(story, project, hook, must=where in ("in the log", "in the spool"))
@@ -126,7 +132,7 @@ def _healed(story: Story, project: Project, hook: str, *, must: bool) -> list[st
     answer = project.deliver("SessionStart.resume.print", client="three", pid="3")
     if answer.code != 0 or not answer.packet:
         return [f"the next hook fails: {answer.errors}"]
-    found, events = [], _events(project)
+    found, events = [], events_of(project)
     if not _count(events, "SessionStart", client="three"):
         found.append(f"the next hook is not recorded: {answer.errors}")
     count = sum(_count(events, hook, client=client) for client in ("one", "two"))
@@ -140,8 +146,13 @@ def _healed(story: Story, project: Project, hook: str, *, must: bool) -> list[st
         project.assert_projected()
     except AssertionError as error:
         found.append(f"the projection differs: {error}")
+    return found + left_behind(project)
+
+
+def left_behind(project: Project) -> list[str]:
+    """Tell of journals and temporary files in the run's folder."""
     left = [path.name for path in project.run.iterdir() if path.name.endswith(("-journal", ".tmp"))]
-    return found + ([f"left behind: {left}"] if left else [])
+    return [f"left behind: {left}"] if left else []
 
 
 def _count(events: list[Recorded], hook: str, client: str | None = None) -> int:
@@ -153,7 +164,7 @@ def _count(events: list[Recorded], hook: str, client: str | None = None) -> int:
     )
 
 
-def _state_is(project: Project, before: bytes, events: list[Recorded], *, waited: bool) -> str:
+def state_is(project: Project, before: bytes, events: list[Recorded], *, waited: bool) -> str:
     """Tell whether state.json is the old one, or the new one, to the byte."""
     found = project.state_path.read_bytes()
     if found == before:
@@ -166,7 +177,8 @@ def _state_is(project: Project, before: bytes, events: list[Recorded], *, waited
     return "between" if waited and found in between else "broken"
 
 
-def _events(project: Project) -> list[Recorded]:
+def events_of(project: Project) -> list[Recorded]:
+    """Read the project's log, whatever was done to it; raises LedgerError if it cannot be."""
     if not project.ledger_path.is_file():
         aside = project.run / "aside"
         return _read(aside) if aside.is_file() else []

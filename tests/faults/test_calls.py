@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from faults import commands
 from faults.calls import ERRORS, KILL, Call
 from faults.stories import STORIES, Outcome, Story, calls_in, outcome_of, template
 
@@ -67,3 +68,18 @@ def test_what_the_system_refuses_is_recorded_or_waits(tmp_path: Path, name: str)
     else:
         assert "in the spool" in places
         assert places <= {"in the log", "in the spool"}
+
+
+def test_a_projection_that_is_killed_or_refused_leaves_the_old_state_or_the_new_one(tmp_path: Path) -> None:
+    command = commands.COMMANDS["project"]
+    calls = once(commands.calls_in(command, tmp_path / "calls"), last=True)
+    cells = [(call, KILL) for call in calls]
+    cells += [(call, ERRORS[number % len(ERRORS)]) for number, call in enumerate(calls) if "state.json" in call.file]
+    made = commands.template(command, tmp_path / "made")
+    with ThreadPoolExecutor(2) as pool:
+        work = [
+            pool.submit(commands.outcome_of, command, made, *cell, tmp_path / str(n)) for n, cell in enumerate(cells)
+        ]
+        found = [done.result() for done in work]
+    assert [(cell, outcome) for cell, outcome in zip(cells, found, strict=True) if outcome.problems] == []
+    assert {outcome.state for outcome in found} == {"old", "new"}

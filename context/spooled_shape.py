@@ -1,0 +1,92 @@
+"""The shape of a waiting delivery: without git it lies where a repository can bring one, and forge facts with it."""
+
+from __future__ import annotations
+
+from faber_ledger.context.delivery import HOOKS
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.identity import is_event_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+VERSION = 1
+VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
+HEX = frozenset("0123456789abcdef")
+# A tuple of types, the members of an object, or the one shape of all items of a list.
+TEXT, SAID = (str,), (str, type(None))
+ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), SAID)
+PROGRESS = {"phase": SAID, "step": SAID, "phases_completed": [TEXT]}
+SPOOLED = {
+    "spool": (int,),
+    "id": TEXT,
+    "run_id": TEXT,
+    "hook": TEXT,
+    "at": (float,),
+    "writer": TEXT,
+    "environ": (dict,),
+    "delivery": TEXT,
+    "digest": TEXT,
+    "session_id": TEXT,
+    "environment": (dict, type(None)),
+    "progress": (dict, type(None)),
+    "status": SAID,
+    "loads": [{"event": (dict,), "client": SAID}],
+}
+LOAD = {"type": TEXT, "session_id": TEXT, "trigger": TEXT}
+LOADS = {
+    "artifact_loaded": LOAD
+    | dict.fromkeys(("artifact_id", "source", "sha256", "given"), TEXT)
+    | {"size_bytes": (int,)},
+    "artifact_failed": LOAD | dict.fromkeys(("artifact_id", "source", "error"), TEXT) | {"required": (bool,)},
+    "context_reloaded": LOAD | dict.fromkeys(("loaded", "failed", "skipped"), (int,)),
+}
+GIVEN = ("inline", "outline", "pointer", "deferred")
+
+
+def is_spooled(found: object) -> bool:
+    """Tell whether a value is what a hook of this version spools: no other facts can come of it than a hook's."""
+    return _has(found, SPOOLED) and _is_known(found)
+
+
+def _is_known(found: Any) -> bool:
+    try:
+        utc_text(found["at"])
+    except (ValueError, OverflowError, OSError):
+        return False
+    return (
+        found["spool"] == VERSION
+        and found["hook"] in HOOKS.values()
+        and is_event_id(found["id"])
+        and _is_hex(found["writer"], 32)
+        and _is_hex(found["digest"], 64)
+        and found["session_id"] != ""
+        and all([name in VARIABLES and type(value) is str for name, value in found["environ"].items()])
+        and (found["environment"] is None or _has(found["environment"], ENVIRONMENT))
+        and (found["progress"] is None or _has(found["progress"], PROGRESS))
+        and all([_is_load(load["event"], found["session_id"]) for load in found["loads"]])
+    )
+
+
+def _is_load(event: Any, session_id: str) -> bool:
+    """Tell whether an event is about an artifact of the session that starts: no other kind comes with a delivery."""
+    kind = event.get("type")
+    return (
+        type(kind) is str
+        and kind in LOADS
+        and _has(event, LOADS[kind])
+        and event["session_id"] == session_id
+        and event.get("given", GIVEN[0]) in GIVEN
+    )
+
+
+def _has(value: Any, shape: Any) -> bool:
+    if isinstance(shape, dict):
+        return type(value) is dict and value.keys() == shape.keys() and all([_has(value[k], shape[k]) for k in shape])
+    if isinstance(shape, list):
+        return type(value) is list and all([_has(item, shape[0]) for item in value])
+    return type(value) in shape
+
+
+def _is_hex(text: str, length: int) -> bool:
+    return len(text) == length and HEX.issuperset(text)
