@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from support import usual_state
+from support import Project, usual_state
 
 from faber_ledger.context import outline as outlines
 from faber_ledger.context import packet as packets
+from faber_ledger.context.hook_bounds import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MOST_OUTLINED, pack
 from faber_ledger.context.units import units
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     import pytest
 
@@ -78,3 +80,38 @@ def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room(
     assert members[-1] == f"(and {70_000 - len(members) + 1:d} more)"
     assert all(members)
     assert units(shown) <= 1_000
+
+
+def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_rest(tmp_path: Path) -> None:
+    project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(40)])
+    project.write("docs/text.md", "A line of plain text.\n" * 40_000)
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    loaded = project.of_type("artifact_loaded")
+    assert MOST_READ <= sum(event["size_bytes"] for event in loaded) <= MOST_READ + 1024 * 1024
+    assert len(loaded) + len(project.of_type("artifact_failed")) == 40
+    told = (
+        "not loaded, docs/text.md: Not read, since a hook has read 2 MB of artifacts; `faber-ledger session-load` loads"
+    )
+    assert told in packet
+    assert project.faber("session-load", "--dry-run").stdout.count("Action: LOAD") == 40 - len(loaded)
+
+
+def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path: Path) -> None:
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(60)]
+    project = named(tmp_path, [*many, {"id": "needed", "path": "docs/needed.md", "required": True}])
+    project.write("docs/text.md", "A line of plain text.\n" * 40_000)
+    project.write("docs/needed.md", "Needed.\n")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "\nNeeded.\n" in packet
+    assert "always_load names 61 artifacts, and a hook loads at most 50 of them, required ones first" in packet
+    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
+
+
+def named(root: Path, artifacts: list[dict[str, Any]]) -> Project:
+    """Make a project whose workflow names these artifacts."""
+    project = Project.made(root / "project", {**usual_state(), "workflow_id": "mine"})
+    whole = [{"type": "markdown", "description": "what it is", **artifact} for artifact in artifacts]
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "critical_artifacts": {"always_load": whole}})
+    )
+    return project
