@@ -1,4 +1,4 @@
-"""How much a session's start looks at, whatever a workflow names: a hook must not be felt, and a command reads the rest."""
+"""How much a session's start looks at, whatever a workflow names: a hook must not be felt; a command reads the rest."""
 
 from __future__ import annotations
 
