@@ -17,7 +17,7 @@ from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifact_content import Loaded
@@ -208,7 +208,7 @@ def gather(
     triggers: list[str],
     at: float,
     in_context: dict[str, dict[str, Any]],
-    last_load: Callable[[str], ArtifactLoaded | None],
+    last_loads: dict[str, ArtifactLoaded],
     force: bool,
     is_dry: bool,
     stops: bool,
@@ -216,7 +216,7 @@ def gather(
 ) -> Reload:
     """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
 
-    `in_context` holds the loads that count, by artifact id; `last_load` gives the last recorded load of an artifact.
+    `in_context` holds the loads that count, by artifact id; `last_loads` the last recorded one of each.
     What a program of the user's answers is known by running it alone: such an artifact is skipped if the program has
     answered in the last five minutes, so that a dry run (`is_dry`), which starts none, tells what the load would do.
     With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `most_read` bytes of
@@ -226,7 +226,7 @@ def gather(
     unasked: Surroundings = {**surroundings, "commands": {}}
     left = {True: most_read, False: most_read}
     for artifact in selected:
-        entry, last = in_context.get(artifact["id"]), last_load(artifact["id"])
+        entry, last = in_context.get(artifact["id"]), last_loads.get(artifact["id"])
         try:
             if left[artifact["required"]] <= 0:
                 raise ArtifactError(f"Not read, since a hook has read {most_read / 1048576:.0f} MB of artifacts; {ASK}")
@@ -285,7 +285,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         triggers=triggers,
         at=at,
         in_context={},  # a new session has nothing in context yet
-        last_load=lambda name: None,
+        last_loads={},
         force=True,
         is_dry=False,
         stops=False,

@@ -13,6 +13,7 @@ from faber_ledger.context.hook_bounds import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MOST_OUTLINED, pack
 from faber_ledger.context.units import units
+from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +106,19 @@ def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path
     assert "\nNeeded.\n" in packet
     assert "always_load names 61 artifacts, and a hook loads at most 50 of them, required ones first" in packet
     assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
+
+
+def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(60)])
+    project.write("docs/text.md", "Words.\n")
+    project.faber("session-load")
+    assert "Total: 60 artifacts (0 would be loaded, 60 skipped)" in project.faber("session-load", "--dry-run").stdout
+    with Log.read(str(project.ledger_path)) as log:
+        decoded = counted(monkeypatch, log, "decoded", lambda row: 1)
+        assert len(log.last_loads([f"text-{number}" for number in range(60)])) == 60
+        assert len(decoded) == 60
+        assert log.last_loads(["text-59"])["text-59"]["source"] == "docs/text.md"
+        assert len(decoded) <= 62
 
 
 def named(root: Path, artifacts: list[dict[str, Any]]) -> Project:
