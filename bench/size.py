@@ -1,7 +1,8 @@
 """What a run's events weigh in git: commits of 50 events each, the same told in a ledger and in one JSONL file.
 
 Arguments: a folder, how many commits. Prints the bytes of both repositories' packs after `git gc`, as JSON:
-{"ledger": ..., "jsonl": ...}. The JSONL holds every column of an event, as a log without SQLite would have to.
+{"ledger": ..., "jsonl": ...}. The JSONL is what `export` writes: all that the hashes cover, which a log without SQLite
+has to hold too.
 """
 
 from __future__ import annotations
@@ -15,11 +16,8 @@ from pathlib import Path
 from long_log import BEGIN, drafts
 from stage import WRITER
 
+from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from faber_ledger.ledger.events import Sealed
 
 EACH = 50
 GIT = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", "-c", "gc.auto=0"]
@@ -39,15 +37,11 @@ def main() -> None:
                 log.append([draft], at=BEGIN + 3600 * number + place, writer=WRITER)
             log.commit()
         with Log.read(str(ledger)) as log:
-            told.write_text("".join(f"{json.dumps(event, default=bytes.hex)}\n" for event in map(_line, log.sealed())))
+            told.write_bytes(b"".join(lines_of(log)))
         for repository in repositories.values():
             subprocess.run([*GIT, "add", "."], cwd=repository, check=True)
             subprocess.run([*GIT, "commit", "--quiet", "--message", f"{number}"], cwd=repository, check=True)
     print(json.dumps({name: _packed(repository) for name, repository in repositories.items()}))
-
-
-def _line(event: Sealed) -> dict[str, object]:
-    return {name: value for name, value in event.items() if name not in ("payload", "payload_hash")}
 
 
 def _packed(repository: Path) -> int:

@@ -20,6 +20,7 @@ from faber_ledger.cli.worktree_survey import Site, keep
 from faber_ledger.context import state as states
 from faber_ledger.context.git import place_of
 from faber_ledger.context.project import Run, chosen_run, find_root
+from faber_ledger.context.state_values import phase_statuses
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
@@ -91,7 +92,7 @@ def _complete(run: Run, at: float) -> None:
         state = states.read_state(run).value
         if state.get("status") == "completed":
             return
-        release = states.phase_statuses(state).get("release", "pending")
+        release = phase_statuses(state).get("release", "pending")
         if state.get("status") not in states.ACTIVE or release != "completed":
             raise NotReleased(
                 f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",

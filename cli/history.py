@@ -21,7 +21,8 @@ from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import gone_from
-from faber_ledger.ledger.union import HASH, ID, PAYLOAD, hash_of, rows_of
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, hash_of
+from faber_ledger.ledger.union import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,8 +13,7 @@ from faber_ledger.cli.git import GitFailed, asked
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.log import ROW
-from faber_ledger.ledger.union import HASH, hash_of
+from faber_ledger.ledger.row import HASH, ROW, hash_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection

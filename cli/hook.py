@@ -7,6 +7,7 @@ import os
 import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
+from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hook_log import log_line
 from faber_ledger.context.project import find_root, find_run, read_active_run, run_in_file, why_none
 from faber_ledger.ledger.clock import now
@@ -23,6 +24,7 @@ def run_hook(name: str) -> int:
         call = Call(hook, _input(), os.environ)
         start = _start(call)
         root = find_root(start)
+        held = HeldFolder(root)
 
         def note(message: str) -> None:
             _tell(message)
@@ -55,10 +57,13 @@ def run_hook(name: str) -> int:
 
         run = find_run(root, active)
         if not os.path.isdir(run.directory):
+            root = held.now() or root
+            run = find_run(root, active)
+        if not os.path.isdir(run.directory):
             from faber_ledger.context.bring_back import bring_back  # only after git has taken the whole run
 
             bring_back(root, active, note)
-        text = Hook(call, run, at, note).answer()
+        text = Hook(call, run, at, note, held).answer()
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on

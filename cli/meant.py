@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faber_ledger.context.state import PHASES
+from faber_ledger.context.state_values import PHASES
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from faber_ledger.context.reconstitution import load_state, run_not_found
 from faber_ledger.context.reconstitution import reconstitute as reconstituted
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.session_summaries import build_input
-from faber_ledger.context.state import current_phase, current_step
+from faber_ledger.context.state_values import current_phase, current_step
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound

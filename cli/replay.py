@@ -137,9 +137,9 @@ def _strict(run: Run, wish: Wish, as_json: bool) -> int:
 
 
 def _check(run: Run, as_json: bool) -> int:
-    from faber_ledger.cli.state_check import checked, lines_of
+    from faber_ledger.cli.state_check import comparisons, lines_of
 
-    results = checked(run)
+    results = comparisons(run)
     show({"run_id": run.run_id, "states": results}, lines_of(results), as_json=as_json)
     differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
     return ProjectionDiffers.exit_code if differs else 0

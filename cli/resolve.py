@@ -20,7 +20,8 @@ from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recover import recover
 from faber_ledger.context.regenerate import regenerated
-from faber_ledger.context.state_merge import is_state, with_edits
+from faber_ledger.context.state_merge import is_state, usable_base, with_edits
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
@@ -140,7 +141,7 @@ def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
         return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
     merged, left = merged_state(base or b"", ours, theirs)
     if here is not None and is_state(here):
-        merged, left = with_edits(base or b"", ours, merged, left, here)
+        merged, left = with_edits(usable_base(base or b""), ours, merged, left, here)
     return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left
 
 
@@ -186,7 +187,4 @@ def _short(text: str) -> str:
 
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    temporary = path + ".tmp"
-    with open(temporary, "wb") as file:
-        file.write(content)
-    os.replace(temporary, path)
+    whole_file.put(path, content, durable=False)  # git has it

@@ -20,6 +20,7 @@ from faber_ledger.context.packet import position
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids, run_in_file
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.spool import waiting
+from faber_ledger.context.state_values import current_phase
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import differing
@@ -80,7 +81,7 @@ def status(run: str | None, as_json: bool) -> None:
         "target": state.get("target"),
         "workflow_id": state.get("workflow_id"),
         "status": state.get("status"),
-        "current_phase": states.current_phase(state),
+        "current_phase": current_phase(state),
         "resume_point": resume_point(state),
         "sessions": blocks.get("sessions"),
         "context_metadata": blocks.get("context_metadata"),
@@ -108,7 +109,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
         "active": read_active_run(root) == run_id,
         "work_id": state.get("work_id"),
         "status": state.get("status"),
-        "phase": states.current_phase(state),
+        "phase": current_phase(state),
         "sessions": len(shape.session_history(blocks)),
         "open_session": shape.current_session(blocks),
         "events": log.events if log else 0,

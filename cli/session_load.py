@@ -13,8 +13,9 @@ from faber_ledger.cli.output import documents_codes, json_option, show, tell, wa
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import decide, messages, reload, selection
 from faber_ledger.context import state as states
+from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.context.holding import hold
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
 from faber_ledger.context.project import find_root, read_active_run, taken_up
@@ -31,7 +32,7 @@ from faber_ledger.projections import blocks as shape
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.artifact_source import Surroundings as ArtifactSurroundings
+    from faber_ledger.context.artifact_source import Surroundings
     from faber_ledger.context.decide import Caller
     from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
@@ -167,12 +168,12 @@ class Loading:
 
         What takes long, the user's programs above all, is over before the run is locked: hooks wait for the lock.
         """
-        surroundings = Surroundings(self.run.root)
+        whereabouts = Whereabouts(self.run.root)
         writer = writer_of(self.run.root)
         self._take(states.read_state(self.run).value)
         for line in load_report.config_lines(self.workflow, self.state):
             log(line)
-        caller = self._caller(surroundings.environment(), writer)
+        caller = self._caller(whereabouts.environment(), writer)
         result = self._read(caller, dry=False)
         for line in load_report.step_lines(result, len(self.selected)):
             log(line)
@@ -199,9 +200,9 @@ class Loading:
         log("✓ Updated state metadata")
         return result, packet if budget else "", recording
 
-    def surroundings(self, commands: dict[str, list[str]]) -> ArtifactSurroundings:
+    def surroundings(self, commands: dict[str, list[str]]) -> Surroundings:
         """Give what this run's artifacts are resolved against, and the programs that may run for slash commands."""
-        return reload.surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
+        return surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
 
     def _take(self, state: dict[str, Any]) -> None:
         states.check_required(self.run, state)

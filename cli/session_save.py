@@ -13,9 +13,10 @@ from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
 from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.state_values import phase_statuses
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
@@ -67,7 +68,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
                 lacks = decide.lacks_environment(recording.view, session_id)
-                environment = Surroundings(root).environment() if lacks else None
+                environment = Whereabouts(root).environment() if lacks else None
                 caller = decide.caller_of(os.environ, recording.state, at, writer, environment)
                 recording.append([decide.session_ended(recording.view, caller, session_id, reason)])
     except StateMissing as error:
@@ -113,7 +114,7 @@ def _has_ended(entry: object) -> bool:
 
 def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
     started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
-    running = [f"{name} (partial)" for name, status in states.phase_statuses(state).items() if status == "in_progress"]
+    running = [f"{name} (partial)" for name, status in phase_statuses(state).items() if status == "in_progress"]
     loaded = [str(name) for name in entry.get("artifacts_loaded") or []]
     yield "✓ Session ended and saved"
     yield f"  Session ID: {entry.get('session_id')}"

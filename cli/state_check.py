@@ -14,11 +14,11 @@ from faber_ledger.cli.log import line_of
 from faber_ledger.cli.progress import counted, progress
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.state import read_state
-from faber_ledger.ledger.checked import checked as hashed
+from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import pieces
+from faber_ledger.ledger.row import pieces
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import best_fit, first_lacking, settled
 from faber_ledger.projections.difference import MISSING, field_text
@@ -46,7 +46,7 @@ class Side(NamedTuple):
         return (recorded for recorded, is_there in zip(events, self.flags, strict=False) if is_there)
 
 
-def checked(run: Run) -> list[dict[str, Any]]:
+def comparisons(run: Run) -> list[dict[str, Any]]:
     """Compare both states with their logs: `outcome` is agrees, behind, side, differs, missing or unreadable."""
     results = []
     with Log.read(run.ledger_path) as log, progress(run, "checking") as advance:
@@ -85,7 +85,7 @@ def _of_head(content: bytes, log: Log) -> dict[str, Any]:
 
 def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
     """Say how a state stands to a log."""
-    if shape.text(fold(counted(hashed(log), advance))) == shape.text(found):
+    if shape.text(fold(counted(checked(log), advance))) == shape.text(found):
         return {"outcome": "agrees"}
     fit, side = best_fit(log.stream(), found), None
     if fit["distance"]:

@@ -12,11 +12,11 @@ from faber_ledger.cli.loaded_content import kept_contents, why_not_kept
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.session_words import session_data, session_lines
 from faber_ledger.context.artifact_content import NOT_CONTENT
-from faber_ledger.ledger.log import READ, ROW, Log
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.redaction import redactions_in, standing
+from faber_ledger.ledger.row import HASH, READ, ROW, hash_of, parents_of
 from faber_ledger.ledger.shapes import is_foldable
-from faber_ledger.ledger.union import HASH, hash_of, parents_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import told_sessions
 from faber_ledger.projections.steps import Steps

@@ -15,6 +15,7 @@ from faber_ledger.context.git import place_of
 from faber_ledger.context.holding import is_inherited
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import find_run, named_run
+from faber_ledger.context.state_values import current_phase
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
@@ -169,7 +170,7 @@ def with_run(site: Site, run_id: str) -> Site:
         site = site._replace(
             work_id=work_id if isinstance(work_id, str) else None,
             status=str(state.get("status")),
-            phase=states.current_phase(state),
+            phase=current_phase(state),
             session=shape.current_session(shape.blocks_of(state)),
             member=member if isinstance(member, dict) else {},
         )

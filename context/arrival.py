@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
@@ -128,7 +128,7 @@ class Arrival:
         if session_id is None:
             return decide.ignored(caller, self.call.delivery(), "no_session")
         if decide.lacks_environment(recording.view, session_id):
-            caller["environment"] = Surroundings(self.run.root, self.call.text("cwd")).environment()
+            caller["environment"] = Whereabouts(self.run.root, self.call.text("cwd")).environment()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
         return [decide.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]

@@ -9,7 +9,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
-from faber_ledger.context.state_path import value_at
+from faber_ledger.context.state_values import value_at
 from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, check_size, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
@@ -126,7 +126,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         text = text_of(place, states.MAX_BYTES if is_state else MAX_BYTES)
         if text is not None and is_state:
             text = given_text(text, is_state)
-            check_size(len(text.encode()), MAX_BYTES)
+            check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)
     except FileTooLarge as error:
         raise ArtifactError(f"Artifact is larger than 1 MB: {error}", place) from error
     except FileRefused as error:

@@ -8,7 +8,7 @@ import stat
 
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.placeholders import filled, run_suffix
-from faber_ledger.context.state_path import value_at
+from faber_ledger.context.state_values import value_at
 from faber_ledger.context.untrusted_file import FileRefused, around, real_path, size_of
 from faber_ledger.context.user_config import places_in_plugins
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.project import Run
 
     class Surroundings(TypedDict):
         """What artifacts are resolved against: absolute folders, and the run's state.
@@ -44,6 +45,20 @@ if TYPE_CHECKING:
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
 RUNS_BELOW = {".fractary", ".fractary/faber"}
 STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
+
+
+def surroundings_of(
+    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
+) -> Surroundings:
+    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
+    real = {**state, "run_id": run.run_id}
+    return {
+        "root": os.path.realpath(run.root),
+        "run_dir": os.path.realpath(run.directory),
+        "plugin_roots": plugin_roots,
+        "commands": commands or {},
+        "state": real,
+    }
 
 
 def find(artifact: Artifact, surroundings: Surroundings) -> Found:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.state_path import value_at
+from faber_ledger.context.state_values import value_at
 from faber_ledger.context.units import one_line
 
 TYPE_CHECKING = False

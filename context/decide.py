@@ -6,7 +6,7 @@ can share one.
 
 from __future__ import annotations
 
-from faber_ledger.context import state as states
+from faber_ledger.context.state_values import current_phase, current_step, phases_completed
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 
@@ -57,9 +57,9 @@ DELIVERIES_LOOKED_AT = 256
 def snapshot(state: dict[str, Any]) -> Snapshot:
     """Take from a state what a fact keeps of the run's progress."""
     return {
-        "phase": states.current_phase(state),
-        "step": states.current_step(state),
-        "phases_completed": states.phases_completed(state),
+        "phase": current_phase(state),
+        "step": current_step(state),
+        "phases_completed": phases_completed(state),
     }
 
 

@@ -7,14 +7,13 @@ import stat
 import sys
 
 from faber_ledger.context.git import Question, common_directory
-from faber_ledger.context.untrusted_file import folder_around
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Environment
 
 
-class Surroundings:
+class Whereabouts:
     """Where this process runs, with git asked in the background for the commit."""
 
     def __init__(self, root: str, cwd: str | None = None) -> None:
@@ -55,12 +54,16 @@ def writer_of(root: str) -> str:
     known = _read_writer(path)
     if known:
         return known
-    if common is None and folder_around(os.path.dirname(path), [root]) is None:
-        return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
+    if common is None:
+        from faber_ledger.context.untrusted_file import folder_around  # most projects have git
+
+        if folder_around(os.path.dirname(path), [root]) is None:
+            return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
     made = os.urandom(16).hex()
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.isdir(os.path.dirname(path)):
+            os.mkdir(os.path.dirname(path))  # alone: a project that is renamed at this moment is not made anew
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(made + "\n")
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context.state import sync_directory
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -66,7 +66,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
                     os.unlink(change.target)
                 else:
                     os.replace(temporary, change.target)
-                sync_directory(os.path.dirname(change.target))
+                whole_file.sync_directory(os.path.dirname(change.target))
             except OSError as error:
                 raise _failed("write", change.path, error) from error
     except BaseException:
@@ -81,17 +81,9 @@ def _staged(change: FileChange, made: list[str]) -> str | None:
     temporary = f"{change.target}.{os.getpid()}.tmp"
     try:
         _make_folder(os.path.dirname(change.target), made)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         made.append(temporary)
-        with open(descriptor, "wb") as file:
-            if change.before is not None:
-                os.chmod(temporary, stat.S_IMODE(os.stat(change.target).st_mode))
-            elif change.executable:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-                os.chmod(temporary, mode | (mode & 0o444) >> 2)  # whoever may read it may run it
-            file.write(change.after)
-            file.flush()
-            os.fsync(file.fileno())
+        like = os.stat(change.target) if change.before is not None else None
+        whole_file.write(temporary, change.after, like=like, mode=0o777 if change.executable else 0o666)
     except OSError as error:
         raise _failed("write", change.path, error) from error
     return temporary

@@ -12,6 +12,7 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.git import Question, place_of
 from faber_ledger.context.project import ACTIVE_FILES, TAKEN_UP, find_run, run_in_file, taken_up
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
 
 TYPE_CHECKING = False
@@ -28,9 +29,7 @@ def hold(root: str, run_id: str) -> None:
         return
     path = os.path.join(place.own, TAKEN_UP)
     try:
-        with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
-            file.write(run_id + "\n")
-        os.replace(path + ".tmp", path)
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False)
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
@@ -64,9 +63,7 @@ def tell_kept(root: str, named: str, mine: str, tell: Callable[[str], None]) -> 
             f"git brought an active file that names {named:.80}; {mine}, which was taken up here, goes on"
             f" - `faber-ledger run resume {named:.80}` makes the other one active"
         )
-        with open(path + ".tmp", "w", encoding="utf-8", newline="\n") as file:
-            file.write(f"{mine}\n{named}\n")
-        os.replace(path + ".tmp", path)
+        whole_file.put(path, f"{mine}\n{named}\n".encode(), durable=False)
     except (OSError, ValueError):
         pass  # it is told again the next time
 

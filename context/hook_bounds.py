@@ -5,6 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from faber_ledger.context.artifacts import Artifact
     from faber_ledger.context.workflow import Workflow
@@ -14,8 +15,8 @@ MOST_READ = 2 * 1024 * 1024  # bytes after which no other artifact is read, of r
 ASK = "`faber-ledger session-load` loads all"
 
 
-def bounded(workflow: Workflow, phase: str | None, on_warning: Callable[[str], None]) -> Workflow:
-    """Give a workflow with at most MOST_OF_A_LIST artifacts in each list, the required ones first, and of one phase.
+def bounded(workflow: Workflow, state: dict[str, Any], on_warning: Callable[[str], None]) -> Workflow:
+    """Give a workflow with at most MOST_OF_A_LIST artifacts in each list, the required ones first, and of the current phase.
 
     That some were left out is told to `on_warning`.
     """

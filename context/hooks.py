@@ -6,8 +6,8 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
-from faber_ledger.context.environment import Surroundings
-from faber_ledger.context.project import taken_up
+from faber_ledger.context.environment import Whereabouts
+from faber_ledger.context.project import find_run, taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.context.delivery import Call
+    from faber_ledger.context.held_folder import HeldFolder
     from faber_ledger.context.packet import Told
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Log
@@ -30,13 +31,14 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
-    """One hook call about the active run; `note` takes what only the hook log is told."""
+    """One hook call about the active run, in the project `held`; `note` takes what only the hook log is told."""
 
-    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None]) -> None:
+    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None], held: HeldFolder) -> None:
         self.call = call
         self.run = run
         self.at = at
         self.note = note
+        self._held = held
         self._was_there = os.path.isdir(run.directory)
         self._arrival = Arrival(call, run, at, note)
 
@@ -62,7 +64,7 @@ class Hook:
     # SessionStart
 
     def _start(self, run: Run) -> str | None:
-        surroundings = Surroundings(self.run.root, self.call.text("cwd"))
+        whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
         from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
@@ -86,7 +88,7 @@ class Hook:
         for told in found:  # the state itself is noted when it is recorded
             self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
         budget = arrival.settings().packet_budget
-        arrival.environment = surroundings.environment()
+        arrival.environment = whereabouts.environment()
         arrival.saw(state)
         packet = ""
 
@@ -205,7 +207,9 @@ class Hook:
 
     def _spool(self, error: Exception) -> None:
         """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
-        if not self._was_there or isinstance(error, states.ForeignState):
+        root = self._held.now() or self.run.root
+        run = self.run if root == self.run.root else find_run(root, self.run.run_id)
+        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(run.directory)):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):
@@ -213,7 +217,7 @@ class Hook:
         from faber_ledger.context import spool
 
         try:
-            path = spool.put(self.run, self._arrival.waits())
+            path = spool.put(run, self._arrival.waits())
         except (OSError, spool.Full) as refusal:
             self.note(f"{told}; and it cannot be spooled: {refusal}")
         else:

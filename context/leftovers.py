@@ -8,6 +8,7 @@ import os
 from faber_ledger.context import spool
 from faber_ledger.context.hook_log import PATH
 from faber_ledger.context.old_copies import doctor_copies
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.redaction import REDACTED
 
 TYPE_CHECKING = False
@@ -85,15 +86,7 @@ def _scrubbed(path: str, needles: list[bytes]) -> bool:
         after = after.replace(needle, REDACTED.encode())
     if after == before:
         return False
-    temporary = path + ".tmp"
-    if os.path.lexists(temporary):
-        os.unlink(temporary)
-    mode = os.stat(path).st_mode & 0o777
-    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(after)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    whole_file.put(path, after, like=os.stat(path))
     return True
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import is_at_work
-from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
+from faber_ledger.context.mirror_path import is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.header import is_busy
-from faber_ledger.ledger.log import BUSY_SECONDS as LOG_BUSY_SECONDS
-from faber_ledger.ledger.log import DURABLE, ROW, Log
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import ROW
+from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
+from faber_ledger.ledger.sqlite import DURABLE, is_busy, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class MirroredLog:
             what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
             warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
-        self._root = run.root
+        self._run = run
         if _is_empty(run.ledger_path):
             self._check_git()  # before the file is made, which would be in git's way
         self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
@@ -73,7 +73,7 @@ class MirroredLog:
 
     def _check_git(self) -> None:
         """Raise Locked if git is at work on a log without an event: it takes a file away, and writes it in pieces."""
-        if is_at_work(self._root):
+        if is_at_work(self._run.root):
             raise Locked(
                 "git is at work here, and has taken ledger.db away or not written it yet",
                 hint="run the command again when git is done; if no git is, remove index.lock from the git directory",
@@ -127,7 +127,7 @@ class MirroredLog:
         return True
 
     def _unite(self, path: str, heads: list[Head]) -> None:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+        make_kept_folder(self._run, os.path.dirname(path))
         # It need not outlive a power cut: it is there for what git does, and the log itself is durable.
         self._mirror = mirror = Log.open(path, synchronous="OFF", busy_seconds=BUSY_SECONDS)
         if mirror.heads() != heads:
@@ -216,13 +216,13 @@ class MirroredLog:
         keeps its file, since other worktrees may have it open. Raises NotWritable, and the log stands as it was; with
         `strict` whatever keeps the mirror from being written, else that is left alone.
         """
-        from faber_ledger.context.state import sync_directory
-        from faber_ledger.ledger.union import put_in_place, remove, rows_of, united, write_rows
+        from faber_ledger.ledger.union import remove_database, rows_of, united, write_rows
+        from faber_ledger.ledger.whole_file import put_in_place
 
         path = self.log.path
         temporary = path + ".tmp"
         try:
-            remove(temporary)
+            remove_database(temporary)
             write_rows(united([rows_of(self.log)], gone), temporary)
             try:
                 self._strip_mirror(gone)
@@ -233,14 +233,13 @@ class MirroredLog:
             self.log.close()  # first, since what it rolls back stands in a journal beside the file
             try:
                 put_in_place(temporary, path)
-                sync_directory(os.path.dirname(path))
             finally:
                 self.log = Log.open(path)
         except OSError as error:
             hint = "check permissions and space of the run's folder"
             raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=hint) from error
         finally:
-            remove(temporary)
+            remove_database(temporary)
         self.redacted = True
 
     def _strip_mirror(self, gone: Collection[str]) -> None:
@@ -266,7 +265,7 @@ class MirroredLog:
         if self._mirror is not None:
             self._mirror.close()
         try:
-            if _is_empty(self.log.path) and not is_at_work(self._root):
+            if _is_empty(self.log.path) and not is_at_work(self._run.root):
                 os.unlink(self.log.path)
         except FileNotFoundError:
             pass  # git, or somebody, took it away meanwhile

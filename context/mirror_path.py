@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from faber_ledger.context.git import common_directory
 from faber_ledger.ledger.log import RECOVERED
+from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,3 +31,26 @@ def spool_path(run: Run) -> str:
     if common is None:
         return os.path.join(run.directory, "spool")
     return os.path.join(common, "faber-ledger", "spool", *run.run_id.split("/"))
+
+
+def make_kept_folder(run: Run, folder: str) -> None:
+    """Make a folder below git's directory, or the run's own without git, with those between; raises OSError.
+
+    Git's and the run's are not made: they are missing when somebody renames the project under a running hook. Nor is a
+    link followed: it may lead anywhere.
+    """
+    if os.path.islink(folder):
+        raise OSError(f"{folder} is a link")
+    base = common_directory(run.root) or run.directory
+    missing = []
+    while not os.path.isdir(folder):
+        if not folder.startswith(os.path.join(base, "")):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), base)
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            continue  # another process's
+        sync_directory(os.path.dirname(folder))

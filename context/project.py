@@ -216,14 +216,11 @@ def write_active_run(root: str, run_id: str) -> None:
     """Make a run the active one of this worktree (SPEC, Active Run ID Tracking Mechanism)."""
     path = os.path.join(root, *ACTIVE_FILES[0].split("/"))
     check_active_place(root)
-    temporary = path + ".tmp"
+    from faber_ledger.ledger import whole_file  # hooks write none
+
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        if os.path.lexists(temporary):
-            os.unlink(temporary)  # left by a killed process, or a link that came with the repository: never followed
-        with open(temporary, "x", encoding="utf-8", newline="\n") as file:
-            file.write(run_id + "\n")
-        os.replace(temporary, path)
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False)
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"

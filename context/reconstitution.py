@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from faber_ledger.context import state as states
+from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.branch import branch_name, inspect_branch
 from faber_ledger.context.findings import context_lost, one_line
-from faber_ledger.context.reload import surroundings_of
 from faber_ledger.context.resume import resume_point
 from faber_ledger.context.run_events import load_events
 from faber_ledger.context.run_files import json_object
 from faber_ledger.context.session_summaries import load_session_history, session_summary
 from faber_ledger.context.specification import load_specification
+from faber_ledger.context.state_values import current_phase, current_step
 from faber_ledger.context.untrusted_file import FileRefused
 from faber_ledger.context.work_item import load_work_item
 from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
@@ -64,8 +65,8 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
         "run_id": run.run_id,
         "work_id": work_id,
         "status": state["status"],
-        "current_phase": states.current_phase(state),
-        "current_step": states.current_step(state),
+        "current_phase": current_phase(state),
+        "current_step": current_step(state),
         "artifacts": artifacts,
         "spec": spec,
         "issue": issue,

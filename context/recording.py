@@ -11,7 +11,7 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import BUSY_SECONDS
+from faber_ledger.ledger.sqlite import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 

@@ -135,7 +135,7 @@ def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[st
 
 
 def _read(log: Log, name: str) -> list[Any]:
-    from faber_ledger.ledger.log import READ
+    from faber_ledger.ledger.row import READ
 
     return [log.decoded(row) for row in log.connection.execute(f"{READ} WHERE id = ?", (name,))]
 

@@ -6,9 +6,10 @@ import os
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
+from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.hook_bounds import ASK, MOST_READ, bounded
-from faber_ledger.context.state import current_phase, fields_missing
+from faber_ledger.context.state import fields_missing
 from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
@@ -187,20 +188,6 @@ class Reload:
         return selection.recorded_trigger((whole or self.triggers)[0])
 
 
-def surroundings_of(
-    run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
-) -> Surroundings:
-    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
-    real = {**state, "run_id": run.run_id}
-    return {
-        "root": os.path.realpath(run.root),
-        "run_dir": os.path.realpath(run.directory),
-        "plugin_roots": plugin_roots,
-        "commands": commands or {},
-        "state": real,
-    }
-
-
 def gather(
     selected: Iterable[Artifact],
     surroundings: Surroundings,
@@ -271,8 +258,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
     has_workflow = True
     try:
-        workflow = workflow_of(run, state, config["plugin_roots"])
-        workflow = bounded(workflow, current_phase(state), problems.append)
+        workflow = bounded(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         has_workflow = False

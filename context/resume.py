@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.state import current_phase, current_step, phase_state
+from faber_ledger.context.state_values import current_phase, current_step, phase_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

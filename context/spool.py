@@ -13,9 +13,9 @@ import stat
 import time
 
 from faber_ledger.context.delivery import MOST_BESIDES_TEXTS, besides_texts
-from faber_ledger.context.mirror_path import spool_path
+from faber_ledger.context.mirror_path import make_kept_folder, spool_path
 from faber_ledger.context.spooled_shape import is_spooled
-from faber_ledger.context.state import sync_directory
+from faber_ledger.ledger import whole_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,31 +89,21 @@ def put(run: Run, spooled: Spooled) -> str:
     """Write a delivery into the spool, durably, and give its path; raises OSError and Full."""
     for _ in range(TRIES):
         try:
-            return _put(spool_path(run), spooled)
+            return _put(run, spooled)
         except FileNotFoundError:  # whoever took in the last delivery removed the folder meanwhile
             continue
-    return _put(spool_path(run), spooled)
+    return _put(run, spooled)
 
 
-def _put(folder: str, spooled: Spooled) -> str:
-    _make_folder(folder)
+def _put(run: Run, spooled: Spooled) -> str:
+    folder = spool_path(run)
+    make_kept_folder(run, folder)
     names = os.listdir(folder)
     if len(names) >= MOST_FILES:
         raise Full(f"{folder} holds {len(names):,} files, and no more are kept")
     path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
-    temporary = path.removesuffix(SUFFIX) + ".tmp"
     content = json.dumps(spooled, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    try:
-        with open(os.open(temporary, flags, 0o600), "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, path)
-    except BaseException:
-        remove(temporary)
-        raise
-    sync_directory(folder)
+    whole_file.put(path, content, mode=0o600)
     return path
 
 
@@ -164,22 +154,6 @@ def tidy(run: Run) -> None:
         os.rmdir(folder)  # refused for a link
     except OSError:
         pass  # deliveries that came meanwhile
-
-
-def _make_folder(folder: str) -> None:
-    """Make a folder whose name outlives a power cut; raises OSError, for a link too: it may lead anywhere."""
-    if os.path.islink(folder):
-        raise OSError(f"{folder} is a link")
-    if os.path.isdir(folder):
-        return
-    above = os.path.dirname(folder)
-    if not os.path.isdir(above):
-        _make_folder(above)
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        pass  # another hook's
-    sync_directory(above)
 
 
 def _place(at: float, names: list[str]) -> str:

@@ -8,10 +8,11 @@ import shutil
 
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
-from faber_ledger.context.environment import Surroundings, writer_of
+from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.context.holding import hold, is_inherited
 from faber_ledger.context.project import Run, check_active_place, find_run, named_run, write_active_run
 from faber_ledger.context.recording import Recording
+from faber_ledger.context.state_values import PHASES
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -107,12 +108,12 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     write_active_run(run.root, run.run_id)
     if not environ.get("CLAUDE_CODE_SESSION_ID"):
         return
-    surroundings = Surroundings(run.root)
+    whereabouts = Whereabouts(run.root)
     writer = writer_of(run.root)
     if left is not None and left != run.run_id:
         _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
-        caller = decide.caller_of(environ, recording.state, at, writer, surroundings.environment())
+        caller = decide.caller_of(environ, recording.state, at, writer, whereabouts.environment())
         if not decide.is_this_clients_own(recording.view, caller):
             session_id = identity.session_id(at, os.urandom(6))
             recording.append(decide.session_opened(recording.view, caller, session_id, source, empties_context=False))
@@ -144,7 +145,7 @@ def _first_state(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
         "current_phase": "frame",
         "started_at": utc_text(at),
         "updated_at": utc_text(at),
-        "phases": {phase: {"status": "pending"} for phase in states.PHASES},
+        "phases": {phase: {"status": "pending"} for phase in PHASES},
         "artifacts": {},
         **shape.empty(),
     }

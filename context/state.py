@@ -7,7 +7,7 @@ import os
 import stat
 
 from faber_ledger.context.json_text import JsonText
-from faber_ledger.context.units import one_line
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.projections import blocks as shape
 
@@ -31,7 +31,6 @@ class ForeignState(StateRefused):
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
-PHASES = ("frame", "architect", "build", "evaluate", "release")
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
@@ -55,6 +54,8 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
         for name in names:
             value = state.get(name)
             if not (value is None or isinstance(value, str)):
+                from faber_ledger.context.units import one_line  # a hook reads states, and seldom a bad one
+
                 told = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
                 hint = f"correct it in {run.shown('state.json')}"
                 block = f"❌ ERROR: {told}\nPath: {run.shown('state.json')}\n\n{CORRECT}"
@@ -120,15 +121,11 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
 
     A lone surrogate, which a path that is no UTF-8 has, is written as JSON escapes it.
     """
-    temporary = run.state_path + ".tmp"
     try:
-        _write(temporary, text.encode("utf-8", "backslashreplace"), os.stat(like) if like else None)
-        os.replace(temporary, run.state_path)
-        sync_directory(run.directory)
+        content = text.encode("utf-8", "backslashreplace")
+        whole_file.put(run.state_path, content, like=os.stat(like) if like else None)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
-    finally:
-        _remove(temporary)
 
 
 def remove_backup(run: Run) -> None:
@@ -137,62 +134,6 @@ def remove_backup(run: Run) -> None:
         os.unlink(run.state_path + ".backup")
     except FileNotFoundError:
         pass
-
-
-def current_phase(state: dict[str, Any]) -> str | None:
-    """Give the phase that a state is in."""
-    phase = state.get("current_phase")
-    return phase if isinstance(phase, str) else None
-
-
-def current_step(state: dict[str, Any]) -> str | None:
-    """Give the step that a state is in."""
-    step = state.get("current_step")
-    return step if isinstance(step, str) else None
-
-
-def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
-    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
-    found = {name: phase.get("status") for name, phase in _phases(state).items()}
-    ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
-    return {name: status for name in ordered if isinstance(status := found[name], str)}
-
-
-def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """Give what a state says of a phase; an empty object if it says nothing."""
-    return _phases(state).get(name or "", {})
-
-
-def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Give the phases by name: real states hold them as a list of objects or as an object keyed by phase."""
-    phases = state.get("phases")
-    if isinstance(phases, dict):
-        return {name: phase for name, phase in phases.items() if isinstance(phase, dict)}
-    if not isinstance(phases, list):
-        return {}
-    named = [
-        (phase.get("phase_name") or phase.get("name") or phase.get("id"), phase)
-        for phase in phases
-        if isinstance(phase, dict)
-    ]
-    return {name: phase for name, phase in named if isinstance(name, str)}
-
-
-def phases_completed(state: dict[str, Any]) -> list[str]:
-    """Give the phases whose status is completed (END, Step 4)."""
-    return [name for name, status in phase_statuses(state).items() if status == "completed"]
-
-
-def sync_directory(directory: str) -> None:
-    """Make a rename in a directory durable, where the system can."""
-    try:
-        descriptor = os.open(directory, os.O_RDONLY)
-    except OSError:  # Windows cannot open a directory
-        return
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _bytes_of(run: Run, name: str = "state.json") -> bytes:
@@ -285,21 +226,21 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
     temporary = run.state_path + ".tmp"
     try:
         like = os.stat(run.state_path, follow_symlinks=False)
-        _write(temporary, after, like)
+        whole_file.write(temporary, after, like=like)
         _check_written(run, temporary, members)
         try:
-            _back_up(run, before, like)
+            whole_file.put(run.state_path + ".backup", before, like=like, durable=False)
         except OSError:
             warn("Could not create backup")
         seen = _version(run.state_path)
         if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than the last look
             return False
         os.replace(temporary, run.state_path)
-        sync_directory(run.directory)
+        whole_file.sync_directory(run.directory)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
     finally:
-        _remove(temporary)
+        whole_file.remove(temporary)
     return True
 
 
@@ -307,39 +248,6 @@ def _version(path: str) -> tuple[int, int, int]:
     """Give what changes with every rewriting of a file, at the price of one call."""
     status = os.stat(path, follow_symlinks=False)
     return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _write(path: str, content: bytes, like: os.stat_result | None, *, durable: bool = True) -> None:
-    """Write a new file with the owner and permissions of another; what a killed writer left there goes first."""
-    _remove(path)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, 0o666 if like is None else 0o600), "wb") as file:
-        if like is not None:
-            _keep_owner(file.fileno(), like)
-        file.write(content)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass  # it is not there; or it cannot go, and the write that follows says so
-
-
-def _keep_owner(descriptor: int, like: os.stat_result) -> None:
-    mine = os.fstat(descriptor)
-    if hasattr(os, "fchown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
-        for owner in (like.st_uid, -1):
-            try:
-                os.fchown(descriptor, owner, like.st_gid)
-                break
-            except PermissionError:
-                continue  # only root gives files away; the content matters more than whose it is
-    if hasattr(os, "fchmod"):
-        os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
 
 
 def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
@@ -355,15 +263,6 @@ def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
             "State file write verification failed",
             hint=f"the old file stands; run `faber-ledger project {run.run_id}`",
         )
-
-
-def _back_up(run: Run, content: bytes, like: os.stat_result) -> None:
-    path = run.state_path + ".backup"
-    try:
-        _write(path + ".tmp", content, like, durable=False)
-        os.replace(path + ".tmp", path)
-    finally:
-        _remove(path + ".tmp")
 
 
 def _not_written(run: Run, reason: str | None) -> StateNotWritten:

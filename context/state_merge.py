@@ -37,6 +37,11 @@ def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, byte
     return shaped(document_of(base)) if base.strip() else b"", shaped(mine), shaped(other)
 
 
+def usable_base(base: bytes) -> bytes:
+    """Give a base that is a state, else none: where two bases cross, git merges them, and leaves its markers in it."""
+    return base if is_state(base) else b""
+
+
 def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
     """Take each key, of nested objects too, from the side that changed it, and ours where both did; give those left.
 

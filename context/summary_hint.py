@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.messages import quoted
-from faber_ledger.context.state import current_phase, current_step
+from faber_ledger.context.state_values import current_phase, current_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

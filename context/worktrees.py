@@ -12,6 +12,7 @@ import stat
 
 from faber_ledger.context.git import Place, place_of
 from faber_ledger.context.untrusted_file import folder_around
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
@@ -76,7 +77,9 @@ def update(
             records = change([dict(record) for record in known])
             if records != known:  # a clone without a run gets no file
                 os.makedirs(os.path.dirname(path), exist_ok=True)
-                _write(path, {**rest, "worktrees": records, "last_updated": utc_text(at)})
+                document = {**rest, "worktrees": records, "last_updated": utc_text(at)}
+                text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+                whole_file.put(path, text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
             return records
     except OSError as error:
         raise NotWritable(f"cannot write {path}: {error.strerror}", hint="check the folder's permissions") from error
@@ -165,23 +168,6 @@ def _document(path: str) -> tuple[dict[str, Any], list[Record]]:
         if record["status"] not in STATUSES or seconds_of(record["created_at"]) is None:
             raise MalformedRegistry(f"its record {number + 1} has a value that none may have")
     return {name: value for name, value in document.items() if name != "worktrees"}, records
-
-
-def _write(path: str, document: dict[str, Any]) -> None:
-    temporary = path + ".tmp"
-    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    if os.path.lexists(temporary):
-        os.unlink(temporary)  # left by a killed writer, or a link that came with the repository
-    try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-        with open(os.open(temporary, flags, 0o666), "wb") as file:
-            file.write(text.encode("utf-8", "backslashreplace"))  # a lone surrogate, as JSON escapes it
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
 
 
 def _free_name(path: str) -> str:

@@ -15,8 +15,8 @@ from faber_ledger.ledger.canonical import HASH_DOMAIN
 from faber_ledger.ledger.decoding import BATCH, payloads_of, recorded
 from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.log import ROW, Log
-from faber_ledger.ledger.union import HASH, ID, PAYLOAD, SALT_BYTES, hash_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, SALT_BYTES, hash_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.exchange import payload_of
-from faber_ledger.ledger.union import parents_of
+from faber_ledger.ledger.row import parents_of
 
 ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 NOT_TEXT = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}  # which no attribute may hold

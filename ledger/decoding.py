@@ -23,7 +23,7 @@ DAMAGED = "run `faber-ledger verify`"
 
 
 def decoded(row: Row) -> Recorded:
-    """Make a row of `log.READ`'s columns an event; raises IntegrityError for a value of another type."""
+    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
     name, payload = row[1], row[8]
     if not is_typed(row):
         raise IntegrityError(f"event {name!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)

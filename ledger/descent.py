@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.union import HASH, ID, PARENTS, pieces
+from faber_ledger.ledger.row import HASH, ID, PARENTS, pieces
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

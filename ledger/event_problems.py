@@ -10,26 +10,11 @@ from typing import Any
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.finding import RESTORE, UPGRADE
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, is_too_long
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.row import COLUMNS, hash_of, is_too_long, pieces
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.union import hash_of, pieces
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
-COLUMNS = {
-    "seq": (int,),
-    "id": (str,),
-    "type": (str,),
-    "version": (int,),
-    "at": (str,),
-    "writer": (str,),
-    "session_id": (str, type(None)),
-    "client": (str, type(None)),
-    "parents": (bytes,),
-    "salt": (bytes, type(None)),
-    "payload": (str, type(None)),
-    "payload_hash": (bytes, type(None)),
-    "hash": (bytes,),
-}
 LONG = -1  # what is read in the place of a payload that is too long to be read
 
 

@@ -229,13 +229,3 @@ class Recorded(TypedDict):
     client: str | None
     event: Event
     redacted: NotRequired[bool]
-
-
-class Sealed(Recorded):
-    """An event with everything that its hash covers; `payload` and `salt` are None once redacted."""
-
-    parents: list[bytes]
-    salt: bytes | None
-    payload: str | None
-    payload_hash: bytes
-    hash: bytes

@@ -9,6 +9,10 @@ from __future__ import annotations
 APPLICATION_ID = 0x46424C47  # "FBLG"
 FORMAT = 1
 REVISION = "0001"
+HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
+# A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
+LONGEST_PAYLOAD = 8 * 1024 * 1024
+LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
 
 FORMAT_1 = """\
 CREATE TABLE event (

@@ -6,12 +6,10 @@ import os
 import stat
 
 from faber_ledger.ledger import formats
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotALedger
+from faber_ledger.ledger.sqlite import UNREADABLE, is_busy, locked, restore_hint, sqlite3
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
-# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
-UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
 # An event has a larger seq than its parents, so the newest is always a head.
 HEADS_FIT = """\
@@ -99,16 +97,6 @@ def surplus(connection: sqlite3.Connection, path: str) -> int:
     return max(os.stat(path).st_size - int(pages) * int(size), 0)
 
 
-def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether SQLite refused because another process is at work on the file, which may be quite sound."""
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-def locked(path: str) -> Locked:
-    """Word what `is_busy` tells."""
-    return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
-
-
 def check_companions(path: str) -> None:
     """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger."""
     for suffix, what in (("-journal", "is not a regular file, and no ledger made it"), ("-wal", "is no ledger's")):
@@ -137,8 +125,3 @@ def _header(path: str) -> bytes:
         return os.read(descriptor, 100)
     finally:
         os.close(descriptor)
-
-
-def restore_hint(path: str) -> str:
-    """Say what to do with a file that is not the ledger it should be."""
-    return f"move {os.path.basename(path)} aside and restore it from git, or from another machine"

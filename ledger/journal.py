@@ -7,8 +7,9 @@ import sqlite3
 import tempfile
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.header import restore_hint
-from faber_ledger.ledger.log import LONGEST_VALUE, connected, no_ledger
+from faber_ledger.ledger.formats import LONGEST_VALUE
+from faber_ledger.ledger.log import no_ledger
+from faber_ledger.ledger.sqlite import connected, restore_hint
 
 LARGEST_COPY = 1 << 32  # bytes
 

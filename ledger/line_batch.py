@@ -13,32 +13,32 @@ from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import hashes_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.decoding import payloads_of, recorded
-from faber_ledger.ledger.log import HIGHEST_SEQ
+from faber_ledger.ledger.formats import HIGHEST_SEQ
+from faber_ledger.ledger.row import HASH, PAYLOAD
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.union import HASH, PAYLOAD
 
 Row = tuple[Any, ...]
 
-PLAIN = r'"([^"\\\x00-\x1f]*)"'
+PLAIN = r'"([^"\\\x00-\x1f]+)"'  # an empty one is read with what is out of the ordinary
 # Written by one encoder in one order, so that a pattern reads it; what is between is the payload, and JSON's to read.
 LINE = re.compile(
-    r'\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
+    r'^\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
     rf'"at":{PLAIN},"writer":{PLAIN},"session_id":(?:null|{PLAIN}),"client":(?:null|{PLAIN}),'
     r'"parents":\[(?:"([0-9a-f]{64})")?\],"salt":"([0-9a-f]{32})","payload":(\{.*\}),'
-    r'"payload_hash":null,"hash":"([0-9a-f]{64})"\}\n?'
+    r'"payload_hash":null,"hash":"([0-9a-f]{64})"\}$',
+    re.MULTILINE,
 )
 
 
-def rows_in(lines: list[bytes], are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
-    """Give the rows that lines hold, each with its event, if nothing at all is wrong with any; else an empty list.
+def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
+    """Give the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
 
     `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
     shape are not read here either.
     """
     try:
-        found = [LINE.fullmatch(line.decode()) for line in lines]
-        rows = [_row(match.groups()) for match in found if match]
-        if len(rows) != len(lines) or hashes_of(rows) != [row[HASH] for row in rows]:
+        rows = [_row(values) for values in LINE.findall(lines.decode())]
+        if len(rows) != count or hashes_of(rows) != [row[HASH] for row in rows]:
             return []
         texts = [row[PAYLOAD] for row in rows]
         payloads = payloads_of(texts)
@@ -56,6 +56,5 @@ def rows_in(lines: list[bytes], are_events: Callable[[list[Any]], bool]) -> list
 
 def _row(values: tuple[str, ...]) -> Row:
     seq, name, kind, version, at, writer, session_id, client, parent, salt, payload, digest = values
-    parents = bytes.fromhex(parent) if parent else b""
-    envelope = (int(seq), name, kind, int(version), at, writer, session_id, client)
-    return (*envelope, parents, bytes.fromhex(salt), payload, None, bytes.fromhex(digest))
+    envelope = (int(seq), name, kind, int(version), at, writer, session_id or None, client or None)
+    return (*envelope, bytes.fromhex(parent), bytes.fromhex(salt), payload, None, bytes.fromhex(digest))

@@ -4,53 +4,25 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import formats, identity
-from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger import formats
+from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
-from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, NotWritable, Replaced
-from faber_ledger.ledger.header import (
-    UNREADABLE,
-    check_companions,
-    check_file,
-    check_schema,
-    check_whole,
-    is_busy,
-    locked,
-    restore_hint,
-)
-from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.errors import EventConflict, LedgerError
+from faber_ledger.ledger.header import check_companions, check_file, check_schema, check_whole
+from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, READ, ROW, SEQ, row_of
+from faber_ledger.ledger.sqlite import BUSY_SECONDS, DURABLE, UNREADABLE, Writing, connected, sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Recorded, Sealed
+    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Recorded
     from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
 
-BUSY_SECONDS = 5.0
-# EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
-# back an event that was acknowledged.
-DURABLE = "EXTRA"
-HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
-# A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
-LONGEST_PAYLOAD = 8 * 1024 * 1024
-LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
 RECOVERED = ".recovered"
-READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"
-ROW = (
-    "SELECT seq, id, type, version, at, writer, session_id, client, parents, salt, payload, payload_hash, hash"
-    " FROM event"
-)
-INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-SEAL = (
-    "SELECT seq, id, type, version, at, writer, session_id, client, payload, parents, salt, payload_hash, hash"
-    " FROM event ORDER BY seq, id"
-)
 
 
 class Log:
@@ -156,10 +128,10 @@ class Log:
             if known is not None:
                 recorded.append(known)
                 continue
-            row, digest = _row(draft, event, heads, at, writer)
+            row = row_of(draft, event, heads, at, writer)
             self.connection.execute(INSERT, row)
-            heads = [(row[0], digest)]
-            recorded.append(decoded((*row[:8], row[10])))
+            heads = [(row[SEQ], row[HASH])]
+            recorded.append(decoded((*row[:PARENTS], row[PAYLOAD])))
         self.set_heads(heads)
         return recorded
 
@@ -185,7 +157,7 @@ class Log:
         """Put the newest events of another log, which has all of this one's, into the open transaction."""
         rows = []
         for row in other.connection.execute(f"{ROW} ORDER BY seq DESC, id DESC"):
-            if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[1],)).fetchone():
+            if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[ID],)).fetchone():
                 break
             rows.append(row)
         self.connection.executemany(INSERT, reversed(rows))
@@ -291,21 +263,6 @@ class Log:
         )
         return [self.decoded(row) for row in rows]
 
-    def sealed(self) -> Iterator[Sealed]:
-        """Give every event with all that its hash covers, in `(seq, id)` order."""
-        return map(self._sealed, self.connection.execute(SEAL))
-
-    def _sealed(self, row: tuple[Any, ...]) -> Sealed:
-        payload, parents, salt, stored, digest = row[8:]
-        return {
-            **self.decoded(row[:9]),
-            "parents": [parents[at : at + 32] for at in range(0, len(parents), 32)],
-            "salt": salt,
-            "payload": payload,
-            "payload_hash": payload_hash(salt, payload) if payload is not None and stored is None else stored,
-            "hash": digest,
-        }
-
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Tell whether blocks of this digest are what this version of the projector made of the log as it is now."""
         question = "SELECT heads, digest FROM projection WHERE projector = ?"
@@ -322,64 +279,9 @@ class Log:
         return b"".join([digest for _, digest in self.heads()])
 
 
-class Writing:
-    """While a log is written: what SQLite refuses is told as what the user can do about it."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        """Go on."""
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise Locked, Replaced or NotWritable in the place of SQLite's own error."""
-        if not isinstance(error, sqlite3.OperationalError):
-            return
-        if is_busy(error):
-            raise locked(self.path) from error
-        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
-            told = f"{self.path} was replaced while it was open, as git does"
-            raise Replaced(told, hint="run the command again; nothing is lost") from error
-        hint = "check permissions and space of the run's folder"
-        raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
-
-
-def is_too_long(payload: str) -> bool:
-    """Tell whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
-    return 4 * len(payload) > LONGEST_PAYLOAD and len(payload.encode("utf-8", "surrogatepass")) > LONGEST_PAYLOAD
-
-
 def no_ledger(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-
-
-def connected(
-    path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS
-) -> sqlite3.Connection:
-    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
-
-    Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
-    """
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    try:
-        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
-        try:
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-            connection.execute("PRAGMA trusted_schema = OFF")
-            if mode.startswith("rw"):
-                connection.execute(f"PRAGMA synchronous = {synchronous}")
-        except BaseException:
-            connection.close()
-            raise
-    except sqlite3.OperationalError as error:
-        if is_busy(error):
-            raise locked(path) from error
-        hint = "check the permissions of the file and its folder"
-        raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
-    except UNREADABLE as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
-    return connection
 
 
 def _recovered_or(path: str) -> str:
@@ -391,38 +293,3 @@ def _recovered_or(path: str) -> str:
         return done if check_file(done) else path
     except LedgerError:
         return path  # no recovery made it, and the next one overwrites it
-
-
-def _row(
-    draft: Draft, event: dict[str, Any], heads: list[Head], at: float, writer: str
-) -> tuple[tuple[Any, ...], bytes]:
-    payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
-    if is_too_long(payload):
-        raise LedgerError(
-            f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
-            hint="make smaller what it is about: state.json's blocks, for a run that is adopted",
-        )
-    salt = os.urandom(16)
-    parents = sorted(digest for _, digest in heads)
-    seq = 1 + max([seq for seq, _ in heads], default=0)
-    if seq > HIGHEST_SEQ:
-        raise IntegrityError(
-            f"the log's newest event has seq {seq - 1}, which no ledger reaches by counting",
-            hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
-        )
-    name = draft.get("id") or identity.event_id(at, os.urandom(10))
-    kind, version = event["type"], CURRENT[event["type"]]
-    envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
-    digest = event_hash(
-        seq=seq,
-        id=name,
-        type=kind,
-        version=version,
-        at=envelope[4],
-        writer=writer,
-        session_id=envelope[6],
-        client=envelope[7],
-        parents=parents,
-        payload_hash=payload_hash(salt, payload),
-    )
-    return (*envelope, b"".join(parents), salt, payload, None, digest), digest

@@ -10,6 +10,7 @@ import json
 
 from faber_ledger.ledger.canonical import payload_hash
 from faber_ledger.ledger.formats import FORMAT_1, statements
+from faber_ledger.ledger.row import PAYLOAD, SALT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
 
 REDACTED = "[redacted]"
-SALT, PAYLOAD = 9, 10
 BLOCKS = "blocks"  # of a run_adopted: JSON text, which a path leads into as if it were an object
 # Words of a closed vocabulary tell nothing of anybody's; of every other text nothing stays.
 WORDS = frozenset(

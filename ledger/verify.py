@@ -14,14 +14,16 @@ from functools import cached_property
 from typing import Any
 
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_problems import COLUMNS, LONG, digest_of, problems_alone
+from faber_ledger.ledger.event_problems import LONG, digest_of, problems_alone
 from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, Finding, damage
-from faber_ledger.ledger.header import check_file, check_schema, is_busy, locked
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log, connected
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
+from faber_ledger.ledger.row import COLUMNS, pieces
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.union import pieces
+from faber_ledger.ledger.sqlite import connected, is_busy, locked
 
 FETCH = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"

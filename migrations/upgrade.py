@@ -19,7 +19,8 @@ from faber_ledger.ledger import formats, header
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
-from faber_ledger.ledger.log import connected
+from faber_ledger.ledger.sqlite import connected
+from faber_ledger.ledger.whole_file import sync_directory
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
@@ -154,8 +155,4 @@ def _put_in_place(copy: str, path: str) -> None:
         os.replace(copy, path)
     except OSError as error:
         raise LedgerError(f"cannot replace {path}: {error.strerror}", hint="check the folder's permissions") from error
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_directory(os.path.dirname(path))

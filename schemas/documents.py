@@ -1,7 +1,8 @@
 """The strict models of documents that come from outside: a hook's delivery, a run's state, a workflow's configuration.
 
 Strict where this program relies on a value, open where the document belongs to somebody else: clients, FABER's own
-tools and older versions of both write fields that are not known here.
+tools and older versions of both write fields that are not known here. They are there for the JSON Schemas, which
+are generated from them: no command loads them, since a reader has to say in one line what it refuses.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
-from contextlib import closing
 from pathlib import Path
+
+from forging import forge
 
 from faber_ledger.ledger.formats import FORMAT_1, statements
 
@@ -54,13 +54,7 @@ def break_all(folder: Path = FOLDER) -> None:
 def break_one(path: Path, changes: tuple[str, ...]) -> None:
     """Copy the frozen ledger and change the copy."""
     shutil.copyfile(WHOLE, path)
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        for text in TRIGGERS:
-            connection.execute(f"DROP TRIGGER {text.split()[2]}")
-        for statement in changes:
-            connection.execute(statement)
-        for text in TRIGGERS:
-            connection.execute(text)
+    forge(path, *changes)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,9 @@ from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.identity import event_id
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH
 from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
 
 FOLDER = Path(__file__).parent / "fixtures" / "format-1"
@@ -32,7 +34,7 @@ def freeze(folder: Path = FOLDER) -> None:
         log.commit()
     with Log.read(str(path)) as log:
         events = list(log.stream())
-        hashes = [one["hash"].hex() for one in log.sealed()]
+        hashes = [row[HASH].hex() for row in rows_of(log)]
     lines = [
         json.dumps({**one, "hash": digest}, ensure_ascii=False) for one, digest in zip(events, hashes, strict=True)
     ]

@@ -91,6 +91,17 @@ class Project:
         project.active_path.write_text(f"{run_id}\n")
         return project
 
+    @classmethod
+    def noted(cls, root: Path) -> Project:
+        """Make the project with git's drivers, a session and a note in its run, all of it committed."""
+        project = cls.made(root)
+        assert project.faber("init", "--git-only").returncode == 0
+        project.deliver("SessionStart.startup.print")
+        assert project.faber("note", "add", "it went well").returncode == 0
+        project.git("add", "-A")
+        project.git("commit", "--quiet", "-m", "Work")
+        return project
+
     def write(self, relative: str, content: str | bytes) -> Path:
         """Write a file of the project."""
         path = self.root / relative

@@ -17,9 +17,11 @@ from sample import CLIENT, START, WRITER, append_sample, drafts, every_type, his
 from faber_ledger.ledger import formats
 from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
-from faber_ledger.ledger.union import write_union
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, PARENTS, SEQ
+from faber_ledger.ledger.union import rows_of, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.schemas.events import check_event
 
@@ -77,9 +79,9 @@ def test_what_was_not_committed_is_not_there(ledger: Path) -> None:
 
 def test_each_event_names_the_heads_before_it(ledger: Path) -> None:
     with Log.read(str(ledger)) as log:
-        sealed = list(log.sealed())
-        assert log.heads() == [(sealed[-1]["seq"], sealed[-1]["hash"])]
-    assert [one["parents"] for one in sealed] == [[], *[[one["hash"]] for one in sealed[:-1]]]
+        stored = list(rows_of(log))
+        assert log.heads() == [(stored[-1][SEQ], stored[-1][HASH])]
+    assert [row[PARENTS] for row in stored] == [b"", *[row[HASH] for row in stored[:-1]]]
 
 
 @pytest.mark.parametrize(

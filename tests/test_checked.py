@@ -10,19 +10,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from forging import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import START, append_sample, every_type, write_run
 from test_exchange import faber, imported, redacted
 from test_union import Work, done, worked
-from test_verify import folder, forge
+from test_verify import folder
 
 from faber_ledger.ledger.checked import checked, hashes_of
 from faber_ledger.ledger.decoding import payloads_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.exchange import lines_of
-from faber_ledger.ledger.log import INSERT, ROW, Log
-from faber_ledger.ledger.union import HASH, PAYLOAD, PAYLOAD_HASH, SALT, hash_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.strict import strictly
 

@@ -18,18 +18,22 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings.common import get_event_factory_for_version
 from cloudevents.core.formats.json import JSONFormat
+from forging import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample import FIRST, RUN, START, append_sample, drafts, every_type, write_run
 from test_union import Work, done, rows, united, worked
 
-from faber_ledger.ledger import exchange
+from faber_ledger.ledger import staged as staging
 from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.exchange import Staged, check, line_of, lines_of
-from faber_ledger.ledger.log import LONGEST_PAYLOAD, Log
-from faber_ledger.ledger.union import hash_of, rows_of, take_in
+from faber_ledger.ledger.exchange import line_of, lines_of
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import hash_of
+from faber_ledger.ledger.staged import Staged, check
+from faber_ledger.ledger.union import rows_of, take_in
 from faber_ledger.ledger.union import united as united_rows
 from faber_ledger.schemas.events import are_events, check_event
 
@@ -307,6 +311,71 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
     assert ledger_of(project).read_bytes() == before
 
 
+def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    chain: list[Any] = []
+    with Log.read(str(tmp_path / "a.db")) as log:
+        for row in rows_of(log):
+            name = chain[2][1] if row[0] in (5, 9) else row[1]
+            moved = (row[0], name, *row[2:8], chain[-1][12] if chain else b"", *row[9:12])
+            chain.append((*moved, hash_of((*moved, None))))
+    with pytest.raises(UnionConflict) as raised:
+        check(Staged(io.BytesIO(b"".join(map(line_of, chain))), check_event, are_events).problems, "e.jsonl")
+    assert str(raised.value).splitlines()[1:] == [
+        f"  line {line}: event {chain[2][1]} has another content than in line 3" for line in (5, 9)
+    ]
+
+
+def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_others(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    with Log.read(str(tmp_path / "a.db")) as log:
+        told = list(rows_of(log))
+    with Log.open(str(tmp_path / "b.db")) as log:
+        with pytest.raises(sqlite3.IntegrityError, match=r"event\.id"):
+            take_in(log, [*told, (LINES + 1, *told[0][1:])])
+        assert (list(rows_of(log)), log.heads()) == ([], [])
+        take_in(log, told)
+        log.commit()
+    with Log.read(str(tmp_path / "b.db")) as log:  # which compares the schema
+        assert list(rows_of(log)) == told
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 128])
+def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(staging, "BATCH", batch)
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    assert list(Staged(io.BytesIO(b"".join(lines)), check_event, are_events).problems_with(None)) == []
+    for missing in range(1, len(lines)):
+        staged = Staged(io.BytesIO(b"".join([*lines[: missing - 1], *lines[missing:]])), check_event, are_events)
+        assert staged.problems == []
+        assert [problem.line for problem in staged.problems_with(None)] == [missing]
+    with Log.read(str(tmp_path / "a.db")) as log:
+        *_, before, _, row = rows_of(log)
+    forged = (*row[:8], before[12], *row[9:12])
+    last = line_of((*forged, hash_of((*forged, None))))
+    staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])), check_event, are_events)
+    assert [problem.what for problem in staged.problems_with(None)] == [
+        f"its seq is {LINES}, and after its parents it must be {LINES - 1}"
+    ]
+
+
+@pytest.mark.parametrize("piece", [1, 100, 3000, 64 * 1024])
+def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(staging, "PIECE", piece)
+    monkeypatch.setattr(staging, "LONGEST_LINE", 10_000)
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
+    staged = Staged(io.BytesIO(b"".join(content)), check_event, are_events)
+    assert [problem.line for problem in staged.problems] == [3, 9, len(content)]
+    assert (staged.lines, list(staged.problems_with(None))) == (LINES, [])
+
+
 def redacted(line: bytes) -> bytes:
     event = json.loads(line)
     digest = payload_hash(bytes.fromhex(event["salt"]), canonical(event["payload"]))
@@ -357,7 +426,7 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
 
 def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1 << 20
-    monkeypatch.setattr(exchange, "LONGEST_LINE", limit)
+    monkeypatch.setattr(staging, "LONGEST_LINE", limit)
 
     class Endless(io.RawIOBase):
         left = 30 * limit
@@ -386,15 +455,7 @@ def test_an_output_is_whole_or_not_there(project: Path) -> None:
     assert faber(project, "export", "-o", target).returncode == 0
     before = target.read_bytes()
     assert before == exported(project)
-    connection = sqlite3.connect(ledger_of(project))
-    for (trigger,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-        text = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (trigger,)).fetchone()[0]
-        connection.execute(f"DROP TRIGGER {trigger}")
-        if trigger == "event_is_never_updated":
-            connection.execute("UPDATE event SET payload = '{ }' WHERE seq = 8")
-        connection.execute(text)
-    connection.commit()
-    connection.close()
+    forge(ledger_of(project), "UPDATE event SET payload = '{ }' WHERE seq = 8")
     told = faber(project, "export", "-o", target)
     assert told.returncode == 20
     assert b"hint: run `faber-ledger verify`" in told.stderr

@@ -14,6 +14,8 @@ from sample import START, WRITER, drafts
 from faber_ledger.ledger import shapes
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.row import HASH
+from faber_ledger.ledger.union import rows_of
 from faber_ledger.ledger.verify import findings
 from faber_ledger.migrations.upgrade import migrate_file
 from faber_ledger.projections.fold import fold
@@ -38,10 +40,10 @@ def test_it_holds_an_event_of_every_type_of_its_time() -> None:
 
 def test_its_events_are_read_as_they_were_written(frozen: str) -> None:
     with Log.read(frozen) as log:
-        sealed = [one["hash"].hex() for one in log.sealed()]
-        read = [{**one, "hash": digest} for one, digest in zip(log.stream(), sealed, strict=True)]
+        hashes = [row[HASH].hex() for row in rows_of(log)]
+        read = [{**one, "hash": digest} for one, digest in zip(log.stream(), hashes, strict=True)]
     assert read == EXPECTED
-    assert [{**one, "hash": digest} for one, digest in zip(events(frozen, Wanted()), sealed, strict=True)] == EXPECTED
+    assert [{**one, "hash": digest} for one, digest in zip(events(frozen, Wanted()), hashes, strict=True)] == EXPECTED
 
 
 def test_its_blocks_are_what_they_were(frozen: str) -> None:
@@ -67,4 +69,4 @@ def test_it_can_be_written_on(frozen: str) -> None:
 def test_the_same_events_get_the_same_hashes_today(tmp_path: Path) -> None:
     with Log.open(str(tmp_path / "ledger.db")) as log:
         insert_events(log)
-        assert [one["hash"].hex() for one in log.sealed()] == [one["hash"] for one in EXPECTED]
+        assert [row[HASH].hex() for row in rows_of(log)] == [one["hash"] for one in EXPECTED]

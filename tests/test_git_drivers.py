@@ -176,6 +176,21 @@ def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clon
     assert (merged["status"], merged["work_id"]) == ("paused", "9")
 
 
+def test_a_base_that_git_itself_could_not_merge_is_none(one: Clone, tmp_path: Path) -> None:
+    whole = one.state_path.read_text()
+    sides = {
+        "base": whole.replace("{", "{\n<<<<<<< Temporary merge branch 1", 1),
+        "ours": whole.replace("{", '{\n  "mine": 1,', 1),
+        "theirs": whole.replace("{", '{\n  "other": 2,', 1),
+    }
+    for name, text in sides.items():
+        (tmp_path / name).write_text(text)
+    done = one.call(str(COMMAND), "merge-driver", *[str(tmp_path / name) for name in sides], STATE)
+    assert done.returncode == 0, done.stdout
+    merged = json.loads((tmp_path / "ours").read_text())
+    assert (merged["mine"], merged["other"]) == (1, 2)
+
+
 def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
     base, ours = b'{"run_id": "r", "a": 1, "b": 1}', b'{"run_id": "r", "a": 2, "b": 1}'
     merged = merged_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')

@@ -6,35 +6,23 @@ import json
 import os
 import re
 import shutil
-import sqlite3
 import subprocess
 from pathlib import Path
 
 import pytest
+from forging import forge
 from support import COMMAND, Project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Give a project whose run has a session and a note, committed."""
-    made = Project.made(tmp_path / "p")
-    assert made.faber("init", "--git-only").returncode == 0
-    made.deliver("SessionStart.startup.print")
-    assert made.faber("note", "add", "it went well").returncode == 0
-    made.git("add", "-A")
-    made.git("commit", "--quiet", "-m", "Work")
-    return made
+    return Project.noted(tmp_path / "p")
 
 
 def forged(project: Project) -> None:
     """Change what an event says, as a hand with sqlite3 would."""
-    with sqlite3.connect(project.ledger_path) as connection:
-        name = "event_is_never_updated"
-        (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (name,)).fetchone()
-        connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
-        connection.execute(trigger)
-    connection.close()
+    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
 
 
 @pytest.mark.parametrize("kept", ["mirror", "HEAD"])

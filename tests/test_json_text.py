@@ -193,7 +193,7 @@ def test_a_member_among_very_many_is_found_without_reading_them_in_turn(
 @pytest.mark.parametrize("text", ['{"a": 1, "b": NaN}', '{"a": 1e999}', '{"a": 1} x', '{"a": 1', "[1]", "", '{"a" 1}'])
 def test_what_is_no_object_is_refused_as_reading_in_turn_refuses_it(text: str) -> None:
     def refusal(read: Callable[[], object]) -> str:
-        with pytest.raises(ValueError, match="") as raised:
+        with pytest.raises(ValueError, match=r".") as raised:
             read()
         return str(raised.value)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
+from forging import forge
 from sample import write_run
 from support import Project
 
@@ -15,26 +15,12 @@ from support import Project
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Give a project whose run has a session and a note, committed."""
-    made = Project.made(tmp_path / "p")
-    assert made.faber("init", "--git-only").returncode == 0
-    made.deliver("SessionStart.startup.print")
-    assert made.faber("note", "add", "a note").returncode == 0
-    made.git("add", "-A")
-    made.git("commit", "--quiet", "-m", "Work")
-    return made
+    return Project.noted(tmp_path / "p")
 
 
 def emptied(project: Project) -> None:
     """Take every event out of the ledger, as a hand with sqlite3 would."""
-    with sqlite3.connect(project.ledger_path) as connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("DELETE FROM event")
-        connection.execute("DELETE FROM head")
-        for _, statement in triggers:
-            connection.execute(statement)
-    connection.close()
+    forge(project.ledger_path, "DELETE FROM event", "DELETE FROM head")
 
 
 @pytest.mark.parametrize("how", ["gone", "of no bytes", "emptied"])

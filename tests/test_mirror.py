@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from forging import forge
 from support import RUN, Project, answer_of, usual_state
 
 from faber_ledger.context.decide import snapshot
@@ -310,14 +311,7 @@ def test_what_is_appended_to_a_damaged_ledger_is_in_the_mirror_too(project: Proj
     git_took = project.ledger_path.read_bytes()
     project.deliver(START, client="lost", pid="9")
     project.ledger_path.write_bytes(git_took)
-    with sqlite3.connect(project.ledger_path) as connection:
-        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for name, _ in triggers:
-            connection.execute(f"DROP TRIGGER {name}")
-        connection.execute("UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 1")
-        for _, text in triggers:
-            connection.execute(text)
-    connection.close()
+    forge(project.ledger_path, "UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 1")
     done = project.faber("note", "add", "seen")
     assert "the ledger is damaged" in done.stderr
     if done.returncode == 0:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import pty
-import sqlite3
 import subprocess
 from pathlib import Path
 
 import pytest
+from forging import forge
 from support import COMMAND, Project
 
 from faber_ledger.cli import progress
@@ -45,14 +45,7 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
 
 
 def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tmp_path: Path) -> None:
-    with sqlite3.connect(project.ledger_path) as connection:
-        (trigger,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
-        ).fetchone()
-        connection.execute("DROP TRIGGER event_is_never_updated")
-        connection.execute("UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
-        connection.execute(trigger)
-    connection.close()
+    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
     for arguments in (
         ["export"],
         ["export", "--format", "cloudevents"],
@@ -70,14 +63,7 @@ def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tm
 def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
     for note in ("a second", "a third"):
         project.faber("note", "add", note)
-    with sqlite3.connect(project.ledger_path) as connection:
-        (trigger,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_deleted'"
-        ).fetchone()
-        connection.execute("DROP TRIGGER event_is_never_deleted")
-        connection.execute("DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
-        connection.execute(trigger)
-    connection.close()
+    forge(project.ledger_path, "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
     for arguments in (
         ["export"],
         ["export", "--format", "cloudevents"],

@@ -119,6 +119,7 @@ KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
 from faber_ledger.context import state
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
@@ -132,7 +133,7 @@ elif where == "after the commit":
 elif where == "before the rename":
     os.replace = die
 elif where == "after the rename":
-    state.sync_directory = die
+    whole_file.sync_directory = die
 main()
 """
 

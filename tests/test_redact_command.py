@@ -365,7 +365,7 @@ KILLED = """
 import os, sys
 import faber_ledger.context.mirror, faber_ledger.context.redact
 from faber_ledger.cli import app
-from faber_ledger.ledger import union
+from faber_ledger.ledger import union, whole_file
 point = sys.argv.pop(1)
 def die(*_, **__):
     os.kill(os.getpid(), 9)
@@ -373,10 +373,10 @@ if point == "written":
     old = union.write_rows
     union.write_rows = lambda *given: (old(*given), die())
 elif point == "mirrored":
-    union.put_in_place = die
+    whole_file.put_in_place = die
 elif point == "placed":
-    old = union.put_in_place
-    union.put_in_place = lambda *given: (old(*given), die())
+    old = whole_file.put_in_place
+    whole_file.put_in_place = lambda *given: (old(*given), die())
 elif point == "projected":
     faber_ledger.context.redact.remove_old_copies = die
 app.run(sys.argv[1:])

@@ -18,8 +18,9 @@ from faber_ledger.context.redact import plan_of
 from faber_ledger.ledger.errors import NotFound, UsageFailed
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import LEAST, least_of, redactions_in, remains, standing
+from faber_ledger.ledger.row import hash_of
 from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.union import hash_of, write_union
+from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import check_event

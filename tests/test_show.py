@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from forging import forge
 from sample import CLIENT, FIRST, SECOND, write_run
 from sample import RUN as SAMPLE
 from support import PROTOCOL, Project
@@ -68,15 +69,7 @@ def test_an_event_tells_what_it_changed(sample: Project) -> None:
 
 
 def test_an_event_that_was_changed_says_so(sample: Project) -> None:
-    with Log.read(str(sample.ledger_path)) as log:
-        triggers = log.connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
-    import sqlite3
-
-    connection = sqlite3.connect(sample.ledger_path, isolation_level=None)
-    connection.execute("DROP TRIGGER event_is_never_updated")
-    connection.execute("UPDATE event SET client = 'forged' WHERE seq = 4")
-    connection.execute(dict(triggers)["event_is_never_updated"])
-    connection.close()
+    forge(sample.ledger_path, "UPDATE event SET client = 'forged' WHERE seq = 4")
     assert not shown(sample, "4")["hash_holds"]
     assert "which does not match what it says" in sample.faber("show", "4").stdout
 

@@ -17,6 +17,7 @@ from support import Project, without_overrides
 
 from faber_ledger.context import arrival, file_system, hooks, recording, spool
 from faber_ledger.context.delivery import Call
+from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
 
@@ -325,7 +326,7 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
-    return Hook(Call(hook, content, {}), run, at, lambda told: None).answer()
+    return Hook(Call(hook, content, {}), run, at, lambda told: None, HeldFolder(run.root)).answer()
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
 from clones import RUN, Clone
+from forging import forge
 
 from faber_ledger.ledger.log import Log
 
@@ -86,12 +86,5 @@ def test_a_ledger_that_somebody_is_writing_is_not_united(pair: tuple[Clone, Clon
 
 def test_a_changed_event_is_refused(pair: tuple[Clone, Clone]) -> None:
     one, other = pair
-    with sqlite3.connect(other.ledger) as connection:
-        trigger, text = connection.execute(
-            "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%BEFORE UPDATE%' LIMIT 1"
-        ).fetchone()
-        connection.execute(f"DROP TRIGGER {trigger}")
-        connection.execute("UPDATE event SET at = '2001-01-01T00:00:00Z' WHERE seq = 2")
-        connection.execute(text)
-    connection.close()
+    forge(other.ledger, "UPDATE event SET at = '2001-01-01T00:00:00Z' WHERE seq = 2")
     assert "is not what its hash says" in one.faber("union", str(other.ledger), "-o", "x.db", code=20).stderr

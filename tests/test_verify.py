@@ -10,16 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forging import forge
 from sample import RUN, append_sample, write_run
 
-from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.finding import Finding
 from faber_ledger.ledger.verify import findings
 from faber_ledger.schemas.events import check_event
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
-TRIGGERS = [text for text in formats.statements(formats.FORMAT_1) if text.startswith("CREATE TRIGGER")]
 HASH = "(SELECT hash FROM event WHERE seq = 2)"
 
 
@@ -33,18 +32,6 @@ def ledger(tmp_path: Path) -> Path:
 def project(tmp_path: Path) -> Path:
     write_run(tmp_path)
     return tmp_path
-
-
-def forge(path: Path, *statements: str) -> None:
-    """Change a ledger as somebody would who knows its triggers: taken away, and put back as they were."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    for text in TRIGGERS:
-        connection.execute(f"DROP TRIGGER {text.split()[2]}")
-    for statement in statements:
-        connection.execute(statement)
-    for text in TRIGGERS:
-        connection.execute(text)
-    connection.close()
 
 
 def found(path: Path) -> list[Finding]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import sqlite3
 from pathlib import Path
 
 import pytest
+from forging import forge
 from support import Project
 
-from faber_ledger.ledger.formats import FORMAT_1, statements
-
 START, END = "SessionStart.startup.print", "SessionEnd.other.print"
-TRIGGERS = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER")]
 
 
 @pytest.fixture
@@ -29,15 +26,12 @@ def project(tmp_path: Path) -> Project:
 
 def without(project: Project, where: str) -> None:
     """Take events out of the log as somebody would who knows its triggers, and put its heads right."""
-    connection = sqlite3.connect(project.ledger_path, isolation_level=None)
-    for text in TRIGGERS:
-        connection.execute(f"DROP TRIGGER {text.split()[2]}")
-    connection.execute(f"DELETE FROM event WHERE {where}")
-    connection.execute("DELETE FROM head")
-    connection.execute("INSERT INTO head SELECT hash, seq FROM event ORDER BY seq DESC LIMIT 1")
-    for text in TRIGGERS:
-        connection.execute(text)
-    connection.close()
+    forge(
+        project.ledger_path,
+        f"DELETE FROM event WHERE {where}",
+        "DELETE FROM head",
+        "INSERT INTO head SELECT hash, seq FROM event ORDER BY seq DESC LIMIT 1",
+    )
 
 
 def forget(project: Project) -> None:

@@ -8,9 +8,9 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.context.old_copies import DOCTOR_COPIES
-from faber_ledger.context.state import sync_directory
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.whole_file import sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

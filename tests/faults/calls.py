@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
-    from support import Project
 
 WRITING = (
     "openat",
@@ -116,19 +115,31 @@ def broken_by(
 
 @contextmanager
 def stopped_at(
-    call: str, number: int, file: Path, command: list[str], project: Project
+    call: str,
+    number: int,
+    file: Path,
+    command: list[str],
+    project: Path,
+    environment: Mapping[str, str] | None = None,
+    delivery: bytes = b"",
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command up to its `number`-th call of a name that is about a file of the project, and give it stopped."""
-    trace = project.root.parent / "trace"
+    """Run a command up to its `number`-th call of a name that is about a file, as it names it, and give it stopped."""
+    trace = project.parent / "trace"
     trace.unlink(missing_ok=True)
     options = ["-D", "-o", str(trace), "-P", str(file), "-e", f"inject={call}:signal=STOP:when={number}"]
-    with subprocess.Popen([_strace(), *options, *command], cwd=project.root, stderr=subprocess.DEVNULL) as process:
+    with tempfile.TemporaryFile() as stdin:
+        stdin.write(delivery)
+        stdin.seek(0)
+        process = subprocess.Popen(
+            [_strace(), *options, *command], cwd=project, env=environment, stdin=stdin, stderr=subprocess.DEVNULL
+        )
+    try:
         while "--- stopped by SIGSTOP ---" not in (trace.read_text() if trace.exists() else ""):
             assert process.poll() is None, "the command has ended without making the call"
-        try:
-            yield process
-        finally:
-            process.kill()
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:

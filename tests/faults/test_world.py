@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support import Project, answer_of, without_overrides
+from support import COMMAND, Project, answer_of, without_overrides
 
 from faber_ledger.context import spool
 from faber_ledger.context.delivery import Call
+from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
 from faults.calls import stopped_at
@@ -77,6 +79,36 @@ def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Pr
     assert_ended_once(project)
 
 
+@pytest.mark.parametrize("has_git", [True, False])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("openat", ".fractary/faber/.active-run-id"),
+        ("openat", "{run}/ledger.lock"),
+        ("openat", "{run}/state.json"),
+        ("openat", "{run}/ledger.db"),
+        ("openat", "{run}/ledger.db-journal"),
+        ("unlink", "{run}/ledger.db-journal"),
+    ],
+)
+def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
+    tmp_path: Path, has_git: bool, call: str, name: str
+) -> None:
+    project = Project.made(tmp_path / "project")
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    project.deliver(START, client="one")
+    content, environment, _ = project.prepared(END, client="one")
+    file = project.root / name.format(run=project.run.relative_to(project.root))
+    command = [str(COMMAND), "hook", "session-end"]
+    with stopped_at(call, 1, file, command, project.root, environment, content) as hook:
+        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
+        hook.send_signal(signal.SIGCONT)
+        assert hook.wait() == 0
+    assert not project.root.exists()
+    assert_ended_once(moved)
+
+
 def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
     with open("/proc/locks", encoding="ascii") as file:
         return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
@@ -90,7 +122,7 @@ def test_a_log_that_git_is_just_writing_is_left_to_git(project: Project, call: s
     ended = project.events[-1]
     before = project.state_path.read_bytes()
     ledger = project.ledger_path.relative_to(project.root)
-    with stopped_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project) as git:
+    with stopped_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project.root) as git:
         assert not project.ledger_path.exists() or project.ledger_path.stat().st_size == 0
         assert "git is at work" in project.deliver(START, client="two").errors
         assert waiting(project) == 1
@@ -118,7 +150,7 @@ def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeyp
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail).answer()
+    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, HeldFolder(run.root)).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 

@@ -34,7 +34,7 @@ IMPORTED = (
     "context.regenerate",
     "context.reload",
     "context.told",
-    "ledger.exchange",
+    "ledger.staged",
     "schemas.events",
 )
 

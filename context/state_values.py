@@ -1,0 +1,72 @@
+"""What a state says: where its run is, and the value at a path."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+PHASES = ("frame", "architect", "build", "evaluate", "release")
+
+
+def current_phase(state: dict[str, Any]) -> str | None:
+    """Give the phase that a state is in."""
+    phase = state.get("current_phase")
+    return phase if isinstance(phase, str) else None
+
+
+def current_step(state: dict[str, Any]) -> str | None:
+    """Give the step that a state is in."""
+    step = state.get("current_step")
+    return step if isinstance(step, str) else None
+
+
+def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
+    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
+    found = {name: phase.get("status") for name, phase in _phases(state).items()}
+    ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
+    return {name: status for name in ordered if isinstance(status := found[name], str)}
+
+
+def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
+    """Give what a state says of a phase; an empty object if it says nothing."""
+    return _phases(state).get(name or "", {})
+
+
+def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Give the phases by name: real states hold them as a list of objects or as an object keyed by phase."""
+    phases = state.get("phases")
+    if isinstance(phases, dict):
+        return {name: phase for name, phase in phases.items() if isinstance(phase, dict)}
+    if not isinstance(phases, list):
+        return {}
+    named = [
+        (phase.get("phase_name") or phase.get("name") or phase.get("id"), phase)
+        for phase in phases
+        if isinstance(phase, dict)
+    ]
+    return {name: phase for name, phase in named if isinstance(name, str)}
+
+
+def phases_completed(state: dict[str, Any]) -> list[str]:
+    """Give the phases whose status is completed (END, Step 4)."""
+    return [name for name, status in phase_statuses(state).items() if status == "completed"]
+
+
+def value_at(state: dict[str, Any], path: str) -> Any:
+    """Give the value at a path, written as `artifacts.spec_path`, `state.work_id` or `$.phases[0].name`.
+
+    None where a step of it is missing (SPEC, section 1: path_from_state).
+    """
+    steps = path.strip().replace("[", ".").replace("]", "").split(".")
+    if steps[0] in {"state", "$"}:
+        del steps[0]
+    value: Any = state
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step)
+        elif isinstance(value, list) and step.isascii() and step.isdigit() and len(step) < 10:
+            value = value[int(step)] if int(step) < len(value) else None
+        else:
+            return None
+    return value

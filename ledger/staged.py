@@ -1,0 +1,242 @@
+"""The events of a file of JSON lines, checked and kept on disk until all of them have been seen."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from typing import Any, BinaryIO, NamedTuple
+
+from faber_ledger.ledger.decoding import BATCH
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.event_problems import problems_alone
+from faber_ledger.ledger.exchange import event_in
+from faber_ledger.ledger.finding import NOTES
+from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.line_batch import rows_in
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.redaction import redaction_of
+from faber_ledger.ledger.row import COLUMNS, ID, pieces
+from faber_ledger.ledger.union import hash_in, positions_in
+
+Row = tuple[Any, ...]
+
+LONGEST_LINE = 64 * 1024 * 1024
+PIECE = 64 * 1024  # some hundred lines
+SHOWN = 10
+NAMING = ("run_started", "run_adopted")
+STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
+KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
+ELSEWHERE = """
+SELECT line, id, first FROM staged JOIN (SELECT id, min(line) AS first FROM staged GROUP BY id HAVING count(*) > 1)
+USING (id) WHERE line > first ORDER BY line
+"""
+PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
+
+
+class Problem(NamedTuple):
+    """What is wrong with a line of a file, which is counted from 1; a conflict is no damage."""
+
+    line: int
+    what: str
+    is_conflict: bool = False
+
+
+class Staged:
+    """The events of a file, checked one by one and kept on disk, in a database of SQLite's own that nobody else sees.
+
+    `problems` is what is wrong with the lines, `runs` which runs they name, `lines` how many events were read.
+    """
+
+    def __init__(
+        self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
+    ) -> None:
+        """Read the file to its end; `check_event` tells what is wrong with a shape, `are_events` if many are right."""
+        self.problems: list[Problem] = []
+        self.runs: set[str] = set()
+        self.lines = 0
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.execute("PRAGMA page_size = 65536")  # long rows, written once and read in order
+        columns = ", ".join(COLUMNS)
+        self._connection.execute(f"CREATE TABLE staged ({columns}, line, PRIMARY KEY (seq, id)) WITHOUT ROWID")
+        self._connection.execute("BEGIN")
+        number = 1
+        for lines in _pieces(file):
+            count = lines.count(b"\n") + (not lines.endswith(b"\n"))
+            if not self._read_at_once(number, lines, count, are_events):
+                for place, line in enumerate(lines.split(b"\n"), number):
+                    self.problems += [Problem(place, what) for what in self._read(line, place, check_event)]
+            number += count
+        self.problems += self._contradictions()
+
+    def _read_at_once(self, number: int, lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> bool:
+        """Stage so many lines that are as `export` writes them; False, and nothing is done, if any is not."""
+        if len(lines) > LONGEST_PAYLOAD:
+            return False  # a payload may be longer than any log takes
+        found = rows_in(lines, count, are_events)
+        try:
+            self._connection.executemany(STAGE, [(*row, line) for line, (row, _) in enumerate(found, number)])
+        except sqlite3.IntegrityError:
+            return False  # those before the doubled one are staged, and are known when they are read again
+        self.lines += len(found)
+        self.runs |= {event["run_id"] for row, event in found if row[2] in NAMING}
+        return bool(found)
+
+    def _read(self, line: bytes, number: int, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
+        """Stage one line, unless it is empty, and give what is wrong with it."""
+        if not line.strip():
+            return
+        if len(line) >= LONGEST_LINE:
+            yield f"it is longer than {LONGEST_LINE // 1024 // 1024} MB"
+            return
+        try:
+            event = event_in(line)
+        except ValueError as error:
+            yield str(error)
+            return
+        wrong = {kind: what for kind, what, _ in problems_alone(event, check_event) if kind not in NOTES}
+        if "hash" in wrong:
+            wrong.pop("shape", None)  # of what somebody changed, the shape says nothing more
+        yield from wrong.values()
+        if not wrong:
+            self._stage(number, event)
+
+    def _stage(self, number: int, event: dict[str, Any]) -> None:
+        self.lines += 1
+        if event["type"] in NAMING and event["payload"] is not None:
+            self._name(json.loads(event["payload"]))
+        elif event["type"] == "event_redacted" and event["payload"] is not None:
+            redaction = redaction_of(event["id"], event["payload"])
+            self._name(redaction.remains if redaction else {})
+        row = (*event.values(), number)
+        try:
+            self._connection.execute(STAGE, row)
+        except sqlite3.IntegrityError:
+            known = self._connection.execute(KNOWN, (event["seq"], event["id"])).fetchone()
+            if known[0] != event["hash"]:
+                self.problems.append(_conflict(number, event["id"], known[1]))
+            elif event["payload"] is None:  # a redacted copy wins, as in a union
+                self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
+
+    def _contradictions(self) -> Iterator[Problem]:
+        """Give the lines whose event stands at another position in a line before."""
+        # An index to see them at once would cost every line.
+        if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
+            self._connection.execute("CREATE INDEX staged_id ON staged (id)")
+            for line, name, first in self._connection.execute(ELSEWHERE):
+                yield _conflict(line, name, first)
+
+    def _name(self, payload: dict[str, Any]) -> None:
+        """Keep the run that a payload names, or what stays of one."""
+        named = payload.get("run_id")
+        self.runs |= {named} if isinstance(named, str) else set()
+
+    def __len__(self) -> int:
+        """Count the events, each once however often the file has it."""
+        found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
+        return found
+
+    def problems_with(self, log: Log | None) -> Iterator[Problem]:
+        """Give what keeps the events from standing together with a log's (None: there is none yet)."""
+        chained = self._count_chained() if log is None else 0
+        if log is None and chained == len(self):
+            return
+        with closing(positions_in(log) if log is not None else Positions()) as seqs:
+            for seq, _, _, digest, _ in self._connection.execute(f"{PLACES} LIMIT ?", (chained,)):
+                seqs[digest] = seq
+            for row in self._connection.execute(f"{PLACES} LIMIT -1 OFFSET ?", (chained,)):
+                yield from _problems_at(row, seqs, log)
+
+    def _count_chained(self) -> int:
+        """Count the first events that come each right after the one before it, as all do that one clone recorded."""
+        count, last = 0, b""
+        cursor = self._connection.execute("SELECT seq, parents, hash FROM staged ORDER BY seq, id")
+        while rows := cursor.fetchmany(BATCH):
+            seqs, parents, hashes = zip(*rows, strict=True)
+            if parents != (last, *hashes[:-1]) or seqs != (*range(count + 1, count + 1 + len(rows)),):
+                break
+            count, last = count + len(rows), hashes[-1]
+        return count
+
+    def missing_in(self, log: Log | None) -> Iterator[Row]:
+        """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
+        rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM staged ORDER BY seq, id")
+        if log is None or not log.heads():
+            return rows
+        return (row for row in rows if hash_in(log, row[ID]) is None)
+
+    def count_missing_in(self, log: Log | None) -> int:
+        """Count the events that a log (None: there is none yet) lacks."""
+        if log is None or not log.heads():
+            return len(self)
+        return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
+
+    def gone(self) -> set[str]:
+        """Give the events whose payload is gone, or has to go since a redaction among them says so."""
+        rows = self._connection.execute("SELECT id FROM staged WHERE payload IS NULL")
+        said = self._connection.execute(
+            "SELECT id, payload FROM staged WHERE type = 'event_redacted' AND payload IS NOT NULL"
+        )
+        found = [redaction_of(*row) for row in said]
+        return {name for (name,) in rows} | {name for one in found if one is not None for name in one.gone}
+
+    def shares_with(self, log: Log) -> bool:
+        """Tell whether the log has any of the events."""
+        return self.count_missing_in(log) < len(self)
+
+    def close(self) -> None:
+        """Let go of what is kept on disk."""
+        self._connection.close()
+
+
+def check(problems: Iterable[Problem], name: str) -> None:
+    """Raise IntegrityError if lines of the file `name` are damaged, UnionConflict if they contradict other events."""
+    found, count, damaged = [], 0, False
+    for problem in problems:
+        count, damaged = count + 1, damaged or not problem.is_conflict
+        found += [problem] if count <= SHOWN else []
+    if not count:
+        return
+    told = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
+    more = [f"  and {count - SHOWN} more"] if count > SHOWN else []
+    message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
+    if damaged:
+        raise IntegrityError(message, hint="export the log anew where it is whole")
+    raise UnionConflict(
+        message, hint="one of the two was changed by hand: run `faber-ledger verify` where each is from"
+    )
+
+
+def _conflict(line: int, name: str, first: int) -> Problem:
+    return Problem(line, f"event {name} has another content than in line {first}", is_conflict=True)
+
+
+def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[Problem]:
+    """Give what keeps one event from its place after the events in `seqs`, and put it there."""
+    seq, name, joined, digest, line = row
+    known = None if log is None else hash_in(log, name)
+    if known is not None:
+        if known != digest:
+            yield Problem(line, f"event {name} has another content in the log", is_conflict=True)
+        return
+    parents = pieces(joined)
+    missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
+    due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
+    if missing:
+        told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
+        yield Problem(line, told)
+    elif seq != due:
+        yield Problem(line, f"its seq is {seq}, and after its parents it must be {due}")
+    seqs[digest] = seq
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """Give the file's lines, some at a time; of one that is too long only so much that it is."""
+    while lines := file.read(PIECE):
+        lines += file.readline(LONGEST_LINE + 1)
+        is_whole = lines.endswith(b"\n")
+        yield lines
+        while not is_whole and (rest := file.readline(1 << 20)):
+            is_whole = rest.endswith(b"\n")

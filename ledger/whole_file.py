@@ -1,0 +1,84 @@
+"""A file that is written whole or not at all: first beside its place, then renamed into it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+
+def put(
+    path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
+) -> None:
+    """Let a file hold this content alone; raises OSError, and the file is as it was, or as it shall be but not synced.
+
+    It gets the owner and permissions of another file (`like`), else `mode` as the process masks it. What is not
+    `durable` may be the old content, or none, after a power cut.
+    """
+    temporary = path + ".tmp"
+    try:
+        write(temporary, content, like=like, mode=mode, durable=durable)
+        os.replace(temporary, path)
+    except BaseException:
+        remove(temporary)
+        raise
+    if durable:
+        sync_directory(os.path.dirname(path))
+
+
+def put_in_place(temporary: str, path: str) -> None:
+    """Let a file that is written and synced take another's place, durably, with the owner and permissions of that."""
+    try:
+        keep_owner(temporary, os.stat(path))
+    except FileNotFoundError:
+        pass  # it is the first
+    os.replace(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def write(
+    path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
+) -> None:
+    """Write a new file, as `put` says; what a killed writer left there, or a link to anywhere, goes first."""
+    remove(path)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with open(os.open(path, flags, mode if like is None else 0o600), "wb") as file:
+        if like is not None:
+            keep_owner(file.fileno(), like)
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+
+
+def remove(path: str) -> None:
+    """Remove a file; one that cannot go is told by the write that follows."""
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def keep_owner(file: int | str, like: os.stat_result) -> None:
+    """Give a file, open or by its path, the owner and permissions of another, as far as this process may."""
+    mine = os.stat(file)
+    if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+        for owner in (like.st_uid, -1):
+            try:
+                os.chown(file, owner, like.st_gid)
+                break
+            except PermissionError:
+                continue  # only root gives files away; the content matters more than whose it is
+    if isinstance(file, str) or os.chmod in os.supports_fd:
+        os.chmod(file, stat.S_IMODE(like.st_mode))
+
+
+def sync_directory(directory: str) -> None:
+    """Make a rename in a directory durable, where the system can."""
+    try:
+        descriptor = os.open(directory or ".", os.O_RDONLY)
+    except OSError:  # Windows cannot open a directory
+        return
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
