@@ -16,9 +16,9 @@ ASK = "`faber-ledger session-load` loads all"
 
 
 def bounded(workflow: Workflow, state: dict[str, Any], on_warning: Callable[[str], None]) -> Workflow:
-    """Give a workflow with at most MOST_OF_A_LIST artifacts in each list, the required ones first, and of the current phase.
+    """Give a workflow with at most MOST_OF_A_LIST artifacts in each list, the required ones first, and of one phase.
 
-    That some were left out is told to `on_warning`.
+    It is the state's current one. That some artifacts were left out is told to `on_warning`.
     """
 
     def first(artifacts: list[Artifact], place: str) -> list[Artifact]:
@@ -31,14 +31,13 @@ def bounded(workflow: Workflow, state: dict[str, Any], on_warning: Callable[[str
         return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MOST_OF_A_LIST]
 
     critical = workflow["critical_artifacts"]
-    phases = critical["phase_specific"].items()
+    phase = state.get("current_phase")
+    of_phase = critical["phase_specific"].get(phase) if isinstance(phase, str) else None
     return {
         **workflow,
         "critical_artifacts": {
             "always_load": first(critical["always_load"], "always_load"),
             "conditional_load": first(critical["conditional_load"], "conditional_load"),
-            "phase_specific": {
-                name: first(of_phase, f"phase_specific.{name}") for name, of_phase in phases if name == phase
-            },
+            "phase_specific": {phase: first(of_phase, f"phase_specific.{phase}")} if phase and of_phase else {},
         },
     }

@@ -121,11 +121,19 @@ def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: py
         assert len(decoded) <= 62
 
 
-def named(root: Path, artifacts: list[dict[str, Any]]) -> Project:
-    """Make a project whose workflow names these artifacts."""
+def test_of_a_phase_as_many_artifacts_are_loaded_as_of_any_list(tmp_path: Path) -> None:
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(51)]
+    project = named(tmp_path, many, "build")
+    project.write("docs/text.md", "Words.\n")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert len(project.of_type("artifact_loaded")) == MOST_OF_A_LIST
+    assert "phase_specific.build names 51 artifacts, and a hook loads at most 50 of them" in packet
+
+
+def named(root: Path, artifacts: list[dict[str, Any]], phase: str = "") -> Project:
+    """Make a project whose workflow names these artifacts, all for one phase if one is given."""
     project = Project.made(root / "project", {**usual_state(), "workflow_id": "mine"})
     whole = [{"type": "markdown", "description": "what it is", **artifact} for artifact in artifacts]
-    project.write(
-        ".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "critical_artifacts": {"always_load": whole}})
-    )
+    critical = {"phase_specific": {phase: whole}} if phase else {"always_load": whole}
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "critical_artifacts": critical}))
     return project
