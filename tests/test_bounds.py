@@ -9,6 +9,7 @@ from support import Project, usual_state
 
 from faber_ledger.context import outline as outlines
 from faber_ledger.context import packet as packets
+from faber_ledger.context.artifact_content import state_for_packet
 from faber_ledger.context.hook_bounds import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MOST_OUTLINED, pack
@@ -106,6 +107,16 @@ def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path
     assert "\nNeeded.\n" in packet
     assert "always_load names 61 artifacts, and a hook loads at most 50 of them, required ones first" in packet
     assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
+
+
+def test_a_state_of_deep_lists_does_not_grow_by_its_indent(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    deep = json.dumps({**usual_state(), "plans": ["HERE"] * 1_500}, indent=2).replace('"HERE"', "[" * 250 + "]" * 250)
+    project.put_state(deep)
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- workflow-state (required): outline, " in packet
+    assert len(state_for_packet(json.loads(deep))) < len(deep)
+    assert state_for_packet({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
 
 
 def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
