@@ -91,6 +91,7 @@ def _take_in(recording: Recording, spooled: Spooled) -> None:
         try:
             arrival.record_in(recording)
         except BaseException:
-            log.connection.execute("ROLLBACK TO delivery")
+            if log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
+                log.connection.execute("ROLLBACK TO delivery")
             raise
         log.connection.execute("RELEASE delivery")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 # Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+OF_THE_SYSTEM = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)  # errors that pass
 TAKEN_UP = "faber-ledger-run"  # in the work tree's own git directory
 
 ACTIVE_BYTES = 512  # more than any run's id has
@@ -166,6 +168,9 @@ def _names(root: str, problems: list[str]) -> Iterator[str]:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
+            mine = taken_up(root) if isinstance(error, OSError) and error.errno in OF_THE_SYSTEM else None
+            if mine is not None:
+                yield mine  # the file is right, as far as anybody knows
             told = error.strerror if isinstance(error, OSError) else str(error)
             told = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else told
             problems.append(f"{name} cannot be read: {'a link' if os.path.islink(path) else told}")

@@ -66,7 +66,10 @@ def locked(path: str) -> Locked:
 
 def restore_hint(path: str) -> str:
     """Say what to do with a file that is not the ledger it should be."""
-    return f"move {os.path.basename(path)} aside and restore it from git, or from another machine"
+    return (
+        f"move {os.path.basename(path)} aside, then run `faber-ledger project`: it brings the log back from this"
+        " clone's mirror, or says how git does; without either, copy it from another machine"
+    )
 
 
 class Writing:

@@ -102,11 +102,12 @@ def broken_by(
     project: Path,
     environment: Mapping[str, str],
     delivery: bytes,
+    about: Path | None = None,
 ) -> tuple[Ended, str]:
-    """Break the `number`-th call of a name, whatever it is about; give strace's line about it, empty if none came."""
+    """Break the `number`-th call of a name, or of those about one file; give strace's line, empty if none came."""
     what = "signal=KILL" if fault == KILL else f"error={fault}"
     trace = project.parent / "trace"
-    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={name}"]
+    options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={name}", *(["-P", str(about)] if about else [])]
     ended = _run(
         [_strace(), *options, "-e", f"inject={name}:{what}:when={number}", *command], project, environment, delivery
     )

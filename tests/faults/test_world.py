@@ -19,7 +19,7 @@ from faber_ledger.context.delivery import Call
 from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
-from faults.calls import stopped_at
+from faults.calls import broken_by, stopped_at
 from faults.crowds import crowd, rewriting
 from faults.holder import holder_of
 
@@ -182,6 +182,15 @@ def test_forty_hooks_at_once_lose_nothing_and_tear_nothing(project: Project) -> 
     assert found._replace(spooled=0, reads=0) == (40, 0, 0, 0, 0, 0)
     assert found.reads
     project.assert_projected()
+
+
+@pytest.mark.parametrize("error", ["EMFILE", "EIO"])
+def test_an_active_file_that_cannot_be_read_for_a_moment_ends_nothing(project: Project, error: str) -> None:
+    content, environment, name = project.prepared(END, client="one")
+    command = [str(COMMAND), "hook", name]
+    ended, line = broken_by("openat", 1, error, command, project.root, environment, content, project.active_path)
+    assert (ended.code, error in line) == (0, True)
+    assert_ended_once(project)
 
 
 def test_another_tool_that_rewrites_the_state_costs_us_no_event(project: Project) -> None:
