@@ -123,8 +123,11 @@ def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
     yield ""
     yield "Artifacts that would be loaded:"
     yield ""
+    recent = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
+    outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{tried["id"]: got for tried, got in result.attempts}}
     for artifact in loading.selected:
-        yield from _dry_artifact(artifact, result, loading)
+        name = artifact["id"]
+        yield from _dry_artifact(artifact, outcomes[name], name in recent, loading)
     count = len(result.loaded)
     skipped = len(loading.selected) - count
     yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
@@ -145,10 +148,9 @@ def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
     }
 
 
-def _dry_artifact(artifact: Artifact, result: Reload, loading: Loading) -> Iterator[str]:
-    skipped = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
-    outcomes: dict[str, Loaded | ArtifactError] = {**skipped, **{tried["id"]: got for tried, got in result.attempts}}
-    outcome, is_skipped = outcomes[artifact["id"]], artifact["id"] in skipped
+def _dry_artifact(
+    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, loading: Loading
+) -> Iterator[str]:
     is_command = artifact["type"] in COMMANDS
     size = None if _is_deferred(outcome) else _file_size(outcome)
     mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")

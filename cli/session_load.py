@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.user_config import UserConfig
-    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Environment
+    from faber_ledger.ledger.events import Draft, Environment
 
 
 class Trigger(click.ParamType[str]):
@@ -226,18 +226,14 @@ class Loading:
     def _gathered(self, view: decide.View | None, caller: Caller, *, dry: bool) -> Reload:
         empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))
         self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
-
-        def last_load(name: str) -> ArtifactLoaded | None:
-            last = view.log.last_load_of(name) if view else None
-            return last["event"] if last and last["event"]["type"] == "artifact_loaded" else None
-
+        names = [artifact["id"] for artifact in self.selected]
         return reload.gather(
             self.selected,
             self.surroundings(self.config["commands"]),
             triggers=[self.trigger],
             at=self.at,
             in_context=self.in_context,
-            last_load=last_load,
+            last_loads=view.log.last_loads(names) if view else {},
             force=self.force,
             is_dry=dry,
             stops=not dry,

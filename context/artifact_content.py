@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 LARGE_BYTES = 100 * 1024
+LONGEST_INDENTED = 25_000  # characters of a state
 NOT_CONTENT = {"sessions", "context_metadata", "updated_at"}
 
 
@@ -87,9 +88,15 @@ def content_digest(text: str, is_state: bool) -> str:
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
-    """Write a state as JSON without what every append changes, so that the same state gives the same text."""
+    """Write a state as JSON without what every append changes, so that the same state gives the same text.
+
+    One that no packet shows whole stands on one line: with an indent deep lists grow a hundredfold.
+    """
     kept = {name: value for name, value in state.items() if name not in NOT_CONTENT}
-    return without_surrogates(json.dumps(kept, indent=2, ensure_ascii=False))
+    text = json.dumps(kept, ensure_ascii=False)
+    if len(text) <= LONGEST_INDENTED:
+        text = json.dumps(kept, indent=2, ensure_ascii=False)
+    return without_surrogates(text)
 
 
 def given_text(text: str, is_state: bool) -> str:

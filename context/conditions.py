@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 LONGEST = 200  # of one that is quoted
+MOST_CHARACTERS = 2000  # of one that is read, and of a text that is taken for a number: a hook must not be felt
 MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
 SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
@@ -27,12 +28,14 @@ NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # few need it: compiled a
 class ConditionError(ValueError):
     """The text is no condition of this grammar; the message is the documents' own."""
 
-    def __init__(self, expression: object) -> None:
-        super().__init__(f"Cannot evaluate condition: {one_line(expression, LONGEST)}")
+    def __init__(self, expression: object, reason: str = "") -> None:
+        super().__init__(f"Cannot evaluate condition: {one_line(expression, LONGEST)}{reason}")
 
 
 def evaluate(expression: str, state: dict[str, Any]) -> bool:
     """Tell whether a condition holds for a state, in time linear in its length; raises ConditionError alone."""
+    if len(expression) > MOST_CHARACTERS:
+        raise ConditionError(expression, f" ({len(expression):,} characters, and at most {MOST_CHARACTERS:,} are read)")
     return _is_true(_Reader(expression, state).value())
 
 
@@ -196,6 +199,8 @@ def _is_plain(value: Any) -> bool:
 def _as_number(value: Any) -> float | None:
     if not isinstance(value, str):
         return _double(value)
+    if len(value) > MOST_CHARACTERS:
+        return None
     if re.fullmatch(rf"\s*(?:\+(?!-))?{NUMBER}\s*", value):
         return float(value)
     return None if value.strip() else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from json import JSONDecodeError
+from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # a compiled pattern, which the stub leaves out
 from json.encoder import encode_basestring as quoted
 
 TYPE_CHECKING = False
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
 
 SPACE = " \t\n\r"
 BOM = "\ufeff"
+ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
+MOST_MET = 8  # places of one name that are looked at before all members are read in turn
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -34,65 +37,108 @@ class JsonText:
     def __init__(self, text: str) -> None:
         """Read the text; raises ValueError if it is no JSON object, with the line where there is one."""
         self.text = text
-        self.value: dict[str, Any] = {}
-        self.spans: dict[str, tuple[int, int]] = {}
-        self._read()
+        self._spans: dict[str, tuple[int, int]] | None = None
+        start = _after_space(text, 1 if text.startswith(BOM) else 0)
+        try:
+            value, end = _decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            value, end = None, start
+        if not isinstance(value, dict) or _after_space(text, end) != len(text):
+            self._walk()  # which tells what is wrong, or gets by with one level less
+            return
+        self.value: dict[str, Any] = value
+        self.first, self.end = start + 1, end - 1
+        self.last = len(text[: self.end].rstrip(SPACE)) if value else self.first
 
-    def _read(self) -> None:
+    @property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """Where each member's value stands, from and to."""
+        if self._spans is None:
+            self._walk()
+        assert self._spans is not None
+        return self._spans
+
+    def _walk(self) -> None:
+        """Read the text member by member, which takes long for very many."""
         text = self.text
-        at = self._after_space(1 if text.startswith(BOM) else 0)
+        value: dict[str, Any] = {}
+        spans: dict[str, tuple[int, int]] = {}
+        at = _after_space(text, 1 if text.startswith(BOM) else 0)
         if text[at : at + 1] != "{":
             if at < len(text):
                 _value_at(text, at)
                 raise ValueError("it is no JSON object")
             raise JSONDecodeError("Expecting value", text, at)
         self.first = at + 1
-        at = self._after_space(self.first)
+        at = _after_space(text, self.first)
         self.last = self.first
         while text[at : at + 1] != "}":
             if text[at : at + 1] != '"':
                 raise JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
             name, at = _value_at(text, at)
-            at = self._after_space(at)
+            at = _after_space(text, at)
             if text[at : at + 1] != ":":
                 raise JSONDecodeError("Expecting ':' delimiter", text, at)
-            start = self._after_space(at + 1)
-            self.value[name], self.last = _value_at(text, start)
-            self.spans[name] = (start, self.last)
-            at = self._after_space(self.last)
+            start = _after_space(text, at + 1)
+            value[name], self.last = _value_at(text, start)
+            spans[name] = (start, self.last)
+            at = _after_space(text, self.last)
             if text[at : at + 1] == ",":
-                at = self._after_space(at + 1)
+                at = _after_space(text, at + 1)
                 if text[at : at + 1] != '"':
                     raise JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
             elif text[at : at + 1] != "}":
                 raise JSONDecodeError("Expecting ',' delimiter", text, at)
         self.end = at
-        after = self._after_space(at + 1)
+        after = _after_space(text, at + 1)
         if after != len(text):
             raise JSONDecodeError("Extra data", text, after)
+        self.value, self._spans = value, spans
 
-    def _after_space(self, at: int) -> int:
-        text, size = self.text, len(self.text)
-        while at < size and text[at] in SPACE:
-            at += 1
-        return at
+    def _span_of(self, name: str) -> tuple[int, int]:
+        """Find one member's value without reading all others in turn, where no name can be written in two ways.
+
+        A name that is met is the object's own, if what follows it is the rest of an object that ends where this one
+        does, or what precedes it the beginning of one.
+        """
+        text, quoted_name = self.text, f'"{name}"'
+        if self._spans is None and name.isidentifier() and name.isascii() and not any(map(text.__contains__, ESCAPED)):
+            at = self.end
+            for _ in range(MOST_MET):
+                at = text.rfind(quoted_name, self.first, at)
+                if at < 0:
+                    break
+                colon = _after_space(text, at + len(quoted_name))
+                if text[colon] == ":" and text[at - 1] != "\\" and self._is_own(at):
+                    start = _after_space(text, colon + 1)
+                    return start, _value_at(text, start)[1]
+        return self.spans[name]
+
+    def _is_own(self, at: int) -> bool:
+        """Tell whether the name at a place is the object's own, and not that of one inside: by the shorter side."""
+        ends = self.end - at < at - self.first
+        side = "{" + self.text[at : self.end + 1] if ends else "{" + self.text[self.first : at] + '"":0}'
+        try:
+            return _decoder.raw_decode(side)[1] == len(side)
+        except (ValueError, RecursionError):
+            return False
 
     def with_members(self, members: dict[str, Any]) -> str:
         """Give the text with these members' values: replaced where they stand, else added at the end."""
         pieces, done = [], 0
-        for start, end, name in sorted((*self.spans[name], name) for name in members if name in self.spans):
+        for start, end, name in sorted((*self._span_of(name), name) for name in members if name in self.value):
             pieces += [self.text[done:start], self._rendered(members[name])]
             done = end
-        added = [name for name in members if name not in self.spans]
+        added = [name for name in members if name not in self.value]
         if added:
             pieces.append(self.text[done : self.last])
             done = self.last
             for count, name in enumerate(added):
-                comma = "," if self.spans or count else ""
+                comma = "," if self.value or count else ""
                 pieces.append(
                     f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._rendered(members[name])}"
                 )
-            if not self.spans:
+            if not self.value:
                 pieces.append(self._newline() if self._indent() else "")
                 done = self.end
         pieces.append(self.text[done:])
@@ -105,11 +151,11 @@ class JsonText:
 
     def _indent(self) -> str:
         """Give the white space before the first member; two spaces where the object is empty, none on one line."""
-        start = self._after_space(self.first)
+        start = _after_space(self.text, self.first)
         before = self.text[self.first : start]
-        if "\n" in before and self.spans:
+        if "\n" in before and self.value:
             return before.rpartition("\n")[2]
-        return "" if self.spans else "  "
+        return "" if self.value else "  "
 
     def _newline(self) -> str:
         return "\r\n" if "\r\n" in self.text else "\n"
@@ -117,6 +163,11 @@ class JsonText:
     def _line_start(self, after_comma: bool) -> str:
         indent = self._indent()
         return self._newline() + indent if indent else (" " if after_comma else "")
+
+
+def _after_space(text: str, at: int) -> int:
+    after: int = WHITESPACE.match(text, at).end()
+    return after
 
 
 def _value_at(text: str, at: int) -> tuple[Any, int]:

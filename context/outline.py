@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_in
+from faber_ledger.context.messages import kilobytes
 from faber_ledger.context.units import clipped, one_line, shares, units
 
 TYPE_CHECKING = False
@@ -21,17 +22,25 @@ HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # for the headings of the first two level
 LONGEST_TITLE = 90
 SHORTEST_TEXT = 80
 ROOM_FOR_MORE = 20
+LEAST_MEMBER = 20  # units of a JSON object's member that say something
 LEAST_SHARE = 0.5  # of an equal share, however long what matters more is
 
 
-def outline(text: str, room: int) -> str:
-    """Give a text's outline in at most `room` UTF-16 units, which may be empty."""
+def outline(text: str, room: int, look: int) -> str:
+    """Give a text's outline in at most `room` UTF-16 units, which may be empty.
+
+    It is that of the text's first `look` characters, up to a line's end, and says so where the text goes on.
+    """
     members = _json_members(text)
     if members is not None:
         return clipped(_members_text(members, room), max(room, 0))
+    told = ""
+    if len(text) > look:
+        text = text[: text.rfind("\n", 0, look) + 1 or look]
+        told = f"(of the first {kilobytes(len(text.encode('utf-8', 'replace')))})\n\n"
     lines = text.split("\n")
     sections = sections_of(lines)
-    headings = _headings(lines, sections, room)
+    headings = told + _headings(lines, sections, room - units(told))
     excerpts = _excerpts(lines, sections, room - units(headings))
     return clipped(headings + excerpts, max(room, 0))
 
@@ -169,9 +178,11 @@ def _json_members(text: str) -> dict[str, Any] | None:
 
 def _members_text(members: dict[str, Any], room: int) -> str:
     """List the members of a JSON object, one a line, the small ones whole, the others cut to a fair share."""
+    kept = list(members.items())[: max(room, 0) // LEAST_MEMBER]
     try:
-        told = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in members.items()]
+        told = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
     except RecursionError:
         return ""
-    limits = shares([units(line) for line in told], room - len(told))
-    return "".join([clipped(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)])
+    more = f"(and {len(members) - len(kept)} more)\n" if len(kept) < len(members) else ""
+    limits = shares([units(line) for line in told], room - len(told) - len(more))
+    return "".join([clipped(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)]) + more

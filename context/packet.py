@@ -44,6 +44,7 @@ COMMAND_BUDGET = 25_000
 PROBLEMS_SHARE, INDEX_SHARE, NOTES_SHARE, SUMMARY_SHARE = 0.15, 0.4, 0.15, 0.35
 LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 160, 80
 LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a content or a note says nothing
+MOST_OUTLINED = 250_000  # characters that all outlines of a packet look at: to read them takes time
 ROOM_FOR_MORE = 60
 INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
 NOTES_HEAD = "\n## Notes for whoever goes on, newest first\n\n"
@@ -205,33 +206,39 @@ def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
     """
     given: dict[str, Given] = {part["artifact_id"]: "deferred" if part.get("deferred") else "pointer" for part in parts}
     shown = [part for part in parts if not part.get("deferred")][: max(room, 0) // LEAST_BODY]
-    limits = shares([units(_whole(part)) for part in shown], room)
-    while any([limit < min(LEAST_OUTLINE, units(_whole(part))) for part, limit in zip(shown, limits, strict=True)]):
-        cut = [at for at, part in enumerate(shown) if limits[at] < units(_whole(part))]
-        del shown[cut[-1]]
-        limits = shares([units(_whole(part)) for part in shown], room)
+    wanted = [_wanted(part, room) for part in shown]
+    limits = shares(wanted, room)
+    while any([limit < min(LEAST_OUTLINE, whole) for whole, limit in zip(wanted, limits, strict=True)]):
+        cut = [at for at, whole in enumerate(wanted) if limits[at] < whole][-1]
+        del shown[cut], wanted[cut]
+        limits = shares(wanted, room)
+    looks = shares([len(part["content"]) for part in shown], MOST_OUTLINED)
     bodies = []
     left = 0
-    for part, limit in zip(shown, limits, strict=True):
-        body = _whole(part)
-        given[part["artifact_id"]] = "inline"
-        if units(body) > limit + left:
-            body = _outlined(part, limit + left)
-            given[part["artifact_id"]] = "outline"
+    for part, whole, limit, look in zip(shown, wanted, limits, looks, strict=True):
+        fits = whole <= limit + left
+        body = _whole(part) if fits else _outlined(part, limit + left, look)
+        given[part["artifact_id"]] = "inline" if fits else "outline"
         left += limit - units(body)
         bodies.append(body)
     return "".join(bodies), given
+
+
+def _wanted(part: Part, room: int) -> int:
+    """Count the units of a whole artifact; of one that cannot fit its characters are enough, which are no more."""
+    whole = _whole(part)
+    return len(whole) if len(whole) > room else units(whole)
 
 
 def _whole(part: Part) -> str:
     return f"{_title(part)}\n{part['content'].rstrip()}\n"
 
 
-def _outlined(part: Part, room: int) -> str:
+def _outlined(part: Part, room: int, look: int) -> str:
     from faber_ledger.context.outline import outline  # most packets hold all whole
 
     head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"
-    text = outline(part["content"], room - units(head) - 1).rstrip()
+    text = outline(part["content"], room - units(head) - 1, look).rstrip()
     return f"{head}{text}\n"
 
 

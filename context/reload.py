@@ -8,6 +8,7 @@ from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
+from faber_ledger.context.hook_bounds import ASK, MOST_READ, bounded
 from faber_ledger.context.state import fields_missing
 from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
@@ -17,7 +18,7 @@ from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifact_content import Loaded
@@ -194,24 +195,30 @@ def gather(
     triggers: list[str],
     at: float,
     in_context: dict[str, dict[str, Any]],
-    last_load: Callable[[str], ArtifactLoaded | None],
+    last_loads: dict[str, ArtifactLoaded],
     force: bool,
     is_dry: bool,
     stops: bool,
+    most_read: float = float("inf"),
 ) -> Reload:
     """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
 
-    `in_context` holds the loads that count, by artifact id; `last_load` gives the last recorded load of an artifact.
+    `in_context` holds the loads that count, by artifact id; `last_loads` the last recorded one of each.
     What a program of the user's answers is known by running it alone: such an artifact is skipped if the program has
     answered in the last five minutes, so that a dry run (`is_dry`), which starts none, tells what the load would do.
-    With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5).
+    With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `most_read` bytes of
+    required artifacts none of them is read, and so it is with the optional ones.
     """
     result = Reload(surroundings["root"], triggers, surroundings["state"])
     unasked: Surroundings = {**surroundings, "commands": {}}
+    left = {True: most_read, False: most_read}
     for artifact in selected:
-        entry, last = in_context.get(artifact["id"]), last_load(artifact["id"])
+        entry, last = in_context.get(artifact["id"]), last_loads.get(artifact["id"])
         try:
+            if left[artifact["required"]] <= 0:
+                raise ArtifactError(f"Not read, since a hook has read {most_read / 1048576:.0f} MB of artifacts; {ASK}")
             loaded = load(artifact, unasked)
+            left[artifact["required"]] -= loaded["size_bytes"]
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
             if is_mapped:
                 is_current = last is not None and last.get("given") != "deferred" and selection.is_recent(entry, at)
@@ -251,7 +258,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
     has_workflow = True
     try:
-        workflow = workflow_of(run, state, config["plugin_roots"])
+        workflow = bounded(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         has_workflow = False
@@ -264,10 +271,11 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         triggers=triggers,
         at=at,
         in_context={},  # a new session has nothing in context yet
-        last_load=lambda name: None,
+        last_loads={},
         force=True,
         is_dry=False,
         stops=False,
+        most_read=MOST_READ,
     )
     result.has_workflow = has_workflow
     if config["commands"]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from faber_ledger.ledger.events import Draft, Recorded
+    from faber_ledger.ledger.events import ArtifactLoaded, Draft, Recorded
     from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
@@ -241,14 +241,19 @@ class Log:
             ),
         )
 
-    def last_load_of(self, artifact_id: str) -> Recorded | None:
-        """Give the last event that loaded an artifact, or None."""
+    def last_loads(self, artifact_ids: Iterable[str]) -> dict[str, ArtifactLoaded]:
+        """Give the last event that loaded each of these artifacts, in one pass from the newest on."""
+        wanted = set(artifact_ids)
+        found: dict[str, ArtifactLoaded] = {}
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
         for one in map(self.decoded, rows):
+            if not wanted:
+                break
             event = one["event"]
-            if event["type"] == "artifact_loaded" and event["artifact_id"] == artifact_id:
-                return one
-        return None
+            if event["type"] == "artifact_loaded" and event["artifact_id"] in wanted:
+                wanted.remove(event["artifact_id"])
+                found[event["artifact_id"]] = event
+        return found
 
     def newest_notes(self, count: int) -> list[Recorded]:
         """Give the newest notes, newest first."""

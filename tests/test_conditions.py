@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, ConditionError, _Reader, evaluate
+from faber_ledger.context import conditions
+from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, MOST_CHARACTERS, ConditionError, _Reader, evaluate
 from faber_ledger.context.units import one_line
 
 STATE: dict[str, Any] = {
@@ -116,8 +117,32 @@ def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
             evaluate("(" * depth + "true" + ")" * depth, STATE)
 
 
+@pytest.mark.parametrize(
+    "condition", ["!" * 1_030_000 + "true", "&&".join(["1"] * 340_000), "==".join(["1"] * 340_000)]
+)
+def test_a_condition_that_nobody_wrote_by_hand_is_not_read_at_all(
+    condition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditions, "_Reader", None)
+    with pytest.raises(ConditionError) as raised:
+        evaluate(condition, STATE)
+    whole = f"Cannot evaluate condition: {one_line(condition, LONGEST)}"
+    assert str(raised.value) == f"{whole} ({len(condition):,} characters, and at most 2,000 are read)"
+
+
+def test_a_condition_may_be_as_long_as_its_bound() -> None:
+    assert evaluate("!" * (MOST_CHARACTERS - 4) + "true", STATE)
+    with pytest.raises(ConditionError):
+        evaluate("!" * (MOST_CHARACTERS - 3) + "true", STATE)
+
+
+def test_a_text_of_very_many_digits_is_no_number() -> None:
+    assert evaluate("digits == 1", {"digits": "0" * (MOST_CHARACTERS - 1) + "1"})
+    assert not evaluate("digits == 1", {"digits": "0" * MOST_CHARACTERS + "1"})
+
+
 def test_groups_side_by_side_do_not_count_as_depth() -> None:
-    assert evaluate(" && ".join(["(true)"] * 1000), STATE)
+    assert evaluate(" && ".join(["(true)"] * 150), STATE)
 
 
 PIECES = st.sampled_from(
@@ -182,7 +207,7 @@ def test_the_work_grows_with_the_length_and_no_faster(unit: str) -> None:
             sys.setprofile(None)
         return made
 
-    assert calls(4000) <= 4.1 * calls(1000)
+    assert calls(100) <= 4.1 * calls(25)
 
 
 # What the grammar's words are, as a pattern, against which the reader is held.

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from histories import json_values, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber_ledger.context import json_text
 from faber_ledger.context.json_text import JsonText
 from faber_ledger.projections.blocks import DEEPEST, is_too_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SPEC = Path(__file__).parent / "fixtures" / "states" / "spec-00027.json"
 spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])
@@ -139,3 +143,60 @@ def test_the_deepest_value_that_is_not_too_deep_can_be_written_and_read() -> Non
     assert not is_too_deep(deepest)
     assert is_too_deep([deepest])
     assert JsonText(JsonText('{\n  "a": 1\n}').with_members({"a": deepest})).value == {"a": deepest}
+
+
+NAMES = st.sampled_from(["sessions", "sess\\u0069ons", 'x\\"sessions', "other", "k1"])
+
+
+def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    member = st.builds('"{}"{}:{}{}'.format, NAMES, spaces, spaces, inner)
+    return st.one_of(
+        st.lists(member, max_size=4).map(lambda members: "{" + ", ".join(members) + " }"),
+        st.lists(inner, max_size=3).map(lambda items: "[" + ",".join(items) + "]"),
+    )
+
+
+@given(
+    st.recursive(st.sampled_from(["1", '"sessions"', '"x\\"sessions"', '"{"', '"\\\\"', "{}"]), nested, max_leaves=12)
+)
+def test_a_member_is_found_where_reading_all_in_turn_finds_it(inner: str) -> None:
+    text = f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}'
+    assert JsonText(text)._span_of("sessions") == JsonText(text).spans["sessions"]
+    try:
+        found = JsonText(inner)
+    except ValueError:
+        return
+    for name in found.value:
+        assert JsonText(inner)._span_of(name) == found.spans[name]
+
+
+@pytest.mark.parametrize("place", [0, 50_000])
+def test_a_member_among_very_many_is_found_without_reading_them_in_turn(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = [f'"k{number}": {number}' for number in range(50_000)]
+    members[place:place] = ['"sessions": {"total_sessions": 1}', '"context_metadata": null']
+    text = "{" + ",\n".join(members) + "}"
+    read = []
+    once = json_text._value_at
+
+    def noted(text: str, at: int) -> tuple[Any, int]:
+        read.append(at)
+        return once(text, at)
+
+    monkeypatch.setattr(json_text, "_value_at", noted)
+    after = JsonText(text).with_members({"sessions": 2, "context_metadata": 3})
+    assert after == text.replace('{"total_sessions": 1}', "2").replace("null", "3")
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": NaN}', '{"a": 1e999}', '{"a": 1} x', '{"a": 1', "[1]", "", '{"a" 1}'])
+def test_what_is_no_object_is_refused_as_reading_in_turn_refuses_it(text: str) -> None:
+    def refusal(read: Callable[[], object]) -> str:
+        with pytest.raises(ValueError, match=r".") as raised:
+            read()
+        return str(raised.value)
+
+    unread = JsonText("{}")
+    unread.text = text
+    assert refusal(lambda: JsonText(text)) == refusal(unread._walk)

@@ -191,16 +191,16 @@ def test_room_is_shared_fairly(wanted: list[int], room: int) -> None:
     assert not cut or max(given_room) - min(cut) <= len(wanted)
 
 
-@given(TEXTS, st.integers(0, 5_000))
-def test_an_outline_keeps_to_its_room(text: str, room: int) -> None:
-    assert units(outline(text, room)) <= room
+@given(TEXTS, st.integers(0, 5_000), st.integers(0, 5_000))
+def test_an_outline_keeps_to_its_room(text: str, room: int, look: int) -> None:
+    assert units(outline(text, room, look)) <= room
 
 
 def test_a_bold_line_heads_what_matters_as_it_does_in_a_reconstitution() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
     text += "## Non-goals\n"
-    shown = outline(text, 1_000)
+    shown = outline(text, 1_000, len(text))
     assert "- ledger/log.py" in shown
     assert shown.index("- ledger/log.py") < shown.index("Detail")
     assert wanted_sections(text)["files"] == "**Files to Modify**:\n\n- ledger/log.py"
@@ -291,7 +291,7 @@ def test_problems_come_first_and_those_that_do_not_fit_are_named_or_counted() ->
 
 def test_a_code_block_that_is_cut_is_closed() -> None:
     text = "# A\n\n## Overview\n\n```bash\n" + "echo one two three\n" * 300 + "```\n"
-    shown = outline(text, 1_500)
+    shown = outline(text, 1_500, len(text))
     assert shown.count("```") == 2
 
 
@@ -353,7 +353,7 @@ def test_the_packet_and_a_reconstitution_find_the_same_sections(tmp_path: Path, 
     spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
     assert spec["requirements"] == f"{heading}\n\n- it holds"
     assert spec["summary"] is None
-    excerpts = outline(text, 1000).partition("[lines ")[2]
+    excerpts = outline(text, 1000, len(text)).partition("[lines ")[2]
     assert excerpts.startswith(f"7-9]\n{heading}\n\n- it holds\n")
 
 
@@ -384,7 +384,7 @@ def test_headings_of_a_specification_count_before_bold_lines_and_what_matters_is
         f"## Files to Create/Modify\n\n| File | Action | Purpose | Status |\n|---|---|---|---|\n{files}\n"
         f"<!--\n## Files in a comment\n-->\n\n## Acceptance Criteria\n\n{criteria}\n## Related\n\nNothing.\n"
     )
-    shown = outline(text, 3_000)
+    shown = outline(text, 3_000, len(text))
     places = [
         shown.index(f"\n## {head}") for head in ("Overview", "Acceptance", "User R", "Files to", "Implementation")
     ]
@@ -402,7 +402,7 @@ def test_headings_of_a_specification_count_before_bold_lines_and_what_matters_is
 
 def test_many_headings_are_listed_as_far_as_half_the_room_goes() -> None:
     text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
-    shown = outline(text, 3_000)
+    shown = outline(text, 3_000, len(text))
     listed = [line for line in shown.partition("\n\n")[0].splitlines() if " ## Chapter " in line]
     assert len(listed) > 25
     assert sum(units(line) + 1 for line in listed) <= 1_500
