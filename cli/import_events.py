@@ -13,11 +13,14 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.drain import take_in
+from faber_ledger.context.lost_ledger import lacks_ledger
 from faber_ledger.context.mirror import MirroredLog
+from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.context.project import chosen_run, find_root, find_run
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
+from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
@@ -54,7 +57,9 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         if not staged.lines:
             raise LedgerError(f"{file} holds no event", hint="name a file that `faber-ledger export` wrote")
         run = _target(staged, run_id, file)
-        new = not os.path.lexists(run.ledger_path)
+        if not dry_run and is_recovery_due(run.ledger_path):
+            _recover(run)
+        new = lacks_ledger(run)
         log = None if new else stack.enter_context(Log.read(run.ledger_path))
         _check_against(staged, log, run, file)
         count = staged.count_missing_in(log)
@@ -74,6 +79,15 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
     show(data, [line], as_json=as_json)
     return code
+
+
+def _recover(run: Run) -> None:
+    """Undo what a writer that was killed has begun: such as an import that made the log."""
+    with RunLock(run.lock_path):
+        if mirror_path(run) is None:
+            recovered(run.ledger_path)
+        else:
+            MirroredLog(run, warn).close()
 
 
 def _target(staged: Staged, run_id: str | None, file: str) -> Run:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings.common import get_event_factory_for_version
 from cloudevents.core.formats.json import JSONFormat
+from faults.calls import KILL, broken_by
 from forging import forge
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -152,6 +154,32 @@ def test_an_export_imported_into_a_project_without_the_run_is_the_same_run(proje
     assert faber(empty, "verify", RUN).stdout == f"{RUN}: sound\n".encode()
     states = [json.loads((ledger_of(root).with_name("state.json")).read_text()) for root in (project, empty)]
     assert states[0]["sessions"] == states[1]["sessions"]
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_an_import_that_is_killed_while_it_makes_the_run_is_repeated(
+    tmp_path: Path, empty: Path, has_git: bool
+) -> None:
+    write_notes(tmp_path / "long.db", 900)
+    (tmp_path / "lines").write_bytes(export_of(str(tmp_path / "long.db")))
+    if has_git:
+        subprocess.run(["git", "init", "-q"], cwd=empty, check=True)
+    command = [str(COMMAND), "import", str(tmp_path / "lines"), "--run-id", RUN]
+    ended, _ = broken_by("pwrite64", 300, KILL, command, empty, dict(os.environ), b"", ledger_of(empty))
+    assert ended.code == -signal.SIGKILL
+    assert not ledger_of(empty).read_bytes().startswith(b"SQLite")
+    again = faber(empty, "import", tmp_path / "lines", "--run-id", RUN)
+    assert again.returncode == 0, again.stderr
+    assert exported(empty, RUN) == (tmp_path / "lines").read_bytes()
+
+
+def write_notes(path: Path, count: int) -> None:
+    """Write a log that does not fit into SQLite's cache."""
+    (note,) = [event for event in every_type() if event["type"] == "note_recorded"]
+    notes: Any = [{"event": {**note, "text": "x" * 4_000}} for _ in range(count)]
+    with Log.open(str(path)) as log:
+        log.append([*drafts()[:1], *notes], at=START, writer="w")
+        log.commit()
 
 
 def test_an_import_twice_changes_nothing(project: Path) -> None:
