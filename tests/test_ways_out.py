@@ -128,14 +128,33 @@ def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
     assert project.log_lines == []
 
 
-def test_a_damaged_log_is_not_to_be_projected(tmp_path: Path) -> None:
+def test_a_damaged_log_is_projected_only_once_it_is_moved_aside_and_comes_back(tmp_path: Path) -> None:
     project = begun(tmp_path)
     connection = sqlite3.connect(project.ledger_path)
     connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
     connection.close()
     done = project.faber("verify")
     assert done.returncode == 20
-    assert "faber-ledger project" not in done.stdout
+    told, _, after = done.stdout.partition("faber-ledger project")
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "once it is moved aside" in told
+    assert "mirror" in after
+    project.ledger_path.rename(tmp_path / "aside.db")
+    assert project.faber("project").returncode == 0
+    assert project.faber("verify").returncode == 0
+    assert project.of_type("session_started")
+    project.assert_projected()
+
+
+def test_a_file_from_anywhere_that_is_no_ledger_is_not_called_the_run_s_own(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    junk = tmp_path / "junk" / "ledger.db"
+    junk.parent.mkdir()
+    junk.write_bytes(b"junk" * 100)
+    told = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
+    assert f"{junk} is not a SQLite database" in told
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "move ledger.db" not in told
 
 
 def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
