@@ -24,15 +24,20 @@ DAMAGED = "run `faber-ledger verify`"
 
 def decoded(row: Row) -> Recorded:
     """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
+    check_typed(row)
     name, payload = row[1], row[8]
-    if not is_typed(row):
-        raise IntegrityError(f"event {name!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = row[2]
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(f"the payload of event {name} is no JSON object: {error}", hint=DAMAGED) from error
     return next(recorded([row], [event]))
+
+
+def check_typed(row: Row) -> None:
+    """Raise IntegrityError for a row whose envelope is not as `is_typed` tells."""
+    if not is_typed(row):
+        raise IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
 
 
 def is_typed(row: Row) -> bool:
