@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import COMMAND, RUN, Project, usual_state
 
+from faber_ledger.context.environment import writer_of
 from faber_ledger.context.project import find_run
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now
@@ -74,6 +75,21 @@ def test_a_pipe_in_the_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> N
     os.mkfifo(place)
     assert project.deliver(START).packet is not None
     assert len(place.read_text().strip()) == 32
+
+
+def test_the_clones_id_is_kept_where_two_first_hooks_make_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(Project.made(tmp_path / "project").root)
+    make = os.mkdir
+
+    def made_by_another_first(folder: str) -> None:
+        make(folder)
+        make(folder)
+
+    monkeypatch.setattr(os, "mkdir", made_by_another_first)
+    made = writer_of(root)
+    assert writer_of(root) == made
 
 
 def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Path) -> None:
