@@ -225,7 +225,7 @@ def write_active_run(root: str, run_id: str) -> None:
 
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        whole_file.put(path, f"{run_id}\n".encode(), durable=False)
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import sqlite3
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from support import COMMAND, RUN, Project, usual_state
 
 from faber_ledger.context.environment import writer_of
-from faber_ledger.context.project import find_run
+from faber_ledger.context.project import find_run, write_active_run
 from faber_ledger.context.recording import Recording
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
 
@@ -374,3 +377,50 @@ def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_pa
     project.put_state(state)
     assert project.faber("reconstitute").returncode == 0
     assert "continue at an unknown place)" in project.faber("log", "--type", "context_reconstituted").stdout
+
+
+# Files written whole
+
+
+def test_a_file_system_that_cannot_sync_a_directory_refuses_no_write() -> None:
+    whole_file.sync_directory("/proc")  # EINVAL
+
+
+def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))  # as in a container, for an id that is not mapped there
+
+    path = tmp_path / "state.json"
+    path.write_text("before")
+    path.chmod(0o640)
+    mine = os.stat(path)
+    like = os.stat_result((*mine[:4], mine.st_uid + 1, *mine[5:]))
+    monkeypatch.setattr(os, "chown", refused)
+    whole_file.put(str(path), b"after", like=like)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
+
+
+BEGINS = """
+import os, sys
+from faber_ledger.context.project import write_active_run
+from faber_ledger.ledger import whole_file
+whole_file.open = lambda *_: os._exit(9)  # the file is there, and nothing is in it
+write_active_run(sys.argv[1], "other")
+"""
+
+
+def test_two_that_write_the_active_file_at_once_take_nothing_half_written_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project.made(tmp_path / "project")
+    replace = os.replace
+
+    def replace_late(source: str, target: str) -> None:
+        assert subprocess.run([sys.executable, "-c", BEGINS, project.root], check=False).returncode == 9
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_late)
+    write_active_run(str(project.root), RUN)
+    assert project.active_path.read_text() == f"{RUN}\n"
