@@ -6,6 +6,7 @@ import json
 import os
 
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.row import COLUMNS, SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 BATCH = 128
-ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
-NULLABLE = (str, type(None))
+ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of what comes before the session's id
+NULLABLE = COLUMNS["session_id"]  # and of the client's
 DAMAGED = "run `faber-ledger verify`"
 
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Check = Callable[[Any], list[str]]
 
 _position = itemgetter(SEQ, ID)
-NAMING = "('run_started', 'run_adopted')"
+NAMING = ("run_started", "run_adopted")
 (IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
 (ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
