@@ -62,8 +62,10 @@ def writer_of(root: str) -> str:
     made = os.urandom(16).hex()
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        if not os.path.isdir(os.path.dirname(path)):
+        try:
             os.mkdir(os.path.dirname(path))  # alone: a project that is renamed at this moment is not made anew
+        except FileExistsError:
+            pass  # as nearly always; or another first hook was faster
         with open(temporary, "w", encoding="utf-8") as file:
             file.write(made + "\n")
         try:

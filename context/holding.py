@@ -29,7 +29,7 @@ def hold(root: str, run_id: str) -> None:
         return
     path = os.path.join(place.own, TAKEN_UP)
     try:
-        whole_file.put(path, f"{run_id}\n".encode(), durable=False)
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
@@ -63,7 +63,7 @@ def tell_kept(root: str, named: str, mine: str, tell: Callable[[str], None]) -> 
             f"git brought an active file that names {named:.80}; {mine}, which was taken up here, goes on"
             f" - `faber-ledger run resume {named:.80}` makes the other one active"
         )
-        whole_file.put(path, f"{mine}\n{named}\n".encode(), durable=False)
+        whole_file.put(path, f"{mine}\n{named}\n".encode(), durable=False, locked=False)
     except (OSError, ValueError):
         pass  # it is told again the next time
 

@@ -152,13 +152,17 @@ def run_in_file(root: str) -> str | None:
     """Read the id in the active file, whoever wrote it.
 
     White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
-    is none (END, Step 1). Of a longer text its beginning is given, which is no run's id.
+    is none (END, Step 1). For one that the system does not give for a moment (`OF_THE_SYSTEM`) stands the run that was
+    taken up in this work tree. Of a longer text its beginning is given, which is no run's id.
     """
     return next(_names(root, []), None)
 
 
 def _names(root: str, problems: list[str]) -> Iterator[str]:
-    """Give what each active file names; what keeps one from being read is added to `problems`."""
+    """Give what each active file names, or stands in for it as `run_in_file` says.
+
+    What keeps one from being read is added to `problems`.
+    """
     for name in ACTIVE_FILES:
         path = os.path.join(root, *name.split("/"))
         try:
@@ -225,7 +229,7 @@ def write_active_run(root: str, run_id: str) -> None:
 
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        whole_file.put(path, f"{run_id}\n".encode(), durable=False)
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
     except OSError as error:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"

@@ -12,7 +12,7 @@ from itertools import chain
 from json.encoder import encode_basestring as quoted
 
 from faber_ledger.ledger.canonical import HASH_DOMAIN
-from faber_ledger.ledger.decoding import BATCH, payloads_of, recorded
+from faber_ledger.ledger.decoding import BATCH, check_typed, payloads_of, recorded
 from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
@@ -34,7 +34,7 @@ HEAD = HASH_DOMAIN.decode() + "["
 def checked(log: Log) -> Iterator[Recorded]:
     """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
 
-    Also for the first that does not come right after its parents.
+    Also for the first that does not come right after its parents, or has a value of another type in its envelope.
     """
     return chain.from_iterable(recorded_in(log, rows) for rows in checked_batches(log))
 
@@ -73,8 +73,8 @@ def hashes_of(rows: list[Row]) -> list[bytes]:
             if (writer, session_id, client) != said:
                 said = (writer, session_id, client)
                 words = f"{quoted(writer)},{_quoted(session_id)},{_quoted(client)}"
-            hashed = (  # the sign lets nothing but numbers pass
-                f"{HEAD}{+seq},{quoted(name)},{quoted(kind)},{+version},{quoted(at)},{words},"
+            hashed = (  # `| 0` lets nothing but integers pass
+                f"{HEAD}{seq | 0},{quoted(name)},{quoted(kind)},{version | 0},{quoted(at)},{words},"
                 f'[{_hex(parents)}],"{sha256(salt + payload.encode()).hexdigest()}"]'
             )
             hashes.append(sha256(hashed.encode()).digest())
@@ -94,6 +94,7 @@ def _hex(parents: bytes) -> str:
 
 
 def _check_alone(row: Row) -> None:
+    check_typed(row)
     try:
         is_right = hash_of(row) == row[HASH]
     except UNLIKE:

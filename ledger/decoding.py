@@ -6,6 +6,7 @@ import json
 import os
 
 from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.row import COLUMNS, SESSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,22 +18,27 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 BATCH = 128
-ENVELOPE = (int, str, str, int, str, str)  # the types of seq, id, type, version, at and writer
-NULLABLE = (str, type(None))
+ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of what comes before the session's id
+NULLABLE = COLUMNS["session_id"]  # and of the client's
 DAMAGED = "run `faber-ledger verify`"
 
 
 def decoded(row: Row) -> Recorded:
     """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
+    check_typed(row)
     name, payload = row[1], row[8]
-    if not is_typed(row):
-        raise IntegrityError(f"event {name!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
     try:
         event: Any = json.loads(payload) if payload is not None else {}
         event["type"] = row[2]
     except (ValueError, TypeError, RecursionError) as error:
         raise IntegrityError(f"the payload of event {name} is no JSON object: {error}", hint=DAMAGED) from error
     return next(recorded([row], [event]))
+
+
+def check_typed(row: Row) -> None:
+    """Raise IntegrityError for a row whose envelope is not as `is_typed` tells."""
+    if not is_typed(row):
+        raise IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
 
 
 def is_typed(row: Row) -> bool:

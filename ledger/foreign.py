@@ -8,17 +8,15 @@ from __future__ import annotations
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.header import check_file, check_schema
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import COLUMNS, NULL
 from faber_ledger.ledger.sqlite import UNREADABLE, connected
 
 ANEW = "get the file anew from where it is whole"
-TYPES = (
-    "typeof(seq) != 'integer' OR seq < 1 OR typeof(id) != 'text' OR typeof(type) != 'text'"
-    " OR typeof(version) != 'integer' OR typeof(at) != 'text' OR typeof(writer) != 'text'"
-    " OR typeof(session_id) NOT IN ('text', 'null') OR typeof(client) NOT IN ('text', 'null')"
-    " OR typeof(parents) != 'blob' OR length(parents) % 32 OR typeof(salt) NOT IN ('blob', 'null')"
-    " OR typeof(payload) NOT IN ('text', 'null') OR typeof(payload_hash) NOT IN ('blob', 'null')"
-    " OR typeof(hash) != 'blob' OR length(hash) != 32"
+NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
+TYPES = " OR ".join(
+    [f"typeof({name}) NOT IN ({', '.join([repr(NAMES[kind]) for kind in kinds])})" for name, kinds in COLUMNS.items()]
 )
+WRONG = f"{TYPES} OR seq < 1 OR length(parents) % 32 OR length(hash) != 32"
 
 
 def opened(path: str) -> Log:
@@ -47,7 +45,7 @@ def opened(path: str) -> Log:
 
 def check_types(log: Log) -> None:
     """Check each value's type, which SQLite leaves to its writer; raises IntegrityError."""
-    mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {TYPES} LIMIT 1").fetchone()
+    mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()
     if mistyped is not None:
         raise IntegrityError(
             f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}", hint=ANEW

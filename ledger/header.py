@@ -7,7 +7,7 @@ import stat
 
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat, NotALedger
-from faber_ledger.ledger.sqlite import UNREADABLE, is_busy, locked, restore_hint, sqlite3
+from faber_ledger.ledger.sqlite import RESTORE, UNREADABLE, is_busy, locked, sqlite3
 
 SCHEMA = sorted(formats.statements(formats.FORMAT_1))
 VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
@@ -27,16 +27,16 @@ def check_file(path: str) -> bool:
     if not header:
         return False
     if len(header) < 100 and header[:16] == b"SQLite format 3\0"[: len(header)]:
-        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=restore_hint(path))
+        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=RESTORE)
     if header[:16] != b"SQLite format 3\0":
-        raise NotALedger(f"{path} is not a SQLite database", hint=restore_hint(path))
+        raise NotALedger(f"{path} is not a SQLite database", hint=RESTORE)
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
     if application != formats.APPLICATION_ID:
-        raise NotALedger(f"{path} is another program's database", hint=restore_hint(path))
+        raise NotALedger(f"{path} is another program's database", hint=RESTORE)
     if header[18:20] != b"\1\1":
-        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=restore_hint(path))
+        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=RESTORE)
     if version < 1:
-        raise IntegrityError(f"{path} has format {version}, which never was", hint=restore_hint(path))
+        raise IntegrityError(f"{path} has format {version}, which never was", hint=RESTORE)
     if version > formats.FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {formats.FORMAT}",
@@ -61,9 +61,9 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked(path) from error
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
     if sorted(found) != SCHEMA:
-        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=restore_hint(path))
+        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=RESTORE)
 
 
 def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
@@ -115,13 +115,11 @@ def _header(path: str) -> bytes:
         return b""
     except OSError as error:
         if os.path.islink(path):
-            raise NotALedger(
-                f"{path} is a link, and a ledger is never followed through one", hint=restore_hint(path)
-            ) from error
+            raise NotALedger(f"{path} is a link, and a ledger is never followed through one", hint=RESTORE) from error
         raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotALedger(f"{path} is not a regular file", hint=restore_hint(path))
+            raise NotALedger(f"{path} is not a regular file", hint=RESTORE)
         return os.read(descriptor, 100)
     finally:
         os.close(descriptor)

@@ -9,7 +9,7 @@ import tempfile
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.formats import LONGEST_VALUE
 from faber_ledger.ledger.log import no_ledger
-from faber_ledger.ledger.sqlite import connected, restore_hint
+from faber_ledger.ledger.sqlite import RESTORE, connected
 
 LARGEST_COPY = 1 << 32  # bytes
 
@@ -20,7 +20,7 @@ def played_copy(path: str, copy: str) -> None:
     Raises LedgerError and sqlite3.Error if the two do not belong together.
     """
     if os.path.getsize(path) > LARGEST_COPY:
-        raise LedgerError(f"{path} is too large to be copied", hint=restore_hint(path))
+        raise LedgerError(f"{path} is too large to be copied", hint=RESTORE)
     for suffix in ("", "-journal"):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable, Replaced
 from faber_ledger.ledger.formats import LONGEST_VALUE
 
@@ -22,6 +20,12 @@ BUSY_SECONDS = 5.0
 # EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
 # back an event that was acknowledged.
 DURABLE = "EXTRA"
+# For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
+# run's own log is brought back where nothing stands in its place.
+RESTORE = (
+    "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
+    " back by `faber-ledger project` if this clone's mirror has it"
+)
 # SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
@@ -50,7 +54,7 @@ def connected(
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except UNREADABLE as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=restore_hint(path)) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
     return connection
 
 
@@ -62,14 +66,6 @@ def is_busy(error: sqlite3.Error) -> bool:
 def locked(path: str) -> Locked:
     """Word what `is_busy` tells."""
     return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
-
-
-def restore_hint(path: str) -> str:
-    """Say what to do with a file that is not the ledger it should be."""
-    return (
-        f"move {os.path.basename(path)} aside, then run `faber-ledger project`: it brings the log back from this"
-        " clone's mirror, or says how git does; without either, copy it from another machine"
-    )
 
 
 class Writing:

@@ -19,14 +19,13 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import redaction_of
 from faber_ledger.ledger.row import COLUMNS, ID, pieces
-from faber_ledger.ledger.union import hash_in, positions_in
+from faber_ledger.ledger.union import NAMING, hash_in, positions_in
 
 Row = tuple[Any, ...]
 
 LONGEST_LINE = 64 * 1024 * 1024
 PIECE = 64 * 1024  # some hundred lines
 SHOWN = 10
-NAMING = ("run_started", "run_adopted")
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
 KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
 ELSEWHERE = """

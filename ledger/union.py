@@ -17,7 +17,7 @@ from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.formats import FORMAT_1, HIGHEST_SEQ, statements
 from faber_ledger.ledger.log import Log
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     Check = Callable[[Any], list[str]]
 
 _position = itemgetter(SEQ, ID)
-NAMING = "('run_started', 'run_adopted')"
+NAMING = ("run_started", "run_adopted")
 (IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
 (ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
 VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
@@ -178,14 +178,16 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
     """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
 
     Rows for a log without events come each before its children, and from something that looks for no id in it. All of
-    them or none: raises sqlite3.Error, and the transaction is as it was.
+    them or none: raises sqlite3.Error, and the transaction is as it was; or there is none any more, since SQLite takes
+    back the whole of it where the disk is full or fails.
     """
     log.connection.execute("SAVEPOINT take_in")
     log.forget_redactions()
     try:
         if not log.heads():
             # Made at the end, this index takes a fraction of the time. A union of files leaves it where it is: of pages
-            # that are as appends leave them git stores less.
+            # that are as appends leave them git stores less. SQLite refuses it while another statement is open on this
+            # connection: `rows` must not have begun to read the log.
             log.connection.execute("DROP INDEX event_id")
             _fill(log, rows)
             log.connection.execute(IDS)
@@ -196,10 +198,11 @@ def take_in(log: Log, rows: Iterable[Row]) -> None:
                 _pass(heads, *place)
             log.set_heads([(seq, digest) for digest, seq in heads.items()])
     except BaseException:
-        log.connection.execute("ROLLBACK TO take_in")
+        if log.connection.in_transaction:
+            log.connection.execute("ROLLBACK TO take_in")
+            log.connection.execute("RELEASE take_in")
         raise
-    finally:
-        log.connection.execute("RELEASE take_in")
+    log.connection.execute("RELEASE take_in")
 
 
 def _fill(log: Log, rows: Iterable[Row]) -> int:
@@ -294,8 +297,13 @@ def _conflict(rows: list[Row]) -> UnionConflict:
 
 
 def write_rows(rows: Iterable[Row], path: str) -> int:
-    """Write rows, each before its children, as a new log, and give their number; raises UnionConflict."""
+    """Write rows, each before its children, as a new log, and give their number.
+
+    Raises UnionConflict, and LedgerError for a log that has events.
+    """
     with Log.open(path) as log:
+        if log.heads():
+            raise LedgerError(f"{path} has events already", hint="name a file that is not there yet")
         try:
             count = _fill(log, rows)
         except sqlite3.IntegrityError as error:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
+NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of a directory, on file systems that cannot
+
 
 def put(
-    path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
+    path: str,
+    content: bytes,
+    *,
+    like: os.stat_result | None = None,
+    mode: int = 0o666,
+    durable: bool = True,
+    locked: bool = True,
 ) -> None:
     """Let a file hold this content alone; raises OSError, and the file is as it was, or as it shall be but not synced.
 
     It gets the owner and permissions of another file (`like`), else `mode` as the process masks it. What is not
-    `durable` may be the old content, or none, after a power cut.
+    `durable` may be the old content, or none, after a power cut. Whoever holds no lock (`locked`) writes beside others:
+    under one name, one would rename what another has half written.
     """
-    temporary = path + ".tmp"
+    temporary = path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
         write(temporary, content, like=like, mode=mode, durable=durable)
         os.replace(temporary, path)
@@ -66,8 +76,8 @@ def keep_owner(file: int | str, like: os.stat_result) -> None:
             try:
                 os.chown(file, owner, like.st_gid)
                 break
-            except PermissionError:
-                continue  # only root gives files away; the content matters more than whose it is
+            except OSError:  # only root gives files away, and none to who is unknown in its container
+                continue  # the content matters more than whose it is
     if isinstance(file, str) or os.chmod in os.supports_fd:
         os.chmod(file, stat.S_IMODE(like.st_mode))
 
@@ -80,5 +90,8 @@ def sync_directory(directory: str) -> None:
         return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in NOT_SYNCED:
+            raise
     finally:
         os.close(descriptor)

@@ -20,7 +20,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
 from faber_ledger.ledger.sqlite import connected
-from faber_ledger.ledger.whole_file import sync_directory
+from faber_ledger.ledger.whole_file import put_in_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
@@ -146,13 +146,7 @@ def _check_text(connection: sqlite3.Connection, wanted: Format, path: str) -> No
 
 
 def _put_in_place(copy: str, path: str) -> None:
-    descriptor = os.open(copy, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    try:
-        os.replace(copy, path)
+        put_in_place(copy, path)  # synced, as SQLite leaves what it commits
     except OSError as error:
         raise LedgerError(f"cannot replace {path}: {error.strerror}", hint="check the folder's permissions") from error
-    sync_directory(os.path.dirname(path))

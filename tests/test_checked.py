@@ -93,6 +93,20 @@ def test_a_number_of_another_type_is_never_hashed_as_one(ledger: Path, place: in
     assert hashes_of([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
 
 
+@pytest.mark.parametrize("reader", [*READERS, Log.stream])
+def test_a_fitting_hash_makes_no_fraction_a_version(tmp_path: Path, reader: Any) -> None:
+    path = str(tmp_path / "forged.db")
+    with Log.open(path) as log:
+        envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee", 1.5, "2026-01-05T15:00:00Z", "w", None, None)
+        row = (*envelope, b"", bytes(16), "{}", None)
+        digest = hash_of((*row, None))
+        log.connection.execute(INSERT, (*row, digest))
+        log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
+        log.commit()
+    with Log.read(path) as log, pytest.raises(IntegrityError, match="has a value of another type than any ledger"):
+        list(reader(log))
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize(
     "statement",

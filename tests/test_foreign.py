@@ -222,7 +222,7 @@ def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited
         assert done.returncode == 20, (command, done.stdout, done.stderr)
         told = done.stdout + done.stderr
         assert path.name in told, command
-        assert ("hint: remove it" if suffix else "hint: move ledger.db aside") in told, command
+        assert ("hint: remove it" if suffix else "hint: move it aside") in told, command
     answer = project.deliver("SessionEnd.other.print")
     assert answer.code == 0
     assert path.name in answer.errors

@@ -119,12 +119,17 @@ KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
 from faber_ledger.context import state
-from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
     os.kill(os.getpid(), signal.SIGKILL)
 
+def die_after_the_state(source, target):
+    replace(source, target)
+    if os.path.basename(target) == "state.json":
+        die()
+
+replace = os.replace
 where = sys.argv.pop(1)
 if where == "before the commit":
     Log.commit = die
@@ -133,7 +138,7 @@ elif where == "after the commit":
 elif where == "before the rename":
     os.replace = die
 elif where == "after the rename":
-    whole_file.sync_directory = die
+    os.replace = die_after_the_state
 main()
 """
 

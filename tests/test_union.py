@@ -23,7 +23,7 @@ from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import INSERT, ROW, hash_of
-from faber_ledger.ledger.union import take_in, write_union
+from faber_ledger.ledger.union import take_in, write_rows, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
@@ -302,6 +302,29 @@ def test_what_cannot_be_taken_in_leaves_an_open_log_as_it_was(ledger: Path, tmp_
         log.commit()
     assert rows(str(ledger))[:-1] == told
     assert list(findings(str(ledger), check_event=check_event)) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_full_disk_is_told_as_one_and_takes_in_nothing(tmp_path: Path, is_first: bool) -> None:
+    append_sample(tmp_path / "sample.db")
+    first = rows(str(tmp_path / "sample.db"))[0]
+    full = tmp_path / "full.db"
+    before = [] if is_first else rows(log_of(full, first))
+    many = [sealed(first, id=f"01KE791W1G{number:016}", payload=json.dumps({"a": "x" * 4000})) for number in range(99)]
+    with Log.open(str(full)) as log:
+        (pages,) = log.connection.execute("PRAGMA page_count").fetchone()
+        log.connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+        with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
+            take_in(log, many)
+        if log.connection.in_transaction:  # SQLite takes back the statement alone or, where it must, the transaction
+            assert log.connection.execute(ROW).fetchall() == before
+
+
+def test_rows_are_never_written_into_a_log_that_has_events(ledger: Path) -> None:
+    before = ledger.read_bytes()
+    with pytest.raises(LedgerError, match="has events already"):
+        write_rows([], str(ledger))
+    assert ledger.read_bytes() == before
 
 
 def test_a_union_of_nothing_to_read_says_so(tmp_path: Path) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
 import sqlite3
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from support import COMMAND, RUN, Project, usual_state
 
-from faber_ledger.context.project import find_run
+from faber_ledger.context.environment import writer_of
+from faber_ledger.context.project import find_run, write_active_run
 from faber_ledger.context.recording import Recording
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
 
@@ -76,6 +80,21 @@ def test_a_pipe_in_the_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> N
     assert len(place.read_text().strip()) == 32
 
 
+def test_the_clones_id_is_kept_where_two_first_hooks_make_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(Project.made(tmp_path / "project").root)
+    make = os.mkdir
+
+    def made_by_another_first(folder: str) -> None:
+        make(folder)
+        make(folder)
+
+    monkeypatch.setattr(os, "mkdir", made_by_another_first)
+    made = writer_of(root)
+    assert writer_of(root) == made
+
+
 def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Path) -> None:
     project = begun(tmp_path)
     with Recording(find_run(str(project.root), RUN), at=now(), writer="w" * 32, warn=pytest.fail) as recording:
@@ -128,14 +147,33 @@ def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
     assert project.log_lines == []
 
 
-def test_a_damaged_log_is_not_to_be_projected(tmp_path: Path) -> None:
+def test_a_damaged_log_is_projected_only_once_it_is_moved_aside_and_comes_back(tmp_path: Path) -> None:
     project = begun(tmp_path)
     connection = sqlite3.connect(project.ledger_path)
     connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
     connection.close()
     done = project.faber("verify")
     assert done.returncode == 20
-    assert "faber-ledger project" not in done.stdout
+    told, _, after = done.stdout.partition("faber-ledger project")
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "once it is moved aside" in told
+    assert "mirror" in after
+    project.ledger_path.rename(tmp_path / "aside.db")
+    assert project.faber("project").returncode == 0
+    assert project.faber("verify").returncode == 0
+    assert project.of_type("session_started")
+    project.assert_projected()
+
+
+def test_a_file_from_anywhere_that_is_no_ledger_is_not_called_the_run_s_own(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    junk = tmp_path / "junk" / "ledger.db"
+    junk.parent.mkdir()
+    junk.write_bytes(b"junk" * 100)
+    told = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
+    assert f"{junk} is not a SQLite database" in told
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "move ledger.db" not in told
 
 
 def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
@@ -339,3 +377,50 @@ def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_pa
     project.put_state(state)
     assert project.faber("reconstitute").returncode == 0
     assert "continue at an unknown place)" in project.faber("log", "--type", "context_reconstituted").stdout
+
+
+# Files written whole
+
+
+def test_a_file_system_that_cannot_sync_a_directory_refuses_no_write() -> None:
+    whole_file.sync_directory("/proc")  # EINVAL
+
+
+def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))  # as in a container, for an id that is not mapped there
+
+    path = tmp_path / "state.json"
+    path.write_text("before")
+    path.chmod(0o640)
+    mine = os.stat(path)
+    like = os.stat_result((*mine[:4], mine.st_uid + 1, *mine[5:]))
+    monkeypatch.setattr(os, "chown", refused)
+    whole_file.put(str(path), b"after", like=like)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
+
+
+BEGINS = """
+import os, sys
+from faber_ledger.context.project import write_active_run
+from faber_ledger.ledger import whole_file
+whole_file.open = lambda *_: os._exit(9)  # the file is there, and nothing is in it
+write_active_run(sys.argv[1], "other")
+"""
+
+
+def test_two_that_write_the_active_file_at_once_take_nothing_half_written_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project.made(tmp_path / "project")
+    replace = os.replace
+
+    def replace_late(source: str, target: str) -> None:
+        assert subprocess.run([sys.executable, "-c", BEGINS, project.root], check=False).returncode == 9
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_late)
+    write_active_run(str(project.root), RUN)
+    assert project.active_path.read_text() == f"{RUN}\n"
