@@ -513,6 +513,38 @@ def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Pro
     project.assert_projected()
 
 
+DEFECT_IN_THE_FOLD = """
+from faber_ledger.cli.entry import main
+from faber_ledger.projections.fold import Projector
+
+start = Projector._start
+
+def fail(projector, event, at):
+    start(projector, event, at)
+    if event["source"] == "startup":
+        raise RuntimeError("a defect")
+
+Projector._start = fail
+main()
+"""
+
+
+def test_a_defect_in_the_fold_leaves_nothing_in_the_state_of_what_is_rolled_back(project: Project) -> None:
+    project.deliver("SessionStart.resume.print", client="none")
+    spooled_with_ledger(project, START, client="one")
+    done = subprocess.run(
+        [sys.executable, "-c", DEFECT_IN_THE_FOLD, "note", "add", "one"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert b"could not be taken in, and was moved to" in done.stderr
+    assert project.types.count("session_started") == 1
+    project.assert_projected()
+
+
 def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None:
     project.deliver(START)
     (path,) = spooled_with_ledger(project, END)
