@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.held_folder import HeldFolder
     from faber_ledger.context.packet import Told
     from faber_ledger.context.project import Run
+    from faber_ledger.context.reload import Reload
     from faber_ledger.ledger.log import Log
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
@@ -65,7 +66,6 @@ class Hook:
 
     def _start(self, run: Run) -> str | None:
         whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
-        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
@@ -81,7 +81,7 @@ class Hook:
         if state.get("status") in states.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
             return None
-        gathered = reload.gather_for_hook(run, state, compacted=self.call.text("source") == "compact", at=self.at)
+        gathered = self._gathered(state)
         # Without any state all that was gathered is that one is missing.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
@@ -131,6 +131,21 @@ class Hook:
             except (OSError, ValueError) as error:
                 self.note(f"CLAUDE_ENV_FILE: {error}")
         return packet
+
+    def _gathered(self, state: dict[str, Any]) -> Reload:
+        """Load the run's artifacts; none of them where a defect stops it, since the position can be told all the same."""
+        from faber_ledger.context import reload  # no other hook loads artifacts
+
+        is_compacted = self.call.text("source") == "compact"
+        try:
+            return reload.gather_for_hook(self.run, state, compacted=is_compacted, at=self.at)
+        except Exception as error:  # noqa: BLE001 -- the agent gets its position back all the same
+            none = reload.Reload(self.run.root, ["session_start"], state)
+            none.has_workflow = False
+            none.other_problems = [
+                f"⚠️ WARNING: no artifact was loaded, by a defect of faber-ledger, please report it: {error!r:.300}"
+            ]
+            return none
 
     def _hold(self) -> None:
         """Keep that work goes on here on this run, so that no active file that git brings switches it."""
@@ -217,7 +232,11 @@ class Hook:
         from faber_ledger.context import spool
 
         try:
-            path = spool.put(run, self._arrival.waits())
+            spooled = self._arrival.waits()
+        except Exception:  # noqa: BLE001 -- the same defect, which has been told
+            spooled = self._arrival.waits(as_it_came=True)
+        try:
+            path = spool.put(run, spooled)
         except (OSError, spool.Full) as refusal:
             self.note(f"{told}; and it cannot be spooled: {refusal}")
         else:

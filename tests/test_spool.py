@@ -460,22 +460,23 @@ def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -
 
 
 DEFECT = """
+import importlib, sys
 from faber_ledger.cli.entry import main
-from faber_ledger.context import decide
 
 def fail(*arguments, **named):
     raise RuntimeError("a defect")
 
-decide.session_opened = fail
+module, name = sys.argv.pop(1).split(":")
+setattr(importlib.import_module("faber_ledger.context." + module), name, fail)
 main()
 """
 
 
-def with_defect(project: Project, recorded: str, **changes: Any) -> str:
-    """Deliver to a program that has a defect in what a session's start needs; give what is told."""
+def with_defect(project: Project, recorded: str, defect: str = "decide:session_opened", **changes: Any) -> str:
+    """Deliver to a program that has a defect, by default in what a session's start needs; give what is told."""
     content, environment, argument = project.prepared(recorded, **changes)
     done = subprocess.run(
-        [sys.executable, "-c", DEFECT, "hook", argument],
+        [sys.executable, "-c", DEFECT, defect, "hook", argument],
         cwd=project.root,
         env=environment,
         input=content,
@@ -483,8 +484,30 @@ def with_defect(project: Project, recorded: str, **changes: Any) -> str:
         check=False,
     )
     assert done.returncode == 0
-    assert done.stdout
+    assert done.stdout or not recorded.startswith(("SessionStart", "PreCompact"))
     return done.stderr.decode()
+
+
+@pytest.mark.parametrize("defect", ["masking:bounded_summary", "project_settings:Settings", "decide:snapshot"])
+def test_a_defect_in_what_is_made_of_a_delivery_does_not_keep_it_from_waiting(project: Project, defect: str) -> None:
+    project.deliver(START, client="one")
+    project.ledger_path.rename(project.run / "aside")
+    refuse(project)
+    assert "it waits in" in with_defect(project, POST, defect, client="one")
+    relent(project)
+    (project.run / "aside").rename(project.ledger_path)
+    assert project.deliver(END, client="one").errors == ""
+    assert project.types[-2:] == ["compaction_completed", "session_ended"]
+    assert project.of_type("compaction_completed")[0]["summary"]
+    project.assert_projected()
+
+
+def test_a_defect_in_what_loads_artifacts_leaves_the_position(project: Project) -> None:
+    told = with_defect(project, START, "reload:gather_for_hook", client="one")
+    assert "no artifact was loaded, by a defect of faber-ledger, please report it: RuntimeError('a defect')" in told
+    assert "it waits in" not in told
+    assert project.types == ["run_adopted", "session_started"]
+    project.assert_projected()
 
 
 def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
