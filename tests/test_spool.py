@@ -176,6 +176,35 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
     project.assert_projected()
 
 
+def test_links_and_folders_in_a_spool_that_is_brought_are_moved_aside(project: Project, tmp_path: Path) -> None:
+    shutil.rmtree(project.root / ".git")
+    folder = project.run / "spool"
+    folder.mkdir()
+    (tmp_path / "theirs").write_text("theirs")
+    (folder / "00000000000000000-link.json").symlink_to(tmp_path / "theirs")
+    (folder / "00000000000000001-folder.json").mkdir()
+    (folder / "00000000000000001-folder.malformed").write_text("in the way")
+    os.mkfifo(folder / "00000000000000002-pipe.json")
+    told = project.deliver(START).errors
+    assert told.count("could not be taken in, and was moved to") == 3
+    assert told.count("it is not a regular file") == 3
+    assert waiting(project) == []
+    assert len(list(folder.iterdir())) == 4
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert project.deliver(END).errors == ""
+    project.assert_projected()
+
+
+def test_what_was_set_aside_takes_no_deliverys_place(project: Project) -> None:
+    (path,) = spooled(project, START)
+    for number in range(spool.MOST_FILES):
+        (path.parent / f"{number}.malformed").touch()
+    refuse(project)
+    assert "it waits in" in project.deliver(END).errors
+    relent(project)
+    assert len(waiting(project)) == 2
+
+
 FORGED: dict[str, dict[str, Any]] = {
     "another variable": {"environ": {"PATH": "."}},
     "a variable that is no text": {"environ": {"CLAUDE_PID": 7}},
