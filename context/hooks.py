@@ -50,7 +50,7 @@ class Hook:
         """
         try:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
-                return self._start(self.run)
+                return self._start()
             self._arrival.summary()  # masking takes its time: before the lock
             if self._is_on_network():
                 self._spool_first()
@@ -59,29 +59,32 @@ class Hook:
             self._spool(error)
             repeated = False
         if self.call.hook == "PreCompact" and not repeated and not self._arrival.is_subagents:
-            return self._hint(self.run)
+            return self._hint()
         return None
 
     # SessionStart
 
-    def _start(self, run: Run) -> str | None:
+    def _start(self) -> str | None:
         whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
         arrival = self._arrival
         try:
-            state, problem = self._state(run)
+            state, problem = self._state()
         except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
             self.note(f"{error.message} - {error.hint}")
             from faber_ledger.context import messages
 
+            run = self.run
             broken = messages.state_broken(run, error, states.backup_name(run))
             return pack(run.run_id, {}, [], [broken], budget=arrival.settings().packet_budget)[0]
         if state.get("status") in states.FINISHED:
-            self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
+            self.note(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
         gathered = self._gathered(state)
+        if self._has_moved():
+            gathered = self._gathered(state)
         # Without any state all that was gathered is that one is missing.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
@@ -95,7 +98,7 @@ class Hook:
         def packed(notes: list[Told] | None = None, summary: Told | None = None) -> None:
             nonlocal packet
             packet, given = pack(
-                run.run_id,
+                self.run.run_id,
                 state,
                 gathered.parts(),
                 problems,
@@ -127,13 +130,13 @@ class Hook:
             from faber_ledger.context.env_file import export_run
 
             try:
-                export_run(path, run.run_id, state.get("work_id"))
+                export_run(path, self.run.run_id, state.get("work_id"))
             except (OSError, ValueError) as error:
                 self.note(f"CLAUDE_ENV_FILE: {error}")
         return packet
 
     def _gathered(self, state: dict[str, Any]) -> Reload:
-        """Load the run's artifacts; none of them where a defect stops it, since the position can be told all the same."""
+        """Load the run's artifacts; none where a defect stops it, since the position can be told all the same."""
         from faber_ledger.context import reload  # no other hook loads artifacts
 
         is_compacted = self.call.text("source") == "compact"
@@ -158,12 +161,17 @@ class Hook:
         except LedgerError as error:
             self.note(f"{error.message} - {error.hint}")
 
-    def _state(self, run: Run) -> tuple[dict[str, Any], str | None]:
+    def _state(self) -> tuple[dict[str, Any], str | None]:
         """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""
+        run = self.run
         try:
             return states.read_state(run).value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, states.ForeignState) or not os.path.isdir(run.directory):
+            if isinstance(error, states.ForeignState):
+                raise
+            if not os.path.isdir(run.directory):
+                if self._has_moved():
+                    return self._state()
                 raise
             from faber_ledger.context import messages
 
@@ -172,15 +180,23 @@ class Hook:
 
     # PreCompact
 
-    def _hint(self, run: Run) -> str | None:
+    def _hint(self) -> str | None:
         from faber_ledger.context.summary_hint import what_to_keep
 
-        state, _ = self._state(run)
+        state, _ = self._state()
         if state.get("status") in states.FINISHED or not self._arrival.settings().precompact_hint:
             return None
-        return what_to_keep(run, state)
+        return what_to_keep(self.run, state)
 
     # What they share
+
+    def _has_moved(self) -> bool:
+        """Tell whether the project was renamed under this hook since it was looked at, and go on where it is now."""
+        root = self._held.now()
+        if root is None or root == self.run.root:
+            return False
+        self.run = self._arrival.run = find_run(root, self.run.run_id)
+        return True
 
     def _record(self, prepare: Callable[[Log], None] | None = None) -> bool:
         """Append what the call means, and tell whether it was a repeated one; `prepare` is given the log before."""
@@ -222,9 +238,8 @@ class Hook:
 
     def _spool(self, error: Exception) -> None:
         """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
-        root = self._held.now() or self.run.root
-        run = self.run if root == self.run.root else find_run(root, self.run.run_id)
-        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(run.directory)):
+        self._has_moved()
+        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):
@@ -236,7 +251,7 @@ class Hook:
         except Exception:  # noqa: BLE001 -- the same defect, which has been told
             spooled = self._arrival.waits(as_it_came=True)
         try:
-            path = spool.put(run, spooled)
+            path = spool.put(self.run, spooled)
         except (OSError, spool.Full) as refusal:
             self.note(f"{told}; and it cannot be spooled: {refusal}")
         else:
