@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
+from faber_ledger.context.delivery import LONGEST_VALUE
 from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
@@ -174,7 +175,9 @@ class Arrival:
             "hook": self.call.hook,
             "at": self.at,
             "writer": self.writer,
-            "environ": {name: value for name in VARIABLES if (value := os.environ.get(name)) is not None},
+            "environ": {
+                name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
+            },
             "delivery": self.call.kept(LONGEST_DELIVERY, "" if as_it_came else self.summary()),
             "digest": self.call.digest,
             "session_id": self.session_id,

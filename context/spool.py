@@ -103,9 +103,24 @@ def _put(run: Run, spooled: Spooled) -> str:
     if count >= MOST_FILES:
         raise Full(f"{folder} holds {count:,} deliveries, and no more are kept")
     path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
-    content = json.dumps(spooled, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    whole_file.put(path, content, mode=0o600)
+    text = _text_of(spooled)
+    if _what_is_too_large(text):  # a state's progress, or an artifact's refusal, may be of any length
+        text = _text_of({**spooled, "progress": None, "loads": []})
+    whole_file.put(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     return path
+
+
+def _text_of(spooled: Spooled) -> str:
+    return json.dumps(spooled, ensure_ascii=False, separators=(",", ":"))
+
+
+def _what_is_too_large(text: str) -> str | None:
+    """Say why a text is none that is read; None if it is not too large."""
+    if len(text) > LARGEST or len(text.encode("utf-8", "surrogatepass")) > LARGEST:
+        return f"it is larger than {LARGEST:,} bytes"
+    if besides_texts(text) > MOST_BESIDES_TEXTS:
+        return "it is large for something else than its texts"
+    return None
 
 
 def read(path: str) -> Spooled:
@@ -119,8 +134,9 @@ def read(path: str) -> Spooled:
         raise Malformed(f"it is larger than {LARGEST:,} bytes")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        if besides_texts(text) > MOST_BESIDES_TEXTS:
-            raise Malformed("it is large for something else than its texts")
+        problem = _what_is_too_large(text)
+        if problem is not None:
+            raise Malformed(problem)
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is no JSON: {error}") from error

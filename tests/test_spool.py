@@ -9,10 +9,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from support import Project, without_overrides
 
 from faber_ledger.context import arrival, file_system, hooks, recording, spool
@@ -20,6 +24,7 @@ from faber_ledger.context.delivery import Call
 from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
+from faber_ledger.context.spooled_shape import VARIABLES
 
 START, PRE, POST, END = (
     "SessionStart.startup.print",
@@ -453,6 +458,39 @@ def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pyte
     run = find_run(str(project.root), project.run_id)
     path = spool.put(run, arrival.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
     assert spool.read(path)["delivery"].encode("utf-8", "surrogateescape") == content
+
+
+@given(
+    content=st.binary(max_size=100)
+    | st.builds(lambda piece, count: piece * count, st.binary(min_size=1, max_size=3), st.integers(0, 70_000))
+    | st.dictionaries(
+        st.sampled_from(["session_id", "cwd", "source", "reason", "compact_summary", "agent_id"]),
+        st.builds(lambda piece, count: piece * count, st.text(min_size=1, max_size=2), st.integers(0, 70_000)),
+    ).map(lambda fields: json.dumps(fields).encode()),
+    variables=st.dictionaries(
+        st.sampled_from(VARIABLES),
+        st.builds(
+            lambda piece, count: piece * count,
+            st.sampled_from(["x", '"', "\x01", "\\", "ä", "\U0001f600", "\udcff"]),
+            st.sampled_from([1, 4097, 120_000]),
+        ),
+    ),
+    phases=st.sampled_from([0, 1, 70_000]),
+    hook=st.sampled_from(["SessionStart", "PreCompact", "PostCompact", "SessionEnd"]),
+)
+@example(b"", dict.fromkeys(VARIABLES[:2], "\x01" * 120_000), 0, "SessionEnd")
+@example(b"", {}, 70_000, "SessionEnd")
+@settings(max_examples=60, deadline=None)
+def test_whatever_waits_can_be_read_again(content: bytes, variables: dict[str, str], phases: int, hook: str) -> None:
+    with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
+        os.makedirs(os.path.join(root, ".fractary/runs/one"))
+        run = find_run(root, "one")
+        one = arrival.Arrival(Call(hook, content, os.environ), run, 1.5, lambda told: None)
+        one.progress = {"phase": "build", "step": None, "phases_completed": ["x"] * phases}
+        waits = one.waits()
+        read = spool.read(spool.put(run, waits))
+        assert {**read, "progress": None} == {**waits, "progress": None}
+        assert read["progress"] in (waits["progress"], None)
 
 
 def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
