@@ -28,7 +28,7 @@ def run_hook(name: str) -> int:
 
         def note(message: str) -> None:
             _tell(message)
-            log_line(root, at, hook, message)
+            log_line(held.now() or root, at, hook, message)
 
         if call.problem is not None:
             note(call.problem)

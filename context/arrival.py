@@ -6,6 +6,7 @@ import os
 
 from faber_ledger.context import decide
 from faber_ledger.context import state as states
+from faber_ledger.context.delivery import LONGEST_VALUE
 from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
@@ -157,12 +158,12 @@ class Arrival:
 
         return bounded_summary(said)
 
-    def waits(self) -> Spooled:
-        """Give the call as the spool keeps it."""
+    def waits(self, *, as_it_came: bool = False) -> Spooled:
+        """Give the call as the spool keeps it; `as_it_came` with nothing that is made of it or read for it now."""
         from faber_ledger.context.spool import LONGEST_DELIVERY
         from faber_ledger.context.spooled_shape import VARIABLES, VERSION
 
-        if self.progress is None:
+        if self.progress is None and not as_it_came:
             try:
                 self.saw(states.read_state(self.run).value)
             except (LedgerError, OSError):
@@ -174,8 +175,10 @@ class Arrival:
             "hook": self.call.hook,
             "at": self.at,
             "writer": self.writer,
-            "environ": {name: value for name in VARIABLES if (value := os.environ.get(name)) is not None},
-            "delivery": self.call.kept(LONGEST_DELIVERY, self.summary()),
+            "environ": {
+                name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
+            },
+            "delivery": self.call.kept(LONGEST_DELIVERY, "" if as_it_came else self.summary()),
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,

@@ -9,6 +9,7 @@ from faber_ledger.context.environment import writer_of
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
 from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.projections.fold import fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _is_taken_in(recording: Recording, path: str) -> bool:
     except (LedgerError, OSError, sqlite3.Error):  # the log's, which the next one would meet too
         raise
     except Exception as error:  # noqa: BLE001 -- a defect of ours that this one brings out each time it is tried
+        recording.view.blocks = fold(recording.view.log.stream())  # it may have stopped while they were changed
         return _is_put_aside(recording, path, error)
     return True
 

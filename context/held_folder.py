@@ -7,7 +7,7 @@ import sys
 
 
 class HeldFolder:
-    """The folder at `path`, or none if it cannot be opened."""
+    """The folder at `path`, or none if it cannot be opened; held until the process ends."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -18,17 +18,16 @@ class HeldFolder:
             pass  # Windows opens no folder, and renames none in which a process has a file open
 
     def now(self) -> str | None:
-        """Give where the folder is now, and let go of it; None if it is gone, or nobody knows where to."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
+        """Give where the folder is now; None if it is gone, or nobody knows where to.
+
+        It stays held, since it may be renamed again: what stands at its old place then is another one.
+        """
+        if self._descriptor < 0:
             return self.path if os.path.isdir(self.path) else None
-        try:
-            held = os.fstat(descriptor)
-            for path in (self.path, _name_of(descriptor)):
-                if _is(path, held):
-                    return path
-        finally:
-            os.close(descriptor)
+        held = os.fstat(self._descriptor)
+        for path in (self.path, _name_of(self._descriptor)):
+            if _is(path, held):
+                return path
         return None
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.held_folder import HeldFolder
     from faber_ledger.context.packet import Told
     from faber_ledger.context.project import Run
+    from faber_ledger.context.reload import Reload
     from faber_ledger.ledger.log import Log
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
@@ -49,7 +50,7 @@ class Hook:
         """
         try:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
-                return self._start(self.run)
+                return self._start()
             self._arrival.summary()  # masking takes its time: before the lock
             if self._is_on_network():
                 self._spool_first()
@@ -58,30 +59,32 @@ class Hook:
             self._spool(error)
             repeated = False
         if self.call.hook == "PreCompact" and not repeated and not self._arrival.is_subagents:
-            return self._hint(self.run)
+            return self._hint()
         return None
 
     # SessionStart
 
-    def _start(self, run: Run) -> str | None:
+    def _start(self) -> str | None:
         whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
-        from faber_ledger.context import reload  # no other hook loads artifacts, and here git is at work meanwhile
         from faber_ledger.context.packet import pack
         from faber_ledger.context.told import newest_notes, summary_for
 
         arrival = self._arrival
         try:
-            state, problem = self._state(run)
+            state, problem = self._state()
         except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
             self.note(f"{error.message} - {error.hint}")
             from faber_ledger.context import messages
 
+            run = self.run
             broken = messages.state_broken(run, error, states.backup_name(run))
             return pack(run.run_id, {}, [], [broken], budget=arrival.settings().packet_budget)[0]
         if state.get("status") in states.FINISHED:
-            self.note(f"No active workflow found, skipping prime-context: {run.run_id} is {state['status']}")
+            self.note(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
-        gathered = reload.gather_for_hook(run, state, compacted=self.call.text("source") == "compact", at=self.at)
+        gathered = self._gathered(state)
+        if self._has_moved():
+            gathered = self._gathered(state)
         # Without any state all that was gathered is that one is missing.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
@@ -95,7 +98,7 @@ class Hook:
         def packed(notes: list[Told] | None = None, summary: Told | None = None) -> None:
             nonlocal packet
             packet, given = pack(
-                run.run_id,
+                self.run.run_id,
                 state,
                 gathered.parts(),
                 problems,
@@ -127,10 +130,25 @@ class Hook:
             from faber_ledger.context.env_file import export_run
 
             try:
-                export_run(path, run.run_id, state.get("work_id"))
+                export_run(path, self.run.run_id, state.get("work_id"))
             except (OSError, ValueError) as error:
                 self.note(f"CLAUDE_ENV_FILE: {error}")
         return packet
+
+    def _gathered(self, state: dict[str, Any]) -> Reload:
+        """Load the run's artifacts; none where a defect stops it, since the position can be told all the same."""
+        from faber_ledger.context import reload  # no other hook loads artifacts
+
+        is_compacted = self.call.text("source") == "compact"
+        try:
+            return reload.gather_for_hook(self.run, state, compacted=is_compacted, at=self.at)
+        except Exception as error:  # noqa: BLE001 -- the agent gets its position back all the same
+            none = reload.Reload(self.run.root, ["session_start"], state)
+            none.has_workflow = False
+            none.other_problems = [
+                f"⚠️ WARNING: no artifact was loaded, by a defect of faber-ledger, please report it: {error!r:.300}"
+            ]
+            return none
 
     def _hold(self) -> None:
         """Keep that work goes on here on this run, so that no active file that git brings switches it."""
@@ -143,12 +161,17 @@ class Hook:
         except LedgerError as error:
             self.note(f"{error.message} - {error.hint}")
 
-    def _state(self, run: Run) -> tuple[dict[str, Any], str | None]:
+    def _state(self) -> tuple[dict[str, Any], str | None]:
         """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""
+        run = self.run
         try:
             return states.read_state(run).value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, states.ForeignState) or not os.path.isdir(run.directory):
+            if isinstance(error, states.ForeignState):
+                raise
+            if not os.path.isdir(run.directory):
+                if self._has_moved():
+                    return self._state()
                 raise
             from faber_ledger.context import messages
 
@@ -157,15 +180,23 @@ class Hook:
 
     # PreCompact
 
-    def _hint(self, run: Run) -> str | None:
+    def _hint(self) -> str | None:
         from faber_ledger.context.summary_hint import what_to_keep
 
-        state, _ = self._state(run)
+        state, _ = self._state()
         if state.get("status") in states.FINISHED or not self._arrival.settings().precompact_hint:
             return None
-        return what_to_keep(run, state)
+        return what_to_keep(self.run, state)
 
     # What they share
+
+    def _has_moved(self) -> bool:
+        """Tell whether the project was renamed under this hook since it was looked at, and go on where it is now."""
+        root = self._held.now()
+        if root is None or root == self.run.root:
+            return False
+        self.run = self._arrival.run = find_run(root, self.run.run_id)
+        return True
 
     def _record(self, prepare: Callable[[Log], None] | None = None) -> bool:
         """Append what the call means, and tell whether it was a repeated one; `prepare` is given the log before."""
@@ -207,9 +238,8 @@ class Hook:
 
     def _spool(self, error: Exception) -> None:
         """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
-        root = self._held.now() or self.run.root
-        run = self.run if root == self.run.root else find_run(root, self.run.run_id)
-        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(run.directory)):
+        self._has_moved()
+        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):
@@ -217,7 +247,11 @@ class Hook:
         from faber_ledger.context import spool
 
         try:
-            path = spool.put(run, self._arrival.waits())
+            spooled = self._arrival.waits()
+        except Exception:  # noqa: BLE001 -- the same defect, which has been told
+            spooled = self._arrival.waits(as_it_came=True)
+        try:
+            path = spool.put(self.run, spooled)
         except (OSError, spool.Full) as refusal:
             self.note(f"{told}; and it cannot be spooled: {refusal}")
         else:

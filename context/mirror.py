@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import is_at_work
-from faber_ledger.context.mirror_path import is_recovery_due, make_kept_folder, mirror_path
+from faber_ledger.context.mirror_path import is_empty, is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
+HINT = "check permissions and space of the run's folder"
 VACUUM_MILLISECONDS = 10_000
 BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a longer one holds up is united later
 
@@ -51,7 +52,7 @@ class MirroredLog:
             sources = ", ".join(recover(run)) or "nothing: it had no event yet"
             warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self._run = run
-        if _is_empty(run.ledger_path):
+        if is_empty(run.ledger_path):
             self._check_git()  # before the file is made, which would be in git's way
         self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
@@ -60,9 +61,10 @@ class MirroredLog:
         self._warn = warn
         self._mirror: Log | None = None
         self._apart_from: int | None = None
-        self._path, self._is_refused, self._busy_seconds = path, False, BUSY_SECONDS
+        self._path, self._busy_seconds = path, BUSY_SECONDS
+        self._last: list[Head] | None = None  # heads of a mirror that lacks nothing but what was appended since
         try:
-            heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
+            self._last = heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if not heads:
                 self._check_git()  # it may have begun in between, and what we wrote would stand in its file
             if path is not None:
@@ -93,8 +95,7 @@ class MirroredLog:
                 self._unite(path, heads)
         except (LedgerError, OSError, sqlite3.Error) as error:
             if not self.log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
-                hint = "check permissions and space of the run's folder"
-                raise NotWritable(f"cannot write {self.log.path}: {error}", hint=hint) from error
+                raise NotWritable(f"cannot write {self.log.path}: {error}", hint=HINT) from error
             self._forsake(error)
 
     def _is_the_logs_fault(self, path: str, error: Exception) -> bool:
@@ -145,34 +146,43 @@ class MirroredLog:
             self.log.commit()
         if self._mirror is not None:
             try:
-                if self._apart_from is None:
-                    self._mirror.copy_newer(self.log)
-                else:
-                    self._take_in_newer(self._mirror, self._apart_from)
-                self._mirror.commit()
+                self._keep_in(self._mirror)
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
-        if self._is_refused and self._path is not None:
+        if self._mirror is None and self._path is not None:
             self._try_again(self._path)
 
+    def _keep_in(self, mirror: Log) -> None:
+        """Commit to the mirror what was appended to the log: to a damaged one's whatever else the two hold."""
+        if self._apart_from is None:
+            mirror.copy_newer(self.log)
+        else:
+            from faber_ledger.ledger.union import hash_in, take_in
+
+            rows = self.log.connection.execute(f"{ROW} WHERE seq > ? ORDER BY seq, id", (self._apart_from,)).fetchall()
+            take_in(mirror, [row for row in rows if hash_in(mirror, row[1]) is None])
+        mirror.commit()
+        self._last = mirror.heads()
+
     def _try_again(self, path: str) -> None:
-        """Keep in a mirror that was refused what the log has now: until it is there, git can take it away for good."""
-        from faber_ledger.ledger.union import missing_rows, take_in
+        """Keep in a mirror that was refused what was appended: until it is there, git can take it away for good.
 
+        Where more came in than that, the two are left unlike: the next append sees it, unites them and strips both.
+        """
+        mirror: Log | None = None
         try:
-            with Log.open(path, synchronous="OFF", busy_seconds=self._busy_seconds) as mirror:
-                take_in(mirror, missing_rows(mirror, self.log))
-                mirror.commit()
+            make_kept_folder(self._run, os.path.dirname(path))
+            mirror = Log.open(path, synchronous="OFF", busy_seconds=self._busy_seconds)
+            if mirror.heads() == self._last:
+                self._keep_in(mirror)
+                self._mirror = mirror
+                return
         except (LedgerError, OSError, sqlite3.Error):
-            told = f"until the next append that reaches the mirror, {self.log.path} alone has the newest events"
-            self._warn(f"{told}: commit it before git takes the file back")
-
-    def _take_in_newer(self, mirror: Log, seq: int) -> None:
-        """Keep in the mirror what was appended to a damaged log after `seq`, whatever else the two hold."""
-        from faber_ledger.ledger.union import hash_in, take_in
-
-        rows = self.log.connection.execute(f"{ROW} WHERE seq > ? ORDER BY seq, id", (seq,)).fetchall()
-        take_in(mirror, [row for row in rows if hash_in(mirror, row[1]) is None])
+            pass  # told below
+        if mirror is not None:
+            mirror.close()
+        told = f"until the next append that reaches the mirror, {self.log.path} alone has the newest events"
+        self._warn(f"{told}: commit it before git takes the file back")
 
     def begin(self) -> None:
         """Begin the next transaction of both, after a commit; raises as `Log.open`."""
@@ -192,6 +202,7 @@ class MirroredLog:
         """
         from faber_ledger.ledger.union import take_in
 
+        self._last = None
         take_in(self.log, missing_in(self.log))
         if self._mirror is not None:
             try:
@@ -219,8 +230,8 @@ class MirroredLog:
         from faber_ledger.ledger.union import remove_database, rows_of, united, write_rows
         from faber_ledger.ledger.whole_file import put_in_place
 
-        path = self.log.path
-        temporary = path + ".tmp"
+        self._last = None
+        path, temporary = self.log.path, self.log.path + ".tmp"
         try:
             remove_database(temporary)
             write_rows(united([rows_of(self.log)], gone), temporary)
@@ -236,8 +247,7 @@ class MirroredLog:
             finally:
                 self.log = Log.open(path)
         except OSError as error:
-            hint = "check permissions and space of the run's folder"
-            raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=hint) from error
+            raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=HINT) from error
         finally:
             remove_database(temporary)
         self.redacted = True
@@ -265,7 +275,7 @@ class MirroredLog:
         if self._mirror is not None:
             self._mirror.close()
         try:
-            if _is_empty(self.log.path) and not is_at_work(self._run.root):
+            if is_empty(self.log.path) and not is_at_work(self._run.root):
                 os.unlink(self.log.path)
         except FileNotFoundError:
             pass  # git, or somebody, took it away meanwhile
@@ -283,17 +293,8 @@ class MirroredLog:
 
     def _forsake(self, error: Exception) -> None:
         self._warn(f"the mirror of this run under the git directory is not used: {error}")
-        self._is_refused = True
         if isinstance(error, Locked) or (isinstance(error, sqlite3.Error) and is_busy(error)):
             self._busy_seconds = 0.0  # it was waited for
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None
-
-
-def _is_empty(path: str) -> bool:
-    """Tell whether a file has no bytes, or is not there."""
-    try:
-        return os.path.getsize(path) == 0
-    except FileNotFoundError:
-        return True

@@ -19,6 +19,14 @@ def is_recovery_due(path: str) -> bool:
     return os.path.lexists(path + "-journal") or os.path.isfile(path + RECOVERED)
 
 
+def is_empty(path: str) -> bool:
+    """Tell whether a file has no bytes, or is not there."""
+    try:
+        return os.path.getsize(path) == 0
+    except FileNotFoundError:
+        return True
+
+
 def mirror_path(run: Run) -> str | None:
     """Give where a run's mirror stands; None without git."""
     common = common_directory(run.root)

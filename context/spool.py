@@ -99,27 +99,44 @@ def _put(run: Run, spooled: Spooled) -> str:
     folder = spool_path(run)
     make_kept_folder(run, folder)
     names = os.listdir(folder)
-    if len(names) >= MOST_FILES:
-        raise Full(f"{folder} holds {len(names):,} files, and no more are kept")
+    count = len([name for name in names if name.endswith(SUFFIX)])  # what was set aside stays, and is in nobody's way
+    if count >= MOST_FILES:
+        raise Full(f"{folder} holds {count:,} deliveries, and no more are kept")
     path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
-    content = json.dumps(spooled, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
-    whole_file.put(path, content, mode=0o600)
+    text = _text_of(spooled)
+    if _what_is_too_large(text):  # a state's progress, or an artifact's refusal, may be of any length
+        text = _text_of({**spooled, "progress": None, "loads": []})
+    whole_file.put(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     return path
+
+
+def _text_of(spooled: Spooled) -> str:
+    return json.dumps(spooled, ensure_ascii=False, separators=(",", ":"))
+
+
+def _what_is_too_large(text: str) -> str | None:
+    """Say why a text is none that is read; None if it is not too large."""
+    if len(text) > LARGEST or len(text.encode("utf-8", "surrogatepass")) > LARGEST:
+        return f"it is larger than {LARGEST:,} bytes"
+    if besides_texts(text) > MOST_BESIDES_TEXTS:
+        return "it is large for something else than its texts"
+    return None
 
 
 def read(path: str) -> Spooled:
     """Read a delivery; raises Malformed, and OSError if it cannot be read now."""
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise Malformed("it is not a regular file")
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise Malformed("it is not a regular file")
         content = file.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise Malformed(f"it is larger than {LARGEST:,} bytes")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        if besides_texts(text) > MOST_BESIDES_TEXTS:
-            raise Malformed("it is large for something else than its texts")
+        problem = _what_is_too_large(text)
+        if problem is not None:
+            raise Malformed(problem)
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is no JSON: {error}") from error
@@ -131,7 +148,11 @@ def read(path: str) -> Spooled:
 
 def put_aside(path: str) -> str:
     """Move a file that is no delivery out of the way of those that are, and give where it is now; raises OSError."""
-    aside = path.removesuffix(SUFFIX) + ASIDE
+    bare, number = path.removesuffix(SUFFIX), 1
+    aside = bare + ASIDE
+    while os.path.lexists(aside):  # brought, or set aside before: a folder there could not be replaced
+        number += 1
+        aside = f"{bare}-{number}{ASIDE}"
     os.replace(path, aside)
     return aside
 

@@ -1,4 +1,8 @@
-"""The shape of a waiting delivery: without git it lies where a repository can bring one, and forge facts with it."""
+"""The shape of a waiting delivery: without git it lies where a repository can bring one, and forge facts with it.
+
+One in the right shape is taken for a hook's call: it can start a session here, or end one whose client it knows. Its
+`writer` would be no proof, since a repository can bring that file too.
+"""
 
 from __future__ import annotations
 

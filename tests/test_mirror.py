@@ -334,7 +334,10 @@ def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
 def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    copy_newer = Log.copy_newer
+
     def refuses(mirror: Log, _: Log) -> None:
+        monkeypatch.setattr(Log, "copy_newer", copy_newer)
         mirror.connection.execute("ROLLBACK")  # as SQLite does by itself
         raise sqlite3.OperationalError("disk I/O error")
 
@@ -357,6 +360,38 @@ def test_what_a_held_mirror_refused_is_in_it_when_the_append_ends(project: Proje
         opened.commit()
     assert len(told) == 1
     assert ids(mirror_of(project)) == ids(project.ledger_path)
+
+
+@pytest.mark.parametrize("append", [True, False])
+def test_a_redaction_that_comes_in_while_the_mirror_is_held_is_made_up_for(project: Project, append: bool) -> None:
+    secret = "hunter-2"
+    assert project.faber("note", "add", secret).returncode == 0
+    shutil.copytree(project.root, project.root.parent / "other")
+    other = Project(project.root.parent / "other", project.run_id)
+    assert other.faber("redact", project.events[-1]["id"], "--yes").returncode == 0
+    assert secret.encode() in mirror_of(project).read_bytes()
+    shutil.copy(other.ledger_path, project.ledger_path)  # as a pull does
+    holder = sqlite3.connect(mirror_of(project), isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    told: list[str] = []
+    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+        holder.close()
+        if append:
+            opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.commit()
+    assert "alone has the newest events" in told[-1]
+    assert project.faber("note", "add", "one").returncode == 0
+    assert secret.encode() not in mirror_of(project).read_bytes()
+    assert ids(mirror_of(project)) == ids(project.ledger_path)
+
+
+def test_a_mirror_that_is_refused_for_a_link_is_not_written_through_it(project: Project, tmp_path: Path) -> None:
+    folder = mirror_of(project).parent
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(elsewhere)
+    before = (elsewhere / "ledger.db").read_bytes()
+    assert "is not used" in project.deliver(END, client="two", pid="2").errors
+    assert (elsewhere / "ledger.db").read_bytes() == before
 
 
 def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended_outside_one(

@@ -13,8 +13,9 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -37,6 +38,7 @@ WRITING = (
 )
 LINE = re.compile(r"^(\w+)\((.*)$")
 KILL = "killed"
+LONGEST_SECONDS = 120
 ERRORS = ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EFBIG", "EMFILE", "EIO")
 RANDOM = re.compile(r"\d{17}-[0-9A-Z]{26}")
 
@@ -123,6 +125,7 @@ def stopped_at(
     project: Path,
     environment: Mapping[str, str] | None = None,
     delivery: bytes = b"",
+    stdout: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Run a command up to its `number`-th call of a name that is about a file, as it names it, and give it stopped."""
     trace = project.parent / "trace"
@@ -132,11 +135,18 @@ def stopped_at(
         stdin.write(delivery)
         stdin.seek(0)
         process = subprocess.Popen(
-            [_strace(), *options, *command], cwd=project, env=environment, stdin=stdin, stderr=subprocess.DEVNULL
+            [_strace(), *options, *command],
+            cwd=project,
+            env=environment,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.DEVNULL,
         )
+    deadline = time.monotonic() + LONGEST_SECONDS
     try:
         while "--- stopped by SIGSTOP ---" not in (trace.read_text() if trace.exists() else ""):
             assert process.poll() is None, "the command has ended without making the call"
+            assert time.monotonic() < deadline, "the command does not come to the call"
         yield process
     finally:
         process.kill()
@@ -145,7 +155,7 @@ def stopped_at(
 
 def _run(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> Ended:
     done = subprocess.run(
-        command, cwd=project, env=environment, input=delivery, capture_output=True, check=False, timeout=120
+        command, cwd=project, env=environment, input=delivery, capture_output=True, check=False, timeout=LONGEST_SECONDS
     )
     return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 

@@ -106,7 +106,45 @@ def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
         hook.send_signal(signal.SIGCONT)
         assert hook.wait() == 0
     assert not project.root.exists()
+    assert ("is taken in by the next append" in "".join(moved.log_lines)) == (waiting(moved) == 1)
     assert_ended_once(moved)
+
+
+@pytest.mark.parametrize("name", ["state.json", "ledger.lock"])
+def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp_path: Path, name: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver(END, client="none")
+    content, environment, _ = project.prepared(START, client="one")
+    command = [str(COMMAND), "hook", "session-start"]
+    file = project.run / name
+    with (
+        (tmp_path / "answer").open("wb") as output,
+        stopped_at("openat", 1, file, command, project.root, environment, content, stdout=output) as hook,
+    ):
+        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
+        hook.send_signal(signal.SIGCONT)
+        assert hook.wait() == 0
+    packet = json.loads((tmp_path / "answer").read_bytes())["hookSpecificOutput"]["additionalContext"]
+    assert project.run_id in packet
+    assert "WARNING" not in packet
+    assert moved.deliver(END, client="one").code == 0
+    assert moved.types.count("session_started") == 1
+    loads = len(moved.of_type("artifact_loaded"))
+    assert moved.deliver(START, client="two").packet
+    assert loads
+    assert len(moved.of_type("artifact_loaded")) == 2 * loads
+    moved.assert_projected()
+
+
+def test_a_held_folder_is_found_after_each_rename_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    held = HeldFolder(str(tmp_path / "first"))
+    for name in ("second", "third"):
+        moved = (tmp_path / "first" if name == "second" else tmp_path / "second").rename(tmp_path / name)
+        (tmp_path / "first").mkdir(exist_ok=True)
+        assert held.now() == str(moved)
+    moved.rmdir()
+    assert held.now() is None
 
 
 def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
