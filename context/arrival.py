@@ -10,6 +10,7 @@ from faber_ledger.context.delivery import LONGEST_VALUE
 from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.sha256 import sha256
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ class Arrival:
         self.note = note
         self.id = identity.event_id(at, os.urandom(10))
         self.writer = writer_of(run.root)
+        self.salt = os.urandom(16).hex()
         self.session_id = identity.session_id(at, os.urandom(6))
         self.environment: Environment | None = None
         self.progress: Snapshot | None = None
@@ -50,7 +52,8 @@ class Arrival:
     def spooled(cls, spooled: Spooled, call: Call, run: Run, note: Callable[[str], None]) -> Arrival:
         """Take up a call that waited."""
         arrival = cls(call, run, spooled["at"], note)
-        arrival.id, arrival.writer, arrival.session_id = spooled["id"], spooled["writer"], spooled["session_id"]
+        arrival.id, arrival.salt = spooled["id"], spooled["salt"]
+        arrival.writer, arrival.session_id = spooled["writer"], spooled["session_id"]
         arrival.environment, arrival.loads = spooled["environment"], spooled["loads"]
         arrival.progress, arrival.status = spooled["progress"], spooled["status"]
         return arrival
@@ -98,7 +101,10 @@ class Arrival:
             return repeated, False
         delivery = self.call.delivery()
         facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
-        facts[0]["id"] = self.id
+        # A call that is taken in again after the same events comes to the same ones, to their hashes: git may have kept
+        # what was written when SQLite, or a kill, said that it was not.
+        for fact, name in zip(facts, identity.ids_from(self.id), strict=False):
+            fact["id"], fact["salt"] = name, sha256(f"{self.salt}{name}".encode()).hexdigest()[:32]
         recording.add(facts, at=self.at, writer=self.writer)
         return repeated, True
 
@@ -171,6 +177,7 @@ class Arrival:
         return {
             "spool": VERSION,
             "id": self.id,
+            "salt": self.salt,
             "run_id": self.run.run_id,
             "hook": self.call.hook,
             "at": self.at,

@@ -24,6 +24,7 @@ PROGRESS = {"phase": SAID, "step": SAID, "phases_completed": [TEXT]}
 SPOOLED = {
     "spool": (int,),
     "id": TEXT,
+    "salt": TEXT,
     "run_id": TEXT,
     "hook": TEXT,
     "at": (float,),
@@ -62,6 +63,7 @@ def _is_known(found: Any) -> bool:
         found["spool"] == VERSION
         and found["hook"] in HOOKS.values()
         and is_event_id(found["id"])
+        and _is_hex(found["salt"], 32)
         and _is_hex(found["writer"], 32)
         and _is_hex(found["digest"], 64)
         and found["session_id"] != ""

@@ -208,11 +208,15 @@ Event = (
 
 
 class Draft(TypedDict):
-    """A fact to append; `client` is the client's own session id, `id` an id that the event already has."""
+    """A fact to append; `client` is the client's own session id, `id` an id that the event already has.
+
+    `salt`, hexadecimal, goes with it: the same fact after the same events is the same event then, to its hash.
+    """
 
     event: Event
     client: NotRequired[str | None]
     id: NotRequired[str]
+    salt: NotRequired[str]
 
 
 class Recorded(TypedDict):

@@ -58,7 +58,7 @@ def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], 
             f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
             hint="make smaller what it is about: state.json's blocks, for a run that is adopted",
         )
-    salt = os.urandom(SALT_BYTES)
+    salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
     parents = sorted(digest for _, digest in heads)
     seq = 1 + max([seq for seq, _ in heads], default=0)
     if seq > HIGHEST_SEQ:

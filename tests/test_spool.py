@@ -699,3 +699,18 @@ def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(
         )
     assert done.returncode == 130, done.stderr
     assert waiting(project) == []
+
+
+def test_a_delivery_that_is_taken_in_again_after_the_same_events_comes_to_the_same_ones(project: Project) -> None:
+    project.deliver(START, client="one")
+    spooled_with_ledger(project, START, client="two")
+    kept = project.root.with_name("kept")
+    shutil.copytree(project.root, kept)
+    found = []
+    for _ in range(2):
+        shutil.rmtree(project.root)
+        shutil.copytree(kept, project.root)
+        assert project.faber("project").returncode == 0
+        found.append(project.faber("export", project.run_id).stdout)
+    assert project.of_type("session_started")[1:]
+    assert found[0] == found[1]
