@@ -103,9 +103,11 @@ class Arrival:
         facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
         # A call that is taken in again after the same events comes to the same ones, to their hashes: git may have kept
         # what was written when SQLite, or a kill, said that it was not.
-        for fact, name in zip(facts, identity.ids_from(self.id), strict=False):
-            fact["id"], fact["salt"] = name, sha256(f"{self.salt}{name}".encode()).hexdigest()[:32]
-        recording.add(facts, at=self.at, writer=self.writer)
+        drafts: list[Draft] = [
+            {**fact, "id": name, "salt": sha256(f"{self.salt}{name}".encode()).hexdigest()[:32]}
+            for fact, name in zip(facts, identity.ids_from(self.id), strict=False)
+        ]
+        recording.add(drafts, at=self.at, writer=self.writer)
         return repeated, True
 
     def _changes_nothing(self, recording: Recording) -> bool:

@@ -15,9 +15,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from faults.calls import broken_by
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import Project, without_overrides
+from support import COMMAND, Project, without_overrides
 
 from faber_ledger.context import arrival, file_system, hooks, recording, spool
 from faber_ledger.context.delivery import Call
@@ -714,3 +715,15 @@ def test_a_delivery_that_is_taken_in_again_after_the_same_events_comes_to_the_sa
         found.append(project.faber("export", project.run_id).stdout)
     assert project.of_type("session_started")[1:]
     assert found[0] == found[1]
+
+
+def test_a_start_that_is_refused_at_its_commit_waits_with_what_it_had_loaded(project: Project) -> None:
+    project.deliver(START, client="one")
+    content, environment, name = project.prepared(START, client="two")
+    command = [str(COMMAND), "hook", name]
+    broken_by("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.ledger_path)
+    assert len(waiting(project)) == 1
+    assert project.faber("project").returncode == 0
+    assert waiting(project) == []
+    assert [started["source"] for started in project.of_type("session_started")] == ["startup", "startup"]
+    assert len(project.of_type("artifact_loaded")) == 2 * len(project.in_context)
