@@ -101,14 +101,21 @@ class Arrival:
             return repeated, False
         delivery = self.call.delivery()
         facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
-        # A call that is taken in again after the same events comes to the same ones, to their hashes: git may have kept
-        # what was written when SQLite, or a kill, said that it was not.
-        drafts: list[Draft] = [
-            {**fact, "id": name, "salt": sha256(f"{self.salt}{name}".encode()).hexdigest()[:32]}
-            for fact, name in zip(facts, identity.ids_from(self.id), strict=False)
-        ]
-        recording.add(drafts, at=self.at, writer=self.writer)
+        recording.add(self._named(facts), at=self.at, writer=self.writer)
         return repeated, True
+
+    def _named(self, facts: list[Draft]) -> list[Draft]:
+        """Give facts the ids and salts that they have whenever the call is taken in.
+
+        After the same events it comes to the same ones then, to their hashes: git may have kept what was written when
+        SQLite, or a kill, said that it was not.
+        """
+        named: list[Draft] = []
+        for number, fact in enumerate(facts):
+            digest = sha256(f"{self.salt}{number}".encode()).digest()
+            name = identity.event_id(self.at, digest[16:]) if number else self.id
+            named.append({**fact, "id": name, "salt": digest[:16].hex()})
+        return named
 
     def _changes_nothing(self, recording: Recording) -> bool:
         """Tell whether the run is over: then only a session that is open is still ended."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifacts import Artifact
     from faber_ledger.context.workflow import Workflow
 
-MOST_OF_A_LIST = 50  # artifacts: some ask git, each a process of its own
+MOST_OF_A_LIST = 200  # artifacts: some ask git, each a process of its own
 MOST_READ = 2 * 1024 * 1024  # bytes after which no other artifact is read, of required ones, and of optional ones
 ASK = "`faber-ledger session-load` loads all"
 

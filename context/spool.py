@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     class Spooled(TypedDict):
         """A hook call with all that is not in its delivery.
 
-        `id` is that of its first fact, `salt` what the salts of all are made of, `at` is in seconds since 1970.
+        `id` is that of its first fact; the other ids, and the salts, are made of `salt`. `at` is in seconds since 1970.
         `digest` is the SHA-256 of `delivery`, its standard input, which is kept shortened where it is long. What a
         session's start had gathered goes along: `session_id` and `loads`; `environment`, `progress` and `status` are
         None where they are not known.

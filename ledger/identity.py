@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import time
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def event_id(seconds: float, randomness: bytes) -> str:
     """Make a ULID: 48 bits of milliseconds and 80 bits of the given randomness, in 26 characters."""
-    return _ulid((int(seconds * 1000) & 0xFFFFFFFFFFFF) << 80 | int.from_bytes(randomness[:10], "big"))
-
-
-def ids_from(name: str) -> Iterator[str]:
-    """Give a ULID and those that follow it."""
-    number = 0
-    for letter in name:
-        number = number << 5 | CROCKFORD.index(letter)
-    while True:
-        yield _ulid(number & (1 << 128) - 1)
-        number += 1
-
-
-def _ulid(number: int) -> str:
+    number = (int(seconds * 1000) & 0xFFFFFFFFFFFF) << 80 | int.from_bytes(randomness[:10], "big")
     return "".join([CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5)])
 
 

@@ -99,13 +99,13 @@ def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_res
 
 
 def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path: Path) -> None:
-    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(60)]
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(210)]
     project = named(tmp_path, [*many, {"id": "needed", "path": "docs/needed.md", "required": True}])
     project.write("docs/text.md", "A line of plain text.\n" * 40_000)
     project.write("docs/needed.md", "Needed.\n")
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "\nNeeded.\n" in packet
-    assert "always_load names 61 artifacts, and a hook loads at most 50 of them, required ones first" in packet
+    assert "always_load names 211 artifacts, and a hook loads at most 200 of them, required ones first" in packet
     assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
 
 
@@ -133,12 +133,12 @@ def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: py
 
 
 def test_of_a_phase_as_many_artifacts_are_loaded_as_of_any_list(tmp_path: Path) -> None:
-    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(51)]
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(201)]
     project = named(tmp_path, many, "build")
     project.write("docs/text.md", "Words.\n")
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert len(project.of_type("artifact_loaded")) == MOST_OF_A_LIST
-    assert "phase_specific.build names 51 artifacts, and a hook loads at most 50 of them" in packet
+    assert "phase_specific.build names 201 artifacts, and a hook loads at most 200 of them" in packet
 
 
 def named(root: Path, artifacts: list[dict[str, Any]], phase: str = "") -> Project:

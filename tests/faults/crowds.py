@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
@@ -123,11 +124,39 @@ def _clients(project: Project) -> Iterator[str]:
         yield f"{project.hostname}-{number}"
 
 
+SHELL_HOOK = (
+    """sed 's/"session_history": [[]/&"'"$1"'", /' state.json > state.json.tmp && mv state.json.tmp state.json"""
+)
+
+
+def broken_by_shell_hooks(folder: Path, rounds: int) -> int:
+    """Let as many shell hooks at once add an entry and rename, without a lock; give after how many rounds it was lost.
+
+    Lost is a file that is empty, gone or no JSON.
+    """
+    broken = 0
+    for _ in range(rounds):
+        state = folder / "state.json"
+        state.write_text('{"session_history": ["first"]}')
+        begun = [
+            subprocess.Popen(["sh", "-c", SHELL_HOOK, "sh", str(number)], cwd=folder, stderr=subprocess.DEVNULL)
+            for number in range(AT_ONCE)
+        ]
+        for process in begun:
+            process.wait()
+        try:
+            json.loads(state.read_bytes())
+        except (OSError, ValueError):
+            broken += 1
+    return broken
+
+
 def figures(rounds: int, writes: int) -> Iterator[str]:
     """Give the page's lines about the crowds; raises SystemExit where something was lost."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         many = crowd(Project.made(Path(folder) / "many"), rounds)
         tool = rewriting(Project.made(Path(folder) / "tool"), writes)
+        broken = broken_by_shell_hooks(Path(folder), 6)
     yield ""
     yield "| what | figure |"
     yield "|---|---|"
@@ -139,6 +168,7 @@ def figures(rounds: int, writes: int) -> Iterator[str]:
     yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"
     yield f"| of them overwritten in the window before our rename | {tool.lost} |"
     yield f"| hooks meanwhile / their events in the log | {tool.hooks:,} / {tool.events:,} |"
+    yield f"| rounds of {AT_ONCE} shell hooks, which rename without a lock, that lost `state.json` | {broken} of 6 |"
     if many.lost or many.doubled or many.torn or tool.events < tool.hooks:
         sys.exit(f"something was lost: {many} {tool}")
 
