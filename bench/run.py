@@ -49,8 +49,9 @@ time. A dash under instructions: valgrind was not there, or the line is a loop o
 """
 GROWTH = """
 Each length has a run of its own, of sessions with 502 events each. A hook's work is told apart in one process, imports
-excepted, as processor time: "state" is to read and to write state.json, "blocks" to fold onto its blocks and to hash
-them, "ledger" all else.
+excepted, as processor time: "ledger" is to open the log and its mirror, to ask them, to append and to commit, "state"
+to read and to write state.json, "blocks" to fold onto its blocks and to hash them, "rest" all else: to decide, the
+artifacts, of which state.json is one, and the packet.
 
 ![What grows with the log](growth-events.svg) ![What a hook does](growth-sessions.svg)
 ![How long an append takes](growth-writers.svg)

@@ -158,7 +158,8 @@ class JsonText:
         return "" if self.value else "  "
 
     def _newline(self) -> str:
-        return "\r\n" if "\r\n" in self.text else "\n"
+        at = self.text.find("\n")
+        return "\r\n" if at > 0 and self.text[at - 1] == "\r" else "\n"
 
     def _line_start(self, after_comma: bool) -> str:
         indent = self._indent()
