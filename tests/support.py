@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -331,6 +332,11 @@ def answer_of(process: subprocess.Popen[bytes], content: bytes) -> Answer:
 def units(text: str) -> int:
     """Count a text's UTF-16 code units."""
     return len(text.encode("utf-16-le")) // 2
+
+
+def heeding_interrupts() -> None:
+    """Heed interrupts, in a child, which a shell lets everything ignore that it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def without_overrides() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COMMAND, RUN, Project, usual_state
+from support import COMMAND, RUN, Project, heeding_interrupts, usual_state
 
 from faber_ledger.context.branch import NAME
 
@@ -792,11 +792,6 @@ def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None
     done = answered(project, key) if key == "\x04" else interrupted(project)
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-
-
-def heeding_interrupts() -> None:
-    """Heed interrupts, which a shell lets everything ignore that it runs in the background."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def interrupted(project: Project) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,7 @@ import pytest
 from faults.calls import broken_by
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support import COMMAND, Project, without_overrides
+from support import COMMAND, Project, heeding_interrupts, without_overrides
 
 from faber_ledger.context import arrival, file_system, hooks, recording, spool
 from faber_ledger.context.delivery import Call
@@ -697,6 +697,7 @@ def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(
             env={**project.environment(), "ENDS": "SIGINT"},
             capture_output=True,
             check=False,
+            preexec_fn=heeding_interrupts,
         )
     assert done.returncode == 130, done.stderr
     assert waiting(project) == []
