@@ -12,8 +12,10 @@ from faber_ledger.cli.run_places import places_of
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import spool
 from faber_ledger.context.git import common_directory
+from faber_ledger.context.kept_summaries import kept_paths
 from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.project import Run, find_root, find_run
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
 
@@ -27,7 +29,8 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
 
     \b
-    Deliveries that wait to be recorded on it go with it, and only with --yes.
+    What its compactions came to goes with it, where that stays in this clone. Deliveries that wait to be recorded on
+    it go too, and only with --yes.
     Example: faber-ledger run forget --list
     Exit codes: 0 done; 1 the run is still there, or deliveries wait; 2 wrong usage; 10 no mirror of such a run.
     """
@@ -57,14 +60,18 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             hint=f"`faber-ledger run resume {run_id}` brings the run back; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
+    kept = kept_paths(run).values()
+    for one in kept:
+        whole_file.remove(one)
     _remove(path)
     for one in [*waits, *spool.set_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
-    removed = f"its mirror, with {events_shown(events)}" + (f", and {told}" if waits else "")
+    beside = f", {len(kept)} kept {'summary' if len(kept) == 1 else 'summaries'}" if kept else ""
+    removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {told}" if waits else "")
     show(
-        {"run_id": run_id, "events": events, "waiting": len(waits)},
-        [f"{run_id}: {removed}, {'are' if waits else 'is'} removed"],
+        {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
+        [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],
         as_json=as_json,
     )
 

@@ -19,6 +19,7 @@ from faber_ledger.context.environment import Whereabouts, writer_of
 from faber_ledger.context.holding import hold
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
 from faber_ledger.context.project import find_root, read_active_run, taken_up
+from faber_ledger.context.project_settings import Settings
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.context.user_config import read_user_config
@@ -181,6 +182,7 @@ class Loading:
             warn(warning)
         with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             view = recording.view
+            keeper = None if Settings(self.run, os.environ).summaries else self.run
             packet, given = pack(
                 self.run.run_id,
                 self.state,
@@ -188,7 +190,7 @@ class Loading:
                 result.other_problems,
                 budget=budget,
                 notes=newest_notes(view.log),
-                summary=summary_for(view.log, caller["client"], "session_load"),
+                summary=summary_for(view.log, caller["client"], "session_load", keeper),
                 not_loaded=result.not_loaded(),
             )
             session_id, drafts = self._session(view, caller)

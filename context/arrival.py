@@ -47,6 +47,7 @@ class Arrival:
         self.status: str | None = None
         self.loads: list[Draft] = []
         self._summary: str | None = None
+        self._recorded_summary: str | None = None
 
     @classmethod
     def spooled(cls, spooled: Spooled, call: Call, run: Run, note: Callable[[str], None]) -> Arrival:
@@ -78,10 +79,28 @@ class Arrival:
         return settings
 
     def summary(self) -> str:
-        """Give what the main conversation came to, as it may be recorded; empty if it is not to be."""
+        """Return what the main conversation came to, bounded and without its secrets; empty if it does not say."""
         if self._summary is None:
             self._summary = self._masked_summary()
         return self._summary
+
+    def recorded_summary(self) -> str:
+        """Return what the ledger may hold of the summary; where it may hold none, that is kept in this clone."""
+        if self._recorded_summary is None:
+            text = self.summary()
+            if text and not self.settings().summaries:
+                self._keep_summary()
+                text = ""
+            self._recorded_summary = text
+        return self._recorded_summary
+
+    def _keep_summary(self) -> None:
+        from faber_ledger.context.kept_summaries import keep  # only where a project wants it
+
+        try:
+            keep(self.run, self.id, self.summary())
+        except OSError as error:
+            self.note(f"what the compaction came to cannot be kept: {error.filename or ''} {error.strerror or error}")
 
     def record_in(self, recording: Recording) -> tuple[bool, bool]:
         """Add what the call means to an open recording; tell whether it was a repeated one, and whether it added."""
@@ -161,13 +180,13 @@ class Arrival:
         session_id = None if self.is_subagents else decide.session_of(recording.view, caller)
         if session_id is not None:
             event["session_id"] = session_id
-        if self.summary():
-            event["summary"] = self.summary()
+        if self.recorded_summary():
+            event["summary"] = self.recorded_summary()
         return [{"event": event, "client": caller["client"]}]
 
     def _masked_summary(self) -> str:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
-        if not said or self.is_subagents or not self.settings().summaries:
+        if not said or self.is_subagents:
             return ""
         from faber_ledger.context.masking import bounded_summary  # its rules are many, and nothing else needs them
 
@@ -183,6 +202,8 @@ class Arrival:
                 self.saw(states.read_state(self.run).value)
             except (LedgerError, OSError):
                 pass  # the state of then is not to be had: that of when it is recorded holds
+        said = "" if as_it_came else self.recorded_summary()
+        is_kept = bool(self._summary) and self._recorded_summary == ""  # whoever takes this in may have other settings
         return {
             "spool": VERSION,
             "id": self.id,
@@ -194,7 +215,7 @@ class Arrival:
             "environ": {
                 name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
             },
-            "delivery": self.call.kept(LONGEST_DELIVERY, "" if as_it_came else self.summary()),
+            "delivery": self.call.kept(0 if is_kept else LONGEST_DELIVERY, said),
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,

@@ -90,7 +90,7 @@ class Hook:
         problems = [*([problem] if problem else []), *found]
         for told in found:  # the state itself is noted when it is recorded
             self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
-        budget = arrival.settings().packet_budget
+        settings = arrival.settings()
         arrival.environment = whereabouts.environment()
         arrival.saw(state)
         packet = ""
@@ -102,7 +102,7 @@ class Hook:
                 state,
                 gathered.parts(),
                 problems,
-                budget=budget,
+                budget=settings.packet_budget,
                 notes=notes or [],
                 summary=summary,
                 not_loaded=gathered.not_loaded(),
@@ -111,7 +111,8 @@ class Hook:
 
         def packed_with(log: Log) -> None:
             source = self.call.text("source") or "unknown"
-            packed(newest_notes(log), summary_for(log, self.call.client, source))
+            keeper = None if settings.summaries else self.run
+            packed(newest_notes(log), summary_for(log, self.call.client, source, keeper))
 
         try:
             if self._is_on_network():

@@ -7,6 +7,7 @@ import os
 
 from faber_ledger.context import spool
 from faber_ledger.context.hook_log import PATH
+from faber_ledger.context.kept_summaries import kept_paths
 from faber_ledger.context.old_copies import doctor_copies
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.redaction import REDACTED
@@ -41,7 +42,9 @@ def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str
 
 
 def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Put `[redacted]` in the place of texts in the hook logs and in what is aside in the spool; give what changed.
+    """Put `[redacted]` in the place of texts in the hook logs, in what is aside in the spool, and in kept summaries.
+
+    Return what changed.
 
     A delivery that waits stays as it is: it becomes an event. Raises OSError for a file that cannot be written anew.
     """
@@ -78,6 +81,7 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
     copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(PATH))]
     yield from spool.set_aside(places[0])  # which all worktrees share
+    yield from kept_paths(places[0]).values()
 
 
 def _scrubbed(path: str, needles: list[bytes]) -> bool:

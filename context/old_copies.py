@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import common_directory
+from faber_ledger.context.kept_summaries import remove_redacted
 from faber_ledger.context.mirror_path import mirror_path
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.context.project import Run
+    from faber_ledger.ledger.log import Log
 
 # `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD).
 ENDINGS = (".backup", ".tmp", ".recovered", ".recovered-journal", ".tmp-journal", ".migrating", ".migrating-journal")
@@ -44,9 +46,12 @@ def _is_of(path: str, run: Run) -> bool:
     return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}"))
 
 
-def remove_old_copies(run: Run) -> list[str]:
-    """Remove the older copies of a run's files, and give which; the caller holds the run's lock."""
-    removed = []
+def remove_old_copies(run: Run, log: Log) -> list[str]:
+    """Remove the older copies of a run's files, and the kept summaries of what its log has redacted; return which.
+
+    The caller holds the run's lock.
+    """
+    removed = remove_redacted(run, log)
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)

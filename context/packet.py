@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     class Told(TypedDict):
         """What was written down for later, in which phase and step, and whether it is a note or a summary.
 
-        `event_id` is its event's, by which the whole is shown: a merge may give several events one seq.
+        `event_id` is its event's, by which the whole is shown: a merge may give several events one seq. One that is
+        kept in a file has its `path`.
         """
 
         text: str
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         step: str | None
         kind: NotRequired[str]
         event_id: NotRequired[str]
+        path: NotRequired[str]
 
     Given = Literal["inline", "outline", "pointer", "deferred"]
 
@@ -184,7 +186,9 @@ def _summary_text(summary: Told | None, room: int) -> str:
 
 
 def _more(told: Told) -> str:
-    """Mark what was cut, and name the command that shows the whole."""
+    """Mark what was cut, and name the command that shows the whole, or the file that holds it."""
+    if "path" in told:
+        return f"… (whole: {one_line(told['path'])})"
     return f"… (whole: `faber-ledger show {told['event_id']}`)" if "event_id" in told else "…"
 
 

@@ -144,7 +144,7 @@ class Recording:
         if self._open.redacted:
             from faber_ledger.context.old_copies import remove_old_copies  # a redaction came in, which is seldom
 
-            remove_old_copies(self.run)
+            remove_old_copies(self.run, self._log)
         elif self.state.get("status") in states.FINISHED:
             states.remove_backup(self.run)
 

@@ -223,7 +223,7 @@ def redact(
                 opened.rewrite(gone_from(opened.log.connection), strict=True)
                 _project(place, opened, warn)
                 rewritten.append(place.ledger_path)
-            removed += remove_old_copies(place)
+                removed += remove_old_copies(place, opened.log)
     mirror = mirror_path(run)
     return Outcome(recorded, [*rewritten, *([mirror] if mirror else [])], removed)
 

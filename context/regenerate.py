@@ -45,7 +45,7 @@ def regenerated(
         _check_has_events(opened.log, run)
         done = _written(run, opened, rebuild=rebuild, warn=warn, made=made or {})
         if redacted or opened.redacted:
-            remove_old_copies(run)
+            remove_old_copies(run, opened.log)
         return done
 
 
@@ -84,7 +84,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
                 return name, False
             states.write_blocks(run, _folded(opened), warn=warn)
             if opened.redacted:
-                remove_old_copies(run)
+                remove_old_copies(run, opened.log)
             return name, True
 
 

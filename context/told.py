@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import islice
 
 from faber_ledger.context.notes import notes_of
@@ -9,6 +10,7 @@ from faber_ledger.context.notes import notes_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.packet import Told
+    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
 
@@ -34,12 +36,13 @@ def newest_notes(log: Log) -> list[Told]:
     return told
 
 
-def summary_for(log: Log, client: str | None, source: str) -> Told | None:
+def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Told | None:
     """Give the newest summary that another client recorded before this client's first session on the run.
 
     It is looked for in the newest 64 compactions of others before that, and no further back.
     So a conversation gets what it has never seen, and always the same. `source` is that of the session about to start.
-    None for a fork, which has seen what it was forked from, and for a client without an id.
+    None for a fork, which has seen what it was forked from, and for a client without an id. `keeper` is the run where
+    its summaries stay in this clone: those are looked for beside its mirror.
     """
     if client is None:
         return None
@@ -48,18 +51,30 @@ def summary_for(log: Log, client: str | None, source: str) -> Told | None:
         source = first["event"]["source"]
     if source == "fork":
         return None
+    kept: dict[str, str] | None = None
     for recorded in islice(log.compactions(not_by=client, before=first), COMPACTIONS_LOOKED_AT):
-        event = recorded["event"]
-        told = _told(recorded, "summary")
-        if told is not None and event["type"] == "compaction_completed" and event["agent_id"] is None:
+        values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
+        if values.get("agent_id", "") is not None:  # a subagent's, or redacted
+            continue
+        told = _told(recorded, values.get("summary"))
+        if told is None and keeper is not None:
+            if kept is None:
+                from faber_ledger.context.kept_summaries import kept_paths, read_kept
+
+                kept = kept_paths(keeper)
+            path = kept.get(recorded["id"])
+            told = _told(recorded, read_kept(path)) if path else None
+            if told is not None and path:
+                told["path"] = os.path.relpath(path, keeper.root).replace(os.sep, "/")
+        if told is not None:
             return told
     return None
 
 
-def _told(recorded: Recorded, name: str) -> Told | None:
-    """Read an event that may come from elsewhere: what is no text is none."""
+def _told(recorded: Recorded, text: object) -> Told | None:
+    """Return a text with the place that its event says; the event may come from elsewhere: what is no text is none."""
     values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
-    text, phase, step = values.get(name), values.get("phase"), values.get("step")
+    phase, step = values.get("phase"), values.get("step")
     if not (isinstance(text, str) and text.strip()):
         return None
     return {

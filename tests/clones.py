@@ -41,7 +41,7 @@ class Clone:
             clone.forget_driver()
         clone.state_path.parent.mkdir(parents=True)
         clone.put({**usual_state(RUN), "updated_at": "2026-01-05T14:30:22Z", "notes": {"a": 1, "b": 2, "c": 3}})
-        (root / ACTIVE).parent.mkdir()
+        (root / ACTIVE).parent.mkdir(exist_ok=True)
         (root / ACTIVE).write_text(f"{RUN}\n")
         clone.record("first")
         clone.commit("begin")

@@ -1,0 +1,69 @@
+"""What compactions came to where `summaries` is false: files beside the run's mirror, in this clone alone.
+
+Each is named after the event that records its compaction, so that a start finds the same one as if the event held it.
+"""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.context.mirror_path import make_kept_folder, mirror_path
+from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.ledger import whole_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from faber_ledger.context.project import Run
+    from faber_ledger.ledger.log import Log
+
+PREFIX = "summary-"
+MOST = 16  # of a run: a conversation that goes on gets the one again that it was given first
+LARGEST = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
+
+
+def keep(run: Run, event_id: str, text: str) -> None:
+    """Write a summary for its owner alone, and remove the oldest ones of the run; raises OSError.
+
+    Without git nothing is written: there is no folder that a later `git add` leaves out.
+    """
+    mirror = mirror_path(run)
+    if mirror is None:
+        return
+    folder = os.path.dirname(mirror)
+    make_kept_folder(run, folder)
+    whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=0o600)
+    for path in list(kept_paths(run).values())[:-MOST]:
+        whole_file.remove(path)
+
+
+def kept_paths(run: Run) -> dict[str, str]:
+    """Return the path of each summary that is kept, by its event's id, the oldest first."""
+    folder = os.path.dirname(mirror_path(run) or "")
+    try:
+        names = sorted(os.listdir(folder)) if folder else []
+    except OSError:
+        return {}
+    return {name[len(PREFIX) :]: os.path.join(folder, name) for name in names if name.startswith(PREFIX)}
+
+
+def read_kept(path: str) -> str | None:
+    """Return what a kept file says; None if it cannot be read."""
+    try:
+        return text_of(path, LARGEST)
+    except FileRefused:
+        return None
+
+
+def remove_redacted(run: Run, log: Log) -> list[str]:
+    """Remove the summaries of events that the log has redacted, and every other one that says the same; return which.
+
+    A compaction that waited in the spool may have been delivered twice: then one of the two stands for no event.
+    """
+    kept = kept_paths(run)
+    question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
+    gone = {path for name, path in kept.items() if log.connection.execute(question, (name,)).fetchone()}
+    texts = {read_kept(path) for path in gone} - {None}
+    removed = [path for path in kept.values() if path in gone or (texts and read_kept(path) in texts)]
+    for path in removed:
+        os.unlink(path)
+    return removed
