@@ -29,8 +29,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
 
     \b
-    What its compactions came to goes with it, where that stays in this clone. Deliveries that wait to be recorded on
-    it go too, and only with --yes.
+    The summaries beside it go with it. So do deliveries that wait to be recorded on it, and only with --yes.
     Example: faber-ledger run forget --list
     Exit codes: 0 done; 1 the run is still there, or deliveries wait; 2 wrong usage; 10 no mirror of such a run.
     """

@@ -14,13 +14,16 @@ from faber_ledger.cli.git import top_of
 from faber_ledger.cli.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.pre_commit import pre_commit_change
+from faber_ledger.cli.summaries_setting import summaries_change
 from faber_ledger.cli.travellers import check_travellers, is_ignored
 from faber_ledger.cli.worktree_git import refuse_bare
 from faber_ledger.context.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
+from faber_ledger.context.git import common_directory
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.context.json_text import JsonText
-from faber_ledger.context.project import find_root
+from faber_ledger.context.project import Run, find_root
+from faber_ledger.context.project_settings import PATH, Settings
 from faber_ledger.context.untrusted_file import folder_around
 from faber_ledger.ledger.errors import LedgerError
 
@@ -28,10 +31,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-KEEP_OUT = '`{"summaries": false}` in .fractary/faber/ledger.json'
+OF_ALL_PROJECTS = (
+    "what a compaction came to is recorded, secrets masked, and goes with git; "
+    f'a project keeps it in each clone by `{{"summaries": false}}` in {PATH}'
+)
 PURPOSES = {
     IGNORE_FILE: "backups, locks, journals and logs stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
+    PATH: "whether what a compaction came to goes with git",
 }
 
 
@@ -39,9 +46,15 @@ PURPOSES = {
 @scope_option
 @click.option("--git-only", is_flag=True, help="Set up git alone, as each clone needs it: no client settings.")
 @click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
+@click.option(
+    "--summaries/--no-summaries",
+    default=None,
+    help="Record what compactions came to, so that it goes with git; or keep it in the clone where it happened, as in "
+    "each project that is set up for the first time. A project that was set up before keeps its setting.",
+)
 @dry_run_option
 @json_option
-def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: bool) -> None:
+def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, dry_run: bool, as_json: bool) -> None:
     """Put the four hooks into the client's settings, and tell git how to treat a run's files, in this clone too.
 
     \b
@@ -52,7 +65,9 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
     root = find_root(os.getcwd())
     if git_only or in_project(root, scope):
         refuse_bare(root)
-    changes, notes = [], []
+    elif summaries is not None:
+        raise click.UsageError("--summaries and --no-summaries are for a project, and none is here.")
+    changes, notes, setting = [], [], None
     if not git_only:
         settings, warnings = _client_settings(root, scope)
         changes.append(settings)
@@ -60,6 +75,8 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
     git_says, config, top = None, [], top_of(root)
     if git_only or in_project(root, scope):
         changes += [git_file_change(root, name) for name in FILES]
+        setting = summaries_change(root, summaries)
+        changes += [setting] if setting is not None else []
         git_says = check_travellers(root)
         config = settings_to_make(root) if top is not None else []
         notes += [
@@ -73,6 +90,8 @@ def init(scope: str, git_only: bool, pre_commit: bool, dry_run: bool, as_json: b
         make_changes(changes)
         make_settings(root, config)
     notes += [git_says] if git_says else []
+    if setting is not None and is_ignored(root, PATH):
+        notes.append(f"git ignores {PATH}: other clones lack that setting, and record what a compaction came to")
     commit = _to_commit(changes, root, scope, git_only) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
         "scope": None if git_only else scope,
@@ -124,11 +143,31 @@ def _lines(
         told = f", {' and '.join(stashes)} switched on" if stashes else ""
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{told}"
     yield ""
-    yield f"note: what a compaction came to is recorded, secrets masked; {KEEP_OUT} keeps it out of git"
+    is_shared = any([shown_path(change.path, root) in FILES for change in changes])
+    yield f"note: {_of_summaries(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
         yield f"next: commit {_listed(commit)}, so that every clone has them"
     if not git_only:
         yield "then: start a new session of the client, which reads its settings when it starts"
+
+
+def _of_summaries(root: str) -> str:
+    """Say what becomes of a summary in this project, and how to have it otherwise."""
+    project = Run(root, "", os.path.dirname(os.path.join(root, *PATH.split("/"))))
+    if Settings(project, {}).summaries:
+        return (
+            "what a compaction came to is recorded and goes with git, secrets masked; "
+            "`faber-ledger init --no-summaries` keeps it in the clone where it happened"
+        )
+    if common_directory(root) is None:
+        return (
+            "without git nothing keeps what a compaction came to; "
+            "`faber-ledger init --summaries` records it in the ledger, secrets masked"
+        )
+    return (
+        "what a compaction came to stays in the clone where it happened, under the git directory, secrets masked; "
+        "`faber-ledger init --summaries` records it, so that it goes with git"
+    )
 
 
 def _purpose(change: FileChange, root: str) -> str:

@@ -12,6 +12,7 @@ from faber_ledger.cli.git import top_of
 from faber_ledger.cli.git_config import Setting, make_settings, settings_to_take_out
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.pre_commit import pre_commit_change
+from faber_ledger.cli.summaries_setting import summaries_removal
 from faber_ledger.context.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
 from faber_ledger.context.file_change import FileChange, make_changes, read_file
 from faber_ledger.context.git_files import FILES, git_file_change
@@ -38,6 +39,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     kept_for = _hooks_elsewhere(scope, root)
     config: list[Setting] = []
     if in_project(root, scope) and not kept_for:
+        setting = summaries_removal(root)
+        changes += [setting] if setting is not None else []
         changes += [git_file_change(root, name, remove=True) for name in FILES]
         top = top_of(root)
         if top is not None:
@@ -85,7 +88,7 @@ def _hooks_elsewhere(scope: str, root: str) -> list[str]:
 def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
     for change in changes:
         folder = os.path.dirname(change.path)
-        if change.action == "removed" and os.path.dirname(folder) == root:
+        if change.action == "removed" and os.path.dirname(folder) in (root, os.path.join(root, ".fractary")):
             try:
                 os.rmdir(folder)
             except OSError:

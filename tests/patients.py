@@ -284,6 +284,10 @@ def _tracked_backup(patient: Patient) -> None:
     patient.git("add", "--force", f".fractary/runs/{RUN}/state.json.backup")
 
 
+def _ignored_settings(patient: Patient) -> None:
+    patient.write(".git/info/exclude", "/.fractary/faber/ledger.json\n")
+
+
 def _no_repository(patient: Patient) -> None:
     shutil.rmtree(patient.root / ".git")
 
@@ -475,6 +479,7 @@ ILLS = {
     "no ignore": ("git.ignore", "warning", _no_ignore),
     "ignored": ("git.travels", "error", _ignored),
     "tracked backup": ("git.stays", "warning", _tracked_backup),
+    "ignored settings": ("git.summaries", "warning", _ignored_settings),
     "no repository": ("git.repository", "note", _no_repository),
     "in both layouts": ("runs.folder", "warning", _in_both_layouts),
     "a wrong name": ("runs.names", "warning", _a_wrong_name),

@@ -22,7 +22,8 @@ from faber_ledger.ledger.errors import LedgerError
 
 PROGRAM = Path(sys.executable).with_name("faber-ledger")
 SETTINGS = ".claude/settings.json"
-GIT_FILES = (".fractary/.gitattributes", ".fractary/.gitignore")
+KEPT = ".fractary/faber/ledger.json"
+OURS = (".fractary/.gitattributes", ".fractary/.gitignore", KEPT)
 THEIRS: dict[str, Any] = {
     "permissions": {"allow": ["Bash(ls:*)"]},
     "hooks": {
@@ -115,7 +116,7 @@ def test_a_new_project_gets_four_guarded_hooks_without_matchers(project: Project
     assert json.loads(project.settings.read_text()) == {"hooks": ours()}
     assert project.settings.read_text().startswith('{\n  "hooks": {\n    "SessionStart": [\n      {\n')
     assert project.settings.read_text().endswith("}\n")
-    assert "commit .claude/settings.json, .fractary/.gitignore and .fractary/.gitattributes" in told.stdout
+    assert f"commit .claude/settings.json, .fractary/.gitignore, .fractary/.gitattributes and {KEPT}" in told.stdout
     assert told.stderr == ""
 
 
@@ -179,7 +180,7 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
     os.utime(project.settings, ns=(1, 1))
     os.utime(project.root / ".fractary/.gitignore", ns=(2, 2))
     data = json.loads(project.run("init", "--json").stdout)["data"]
-    assert [file["action"] for file in data["files"]] == ["unchanged"] * 3
+    assert [file["action"] for file in data["files"]] == ["unchanged"] * 4
     assert project.files() == before
     assert project.settings.stat().st_mtime_ns == 1
     assert (project.root / ".fractary/.gitignore").stat().st_mtime_ns == 2
@@ -294,10 +295,10 @@ def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[st
 
 def test_each_scope_has_its_file(project: Project, tmp_path: Path) -> None:
     project.run("init", "--scope", "local")
-    assert set(project.files()) == {".claude/settings.local.json", *GIT_FILES}
+    assert set(project.files()) == {".claude/settings.local.json", *OURS}
     told = project.run("init", "--scope", "user").stdout
     assert json.loads((project.home / ".claude/settings.json").read_text()) == {"hooks": ours()}
-    assert "commit .fractary/.gitignore and .fractary/.gitattributes," in told
+    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in told
     config = tmp_path / "configured"
     project.run("init", "--scope", "user", CLAUDE_CONFIG_DIR=str(config))
     assert json.loads((config / "settings.json").read_text()) == {"hooks": ours()}
@@ -316,7 +317,7 @@ def test_the_project_is_found_from_a_folder_inside(project: Project) -> None:
     inside = project.root / "a" / "b"
     inside.mkdir(parents=True)
     project.run("init", cwd=inside)
-    assert set(project.files()) == {SETTINGS, *GIT_FILES}
+    assert set(project.files()) == {SETTINGS, *OURS}
 
 
 def test_a_link_stays_a_link_and_its_target_changes(project: Project) -> None:
@@ -525,7 +526,7 @@ def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project)
     project.git("add", "-A")
     assert set(project.git("ls-files").split()) == {
         SETTINGS,
-        *GIT_FILES,
+        *OURS,
         *(f".fractary/{name}" for name in travels),
     }
 
@@ -605,7 +606,7 @@ def test_settings_that_git_ignores_are_written_and_told(project: Project) -> Non
     project.write(".claude/\n", ".gitignore")
     told = project.run("init")
     assert "note: git ignores .claude/settings.json" in told.stderr
-    assert "commit .fractary/.gitignore and .fractary/.gitattributes," in told.stdout
+    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in told.stdout
 
 
 def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -> None:
@@ -613,7 +614,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
     told = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
     assert "no git repository: nothing is tracked" in told.stderr
     assert "commit" not in told.stdout
-    assert set(project.files()) == {SETTINGS, *GIT_FILES}
+    assert set(project.files()) == {SETTINGS, *OURS}
 
 
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
@@ -642,7 +643,7 @@ def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
     project.run("init")
     told = project.run("uninstall").stdout
     assert [path.name for path in project.root.iterdir()] == [".git"]
-    assert told.count("removed") == 4
+    assert told.count("removed") == 5
     assert project.run("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
 
 
@@ -658,7 +659,7 @@ def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) ->
     project.run("init")
     project.run("init", "--scope", "local")
     assert "what git was told stays: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
-    assert set(project.files()) == {SETTINGS, *GIT_FILES}
+    assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}
 

@@ -115,6 +115,7 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
     text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
     project.faber("note", "add", text)
     note = project.events[-1]["id"]
+    assert project.faber("init", "--summaries").returncode == 0
     delivery = json.dumps({"trigger": "auto", "compact_summary": text})
     spool.put(run, Arrival(Call("PostCompact", delivery.encode(), {}), run, now(), print).waits())
     told = redact(project, note)

@@ -250,11 +250,6 @@ def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(
     assert b"flock" not in project.ledger_path.read_bytes()
 
 
-def test_init_names_the_setting(project: Project) -> None:
-    done = project.faber("init")
-    assert '`{"summaries": false}` in .fractary/faber/ledger.json' in done.stdout
-
-
 # What the summarizer is told
 
 

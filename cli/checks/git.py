@@ -14,7 +14,8 @@ from faber_ledger.cli.git_config import DRIVER, make_settings, overruled, settin
 from faber_ledger.cli.travellers import TRAVELLERS, check_travellers, rules_against
 from faber_ledger.cli.worktree_git import NoWorkTree, asked, is_forgotten, require_work_tree
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
-from faber_ledger.context.project import ACTIVE_FILES
+from faber_ledger.context.project import ACTIVE_FILES, find_run
+from faber_ledger.context.project_settings import PATH, Settings
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
@@ -112,6 +113,24 @@ def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
         yield Finding("warning", what, f"run `git rm --cached {path}`, which leaves the file, and commit")
+
+
+def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:
+    """Tell what becomes of a compaction's summary, and look for a setting that reaches no other clone."""
+    try:
+        settings = Settings(find_run(patient.root, patient.active or "none"), os.environ)
+    except LedgerError:
+        return  # told by the check of the active file
+    place = settings.places["summaries"]
+    if settings.summaries:
+        yield Finding("ok", f"what a compaction came to is recorded and goes with git (`summaries` is true: {place})")
+    elif patient.common is None:
+        yield Finding("ok", f"without git nothing keeps what a compaction came to (`summaries` is false: {place})")
+    else:
+        yield Finding("ok", f"what a compaction came to stays in this clone (`summaries` is false: {place})")
+        for rule in rules_against(patient.root, (PATH,)) if place == PATH else ():
+            what = f"git ignores {rule}: other clones do not have it, and record what a compaction came to"
+            yield Finding("warning", what, "change the rule, or take it out")
 
 
 def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:

@@ -17,6 +17,7 @@ CHECKS = (
     Check("git.ignore", git.leavings_are_ignored),
     Check("git.travels", git.travellers_are_taken),
     Check("git.stays", git.leavings_are_untracked),
+    Check("git.summaries", git.summaries_go_where_they_should),
     Check("hooks.settings", hooks.settings_can_be_read),
     Check("hooks.installed", hooks.hooks_are_installed),
     Check("hooks.once", hooks.hooks_are_installed_once),
