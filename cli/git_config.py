@@ -11,9 +11,10 @@ from faber_ledger.cli.git import asked, git
 
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",
-    "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P",
+    "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
     "diff.faber-ledger.textconv": "faber-ledger textconv",
 }
+OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # 0.1.0 set it; it merges as well
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
 MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that nobody's own goes with ours
 
@@ -51,7 +52,8 @@ def settings_to_take_out(root: str) -> list[Setting]:
     return [
         setting
         for setting in found
-        if setting.before is not None and setting.before == ours.get(setting.key, setting.before)
+        if setting.before is not None
+        and setting.before in (ours.get(setting.key, setting.before), OLDER.get(setting.key))
     ]
 
 

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
 
-@click.command("merge-driver", short_help="Merge a run's file; git calls it.")
+class DriverCommand(click.Command):
+    """A command whose fourth argument is a path, whatever it looks like: clones of 0.1.0 put no `--` before it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, a bare fourth one as a path."""
+        return super().parse_args(ctx, [*args[:3], "--", args[3]] if len(args) == 4 else args)
+
+
+@click.command("merge-driver", cls=DriverCommand, short_help="Merge a run's file; git calls it.")
 @click.argument("base", metavar="%O")
 @click.argument("ours", metavar="%A")
 @click.argument("theirs", metavar="%B")
@@ -35,7 +43,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     \b
     A ledger becomes the union of both; of a state.json our blocks never conflict,
     and git merges the rest; the active file stays what it was in this work tree.
-    Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B %P'
+    Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'
     Exit codes: 0 merged; 1 a conflict is left, and ours stands in %A; 2 wrong usage.
     """
     name = os.path.basename(path)

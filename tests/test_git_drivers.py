@@ -162,6 +162,70 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     )
 
 
+OLDER = "faber-ledger merge-driver %O %A %B %P"  # as 0.1.0 set it
+
+
+@pytest.mark.parametrize("driver", [None, OLDER])
+@pytest.mark.parametrize("name", ["--help", "-h", "--", "--no-such-option"])
+def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str, driver: str | None) -> None:
+    one = Clone.first(tmp_path / "one")
+    (one.root / ".gitattributes").write_text("-* merge=faber-ledger\n")
+    (one.root / name).write_text("a\n")
+    one.commit("named like an option")
+    other = one.clone("other")
+    if driver is not None:
+        one.git("config", "--local", "merge.faber-ledger.driver", driver)
+    for clone, text in ((one, "ours\n"), (other, "theirs\n")):
+        (clone.root / name).write_text(text)
+        clone.commit("changed")
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"faber-ledger: {name}: no file that faber-ledger merges; our version stays, and the conflict" in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
+
+
+@pytest.mark.parametrize("driver", [None, OLDER])
+def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: Path, driver: str | None) -> None:
+    one = Clone.first(tmp_path / "one")
+    (one.root / "--help").mkdir()
+    one.git("mv", ".fractary", "--", "--help/.fractary")
+    one.git("commit", "-qm", "moved")
+    other = one.clone("other")
+    if driver is not None:
+        one.git("config", "--local", "merge.faber-ledger.driver", driver)
+    for clone in (one, other):
+        clone.root /= "--help"
+        clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", str(tmp_path / "other"), "main")
+    assert one.ids() == both
+
+
+def test_the_driver_of_0_1_0_goes_on_and_is_renewed_and_taken_out(one: Clone, other: Clone) -> None:
+    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.ids() == both
+    found = {
+        check["check"]: check
+        for check in json.loads(one.call(str(COMMAND), "doctor", "--json").stdout)["data"]["checks"]
+    }
+    assert found["git.drivers"]["level"] == "note"
+    assert "has an older merge.faber-ledger.driver, which still merges" in found["git.drivers"]["findings"][0]["what"]
+    assert (
+        "merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'"
+        in one.faber("init", "--git-only", "--dry-run").stdout
+    )
+    one.call(str(COMMAND), "doctor", "--fix")
+    assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
+    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
+    one.faber("uninstall")
+    assert one.git("config", "--local", "--get-regexp", "merge.faber-ledger", code=1) == ""
+
+
 def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clone) -> None:
     one.change(status="paused")
     one.commit("here")
@@ -266,7 +330,7 @@ def test_showing_leaves_no_file_beside(one: Clone) -> None:
 def test_git_only_leaves_the_clients_settings_alone(one: Clone) -> None:
     assert not (one.root / ".claude").exists()
     assert (one.root / ".fractary/.gitattributes").exists()
-    assert one.git("config", "--local", "merge.faber-ledger.driver") == "faber-ledger merge-driver %O %A %B %P\n"
+    assert one.git("config", "--local", "merge.faber-ledger.driver") == "faber-ledger merge-driver %O %A %B -- %P\n"
     assert one.git("config", "--local", "diff.faber-ledger.textconv") == "faber-ledger textconv\n"
     assert one.git("config", "--local", "merge.autoStash") == "true\n"
     assert one.git("config", "--local", "rebase.autoStash") == "true\n"
@@ -301,7 +365,7 @@ def test_a_dry_run_shows_the_commands_and_sets_nothing(tmp_path: Path) -> None:
     clone.git("init", "-q")
     before = config(clone)
     told = clone.faber("init", "--git-only", "--dry-run").stdout
-    assert "git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B %P'\n" in told
+    assert "git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'\n" in told
     assert "git config --local rebase.autoStash 'true'\n" in told
     assert "+++ b/.fractary/.gitattributes" in told
     assert config(clone) == before

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.conflicts import conflicts
 from faber_ledger.cli.git import GitFailed, top_of
-from faber_ledger.cli.git_config import DRIVER, make_settings, overruled, settings_to_make
+from faber_ledger.cli.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.travellers import TRAVELLERS, check_travellers, rules_against
 from faber_ledger.cli.worktree_git import NoWorkTree, asked, is_forgotten, require_work_tree
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
@@ -59,7 +59,12 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
     """Look for a clone whose git was not told how to merge and show a ledger."""
     if not patient.has_git:
         return
-    missing = [one.key for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
+    due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
+    older = [one.key for one in due if one.before == OLDER.get(one.key, "")]
+    missing = [one.key for one in due if one.key not in older]
+    if older:
+        what = f"this clone's git has an older {', '.join(older)}, which still merges"
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which renews it", _registering(patient))
     if missing:
         what = f"this clone's git lacks {', '.join(missing)}: it cannot merge or show a ledger"
         yield Finding("warning", what, GIT_ONLY, _registering(patient))
