@@ -14,6 +14,7 @@ from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
+from faber_ledger.context import state as states
 from faber_ledger.context.file_change import read_file
 from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.mirror_path import is_recovery_due
@@ -75,7 +76,7 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
         else:
             result["how"], content, left = _chosen(root, conflict, path)
             if not dry_run and content is not None:
-                _put(path, content)
+                _put_resolved(conflict, path, content)
             if left:
                 keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
                 result |= {"mended": False, "keys": keys}
@@ -185,6 +186,13 @@ def _short(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
+def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
+    """Put a resolved file in its place; raises StateNotWritten for a state.json that its owner may not write."""
+    if conflict.run is not None and os.path.lexists(path):
+        states.check_writable(conflict.run, os.lstat(path))
+    _put(path, content)
+
+
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    whole_file.put(path, content, durable=False)  # git has it
+    whole_file.put(path, content, durable=False, temporary=whole_file.own_name(path))  # git has it

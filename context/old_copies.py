@@ -7,6 +7,7 @@ import os
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.kept_summaries import remove_redacted
 from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.ledger.whole_file import OURS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +16,16 @@ if TYPE_CHECKING:
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Log
 
-# `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD).
-ENDINGS = (".backup", ".tmp", ".recovered", ".recovered-journal", ".tmp-journal", ".migrating", ".migrating-journal")
+# `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD). `state.json.tmp` is
+# another tool's, which may be about to rename it.
+COPIES = (
+    (
+        "ledger.",
+        (".backup", ".tmp", ".recovered", ".recovered-journal", ".tmp-journal", ".migrating", ".migrating-journal"),
+    ),
+    ("state.", (".backup", ".backup.tmp")),
+    (".state.json.", (OURS,)),
+)
 NAMES = ("state.backup.json",)
 DOCTOR_COPIES = ".fractary/faber/logs/doctor"  # without git; else they are under the git directory
 
@@ -64,6 +73,6 @@ def _copies_in(folder: str) -> Iterator[str]:
     except OSError:
         return
     for entry in entries:
-        ours = entry.name.startswith(("state.", "ledger.")) and entry.name.endswith(ENDINGS)
+        ours = any([entry.name.startswith(begins) and entry.name.endswith(ends) for begins, ends in COPIES])
         if (ours or entry.name in NAMES) and not entry.is_dir(follow_symlinks=False):
             yield entry.path

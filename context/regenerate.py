@@ -102,6 +102,7 @@ def _put_back(run: Run) -> str:
         )
     name, backup = found
     if os.path.lexists(run.state_path):
+        states.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, run.state_path + ".broken.backup")
     states.write_new(run, backup.text, like=os.path.join(run.directory, name))
     return name

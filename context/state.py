@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
@@ -123,9 +124,22 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
     """
     try:
         content = text.encode("utf-8", "backslashreplace")
-        whole_file.put(run.state_path, content, like=os.stat(like) if like else None)
+        whole_file.sweep(run.state_path)
+        temporary = whole_file.own_name(run.state_path)
+        whole_file.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
+
+
+def check_writable(run: Run, status: os.stat_result) -> None:
+    """Raise StateNotWritten if a state's owner may not write it: a rename would not ask (END, Step 6).
+
+    The mode tells, since root may write whatever it says.
+    """
+    if not status.st_mode & stat.S_IWUSR:
+        error = _not_written(run, os.strerror(errno.EACCES))
+        error.hint = f"run `chmod u+w {run.shown('state.json')}`, then `faber-ledger project {run.run_id}`"
+        raise error
 
 
 def remove_backup(run: Run) -> None:
@@ -222,14 +236,19 @@ def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
 
 
 def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None]) -> bool:
-    """Write the new bytes in the place of the old; False if the old ones are there no more."""
-    temporary = run.state_path + ".tmp"
+    """Write the new bytes in the place of the old; False if the old ones are there no more.
+
+    Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
+    """
+    temporary, backup = whole_file.own_name(run.state_path), run.state_path + ".backup"
     try:
         like = os.stat(run.state_path, follow_symlinks=False)
+        check_writable(run, like)
+        whole_file.sweep(run.state_path)
         whole_file.write(temporary, after, like=like)
         _check_written(run, temporary, members)
         try:
-            whole_file.put(run.state_path + ".backup", before, like=like, durable=False)
+            whole_file.put(backup, before, like=like, durable=False, temporary=whole_file.own_name(backup))
         except OSError:
             warn("Could not create backup")
         seen = _version(run.state_path)

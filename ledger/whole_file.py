@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 
+OURS = ".faber-ledger.tmp"  # ends a name that no other program uses
 NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of a directory, on file systems that cannot
 
 
@@ -17,14 +18,16 @@ def put(
     mode: int = 0o666,
     durable: bool = True,
     locked: bool = True,
+    temporary: str | None = None,
 ) -> None:
     """Let a file hold this content alone; raises OSError, and the file is as it was, or as it shall be but not synced.
 
     It gets the owner and permissions of another file (`like`), else `mode` as the process masks it. What is not
     `durable` may be the old content, or none, after a power cut. Whoever holds no lock (`locked`) writes beside others:
-    under one name, one would rename what another has half written.
+    under one name, one would rename what another has half written. What other programs write too is written under a
+    name of `own_name` (`temporary`).
     """
-    temporary = path + (".tmp" if locked else f".{os.getpid()}.tmp")
+    temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
         write(temporary, content, like=like, mode=mode, durable=durable)
         os.replace(temporary, path)
@@ -33,6 +36,26 @@ def put(
         raise
     if durable:
         sync_directory(os.path.dirname(path))
+
+
+def own_name(path: str) -> str:
+    """Return a name beside a file, for its next content, that no other program uses."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.{os.urandom(8).hex()}{OURS}")
+
+
+def sweep(path: str) -> None:
+    """Remove what killed writers of a file, or of its backup, left under names of `own_name`.
+
+    The caller holds the lock under which they are written, so that none is in use.
+    """
+    folder, name = os.path.split(path)
+    try:
+        left = [one for one in os.listdir(folder or ".") if one.endswith(OURS) and one.startswith(f".{name}.")]
+    except OSError:
+        return  # told by the write that follows
+    for one in left:
+        remove(os.path.join(folder, one))
 
 
 def put_in_place(temporary: str, path: str) -> None:
@@ -49,9 +72,14 @@ def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
     """Write a new file, as `put` says; what a killed writer left there, or a link to anywhere, goes first."""
-    remove(path)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    with open(os.open(path, flags, mode if like is None else 0o600), "wb") as file:
+    opening = mode if like is None else 0o600
+    try:
+        descriptor = os.open(path, flags, opening)
+    except FileExistsError:
+        remove(path)
+        descriptor = os.open(path, flags, opening)
+    with open(descriptor, "wb") as file:
         if like is not None:
             keep_owner(file.fileno(), like)
         file.write(content)

@@ -67,7 +67,9 @@ def assert_sound(project: Project, code: int = 0) -> None:
 def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: Path) -> None:
     for name in ("state.json.backup", "state.json.broken.backup", "state.backup.json", "ledger.db.backup"):
         (project.run / name).write_text(SECRET)
-    for name in ("ledger.db.recovered", "ledger.db-journal.backup", "state.json.tmp"):
+    for name in ("ledger.db.recovered", "ledger.db-journal.backup", "ledger.db.recovered.tmp", "state.json.backup.tmp"):
+        (project.run / name).write_text(SECRET)
+    for name in (".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123.faber-ledger.tmp"):
         (project.run / name).write_text(SECRET)
     mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
     (mirror / "ledger.db.backup").write_text(SECRET)
@@ -85,6 +87,13 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
     project.assert_projected()
     assert_sound(project)
+
+
+def test_another_tools_temporary_file_that_holds_it_is_named_and_left(project: Project) -> None:
+    temporary = project.run / "state.json.tmp"
+    temporary.write_text(f"the password is {SECRET}, says Ada")
+    assert f".fractary/runs/{project.run_id}/state.json.tmp" in redact(project, note_id(project))
+    assert SECRET in temporary.read_text()
 
 
 @pytest.mark.parametrize("with_git", [True, False])

@@ -154,6 +154,20 @@ def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> Non
     assert one.git("status", "--porcelain").count("AA ") == 2
 
 
+def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) -> None:
+    one.change(mine=1)
+    other.change(theirs=2)
+    apart(one, other)
+    stopped(one)
+    before = one.state_path.read_bytes()
+    one.state_path.chmod(0o444)
+    assert f"left    {STATE}: Failed to write state file: Permission denied" in one.faber("resolve", code=1).stdout
+    assert one.state_path.read_bytes() == before
+    one.state_path.chmod(0o644)
+    one.faber("resolve")
+    assert (one.state["mine"], one.state["theirs"]) == (1, 2)
+
+
 def test_a_rebase_that_stopped_is_mended_too(one: Clone, other: Clone) -> None:
     both = apart(one, other)
     one.git("pull", "--rebase", "../other", "main", code=1)

@@ -207,6 +207,73 @@ def test_nothing_that_happened_is_lost_while_another_tool_rewrites_the_file(
     project.assert_projected()
 
 
+COMMANDS = [
+    ["session-load", "--trigger", "session_start"],
+    ["note", "add", "a secret"],
+    ["session-save"],
+    ["project", "--rebuild"],
+    ["verify"],
+    ["status"],
+    ["seal"],
+    ["run", "resume", RUN],
+    ["init", "--git-only"],
+    ["doctor", "--fix"],
+    ["project", "--restore"],
+    ["redact", "NOTE", "--yes"],
+    ["resolve"],
+    ["uninstall"],
+]
+
+
+def test_another_tools_temporary_file_survives_every_hook_and_command(project: Project) -> None:
+    """It is between `jq … > state.json.tmp` and `mv state.json.tmp state.json` all the time."""
+    temporary = project.run / "state.json.tmp"
+    temporary.write_text(json.dumps({**project.state, "foreign": 1}))
+    before = (temporary.stat(), temporary.read_bytes())
+    for recorded in ("SessionStart.startup.print", "PreCompact.auto.print", "PostCompact.auto.print"):
+        assert project.deliver(recorded).code == 0
+        assert (temporary.stat(), temporary.read_bytes()) == before, recorded
+    for named in COMMANDS:
+        notes = [one["id"] for one in project.events if one["event"]["type"] == "note_recorded"]
+        command = [notes[0] if word == "NOTE" else word for word in named]
+        if "--restore" in command:
+            project.state_path.write_text("{")
+        done = project.faber(*command)
+        assert done.returncode in (0, 23), (command, done.stderr)
+        assert (temporary.stat(), temporary.read_bytes()) == before, command
+    assert project.deliver("SessionEnd.other.print").code == 0
+    temporary.rename(project.state_path)
+    assert project.state["foreign"] == 1
+
+
+JQ = """
+count=0
+while [ ! -e "$1.stop" ]; do
+    count=$((count + 1))
+    sed 's/"foreign": [0-9]*/"foreign": '$count'/' "$1" > "$1.tmp" || echo "not written $count"
+    grep -q '"foreign": '$count',' "$1.tmp" || echo "not ours $count"
+    mv "$1.tmp" "$1" || echo "not renamed $count"
+    [ $count = 3 ] && echo "at work"
+done
+echo "end $count"
+"""
+
+
+def test_a_shell_that_writes_through_a_temporary_file_of_its_own_is_never_disturbed(project: Project) -> None:
+    project.change_state(foreign=0, last=True)
+    other = subprocess.Popen(["bash", "-c", JQ, "jq", project.state_path], stdout=subprocess.PIPE, text=True)
+    assert other.stdout is not None
+    assert other.stdout.readline() == "at work\n"
+    for number in range(10):
+        assert project.deliver("SessionStart.startup.print", client=f"client-{number}").code == 0
+    (project.run / "state.json.stop").touch()
+    told = other.communicate()[0].splitlines()
+    assert [line for line in told if not line.startswith("end ")] == []
+    assert len(project.of_type("session_started")) == 10
+    assert project.faber("project").returncode == 0
+    project.assert_projected()
+
+
 def test_a_change_between_reading_and_renaming_is_taken_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     real, changes = os.fsync, iter(["first", "second"])
 
@@ -240,11 +307,16 @@ def test_a_tool_that_never_stops_rewriting_is_named(project: Project, monkeypatc
 # What can go wrong while writing
 
 
-@pytest.mark.parametrize("name", ["state.json.tmp", "state.json.backup.tmp"])
-@pytest.mark.parametrize("left", ["half", "read-only", "link"])
+OURS = [".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123456789abcdef.faber-ledger.tmp"]
+
+
+@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("left", ["half", "read-only", "link", "directory"])
 def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name: str, left: str) -> None:
     precious = project.write("precious.txt", "keep")
-    if left == "link":
+    if left == "directory":
+        (project.run / name).mkdir()
+    elif left == "link":
         (project.run / name).symlink_to(precious)
     else:
         (project.run / name).write_text('{"half":')
@@ -253,7 +325,28 @@ def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name:
     assert (done.returncode, done.stderr) == (0, "")
     assert precious.read_text() == "keep"
     assert mode_of(project.state_path) == 0o644
-    assert {path.name for path in project.run.glob("state*")} == NAMES
+    kept = {name} if left == "directory" else set()  # no writer made it
+    assert {path.name for path in project.run.iterdir() if "state" in path.name} == NAMES | kept
+
+
+KILLED = """
+import os, signal, sys
+from faber_ledger.context import state as states
+from faber_ledger.context.project import find_run
+os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
+states.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
+"""
+
+
+def test_the_next_writer_sweeps_away_what_a_kill_left(project: Project) -> None:
+    subprocess.run([sys.executable, "-c", KILLED, project.root, project.run_id], check=False)
+    left = [path.name for path in project.run.iterdir() if path.name.endswith(".faber-ledger.tmp")]
+    assert len(left) == 2
+    project.write(".fractary/.gitignore", "*.tmp\n")  # as 0.1.0 has it
+    assert len(project.git("check-ignore", *[str(project.run / name) for name in left]).splitlines()) == 2
+    assert left[0] in project.faber("doctor").stdout
+    assert project.faber("session-save").returncode == 0
+    assert {path.name for path in project.run.iterdir() if "state" in path.name} == NAMES
 
 
 def test_a_write_that_did_not_arrive_is_noticed_and_the_old_file_stands(
@@ -299,17 +392,33 @@ def test_a_full_disk_leaves_the_old_file_and_says_so_in_the_documents_words(proj
     project.assert_projected()
 
 
-def test_a_directory_in_the_temporary_files_place_is_an_error_and_the_log_has_the_fact(project: Project) -> None:
-    (project.run / "state.json.tmp").mkdir()
-    before = project.state_path.read_bytes()
+def test_a_state_that_its_owner_may_not_write_is_not_replaced(project: Project) -> None:
+    project.state_path.chmod(0o444)
+    before = project.state_path.stat()
     done = project.faber("session-save")
     assert done.returncode == 1
-    assert done.stderr.startswith("❌ ERROR: Failed to save state file\n")
-    assert project.state_path.read_bytes() == before
+    assert done.stderr.startswith(
+        f"❌ ERROR: Failed to save state file\nPath: .fractary/runs/{RUN}/state.json\n"
+        "Error: Failed to write state file: Permission denied\n"
+    )
     assert len(project.of_type("session_ended")) == 1
-    (project.run / "state.json.tmp").rmdir()
+    answer = project.deliver("SessionStart.startup.print")
+    assert (answer.code, "Permission denied" in answer.errors, "chmod u+w" in answer.errors) == (0, True, True)
+    assert len(project.of_type("session_started")) == 1
+    assert project.state_path.stat() == before
+    assert [path.name for path in project.run.iterdir() if "state" in path.name] == ["state.json"]
+    project.state_path.chmod(0o644)
     assert project.faber("project").returncode == 0
-    assert project.current is None
+    project.assert_projected()
+
+
+def test_nor_is_a_broken_one_replaced_by_its_backup(project: Project) -> None:
+    project.faber("session-save")
+    project.state_path.write_text("{")
+    project.state_path.chmod(0o444)
+    done = project.faber("project", "--restore")
+    assert (done.returncode, "Permission denied" in done.stderr) == (1, True)
+    assert project.state_path.read_text() == "{"
 
 
 # What is read

@@ -97,7 +97,7 @@ def save_broken_state(project: Project) -> Printed:
 
 
 def save_unwritable(project: Project) -> Printed:
-    (project.run / "state.json.tmp").mkdir()
+    project.state_path.chmod(0o444)
     return ran(project, "session-save")
 
 

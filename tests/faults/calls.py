@@ -40,7 +40,7 @@ LINE = re.compile(r"^(\w+)\((.*)$")
 KILL = "killed"
 LONGEST_SECONDS = 120
 ERRORS = ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EFBIG", "EMFILE", "EIO")
-RANDOM = re.compile(r"\d{17}-[0-9A-Z]{26}")
+RANDOM = re.compile(r"\d{17}-[0-9A-Z]{26}|(?<=\.)[0-9a-f]{16}(?=\.faber-ledger\.tmp)")
 
 
 class Call(NamedTuple):
