@@ -13,7 +13,7 @@ from faber_ledger.cli.words import events_shown
 from faber_ledger.context import spool
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.kept_summaries import kept_paths
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import has_events, remembered
 from faber_ledger.context.project import Run, find_root, find_run
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
@@ -43,8 +43,8 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         show(data, lines or ["no mirror is without its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
-    path = mirror_path(run)
-    if path is None or not os.path.isfile(path):
+    path = remembered(run)
+    if path is None:
         raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
     places = places_of(run, worktree_roots(root))
     if places:
@@ -92,7 +92,9 @@ def _mirrors(root: str) -> list[tuple[Run, str]]:
                 run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
             except InvalidRunId:
                 continue  # nothing of ours
-            found.append((run, os.path.join(folder, "ledger.db")))
+            path = os.path.join(folder, "ledger.db")
+            if has_events(path):
+                found.append((run, path))
     return found
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.git import asked, git, top_of
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.environment import writer_of
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.finding import Finding
@@ -55,8 +55,8 @@ class Anchors:
 
     def check(self) -> None:
         """Hold the log against every anchor there is."""
-        mirror = mirror_path(self.run)
-        if mirror is not None and os.path.isfile(mirror) and self._holds("the mirror", mirror, "missing_event"):
+        mirror = remembered(self.run)
+        if mirror is not None and self._holds("the mirror", mirror, "missing_event"):
             self.checked.append("this clone's mirror")
         if top_of(self.run.root) is None:
             return

@@ -13,7 +13,7 @@ from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
 
 if TYPE_CHECKING:
@@ -93,9 +93,7 @@ def _event_meant(run: Run, text: str) -> str:
     try:
         return thing_meant(run, text, ("event",)).id
     except NotFound as error:
-        path = mirror_path(run)
-        mirror = path if path is not None and os.path.isfile(path) else None
-        known, kept = (_has_event(one, text) for one in (run.ledger_path, mirror))
+        known, kept = (_has_event(one, text) for one in (run.ledger_path, remembered(run)))
         if known or not kept:
             raise
         raise NotFound(

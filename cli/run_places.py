@@ -8,7 +8,7 @@ import shlex
 
 from faber_ledger.cli.git import asked, top_of, worktree_roots
 from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.project import RUNS, Run, find_run
 from faber_ledger.ledger.errors import LedgerError
 
@@ -30,8 +30,7 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     places = places_of(run, worktree_roots(run.root)) if everywhere else []
     if places:
         raise LedgerError(f"{told}: {', '.join(places)}", hint="give another --run-id, or none: one is made then")
-    mirror = mirror_path(run) if everywhere else None
-    if mirror is not None and os.path.lexists(mirror):
+    if everywhere and remembered(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
         raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
 

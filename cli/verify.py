@@ -17,7 +17,7 @@ from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.project import Run, find_root, find_run, run_ids
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -159,8 +159,8 @@ def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
 
 def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     """Compare the log with this clone's mirror of it, which no checkout touches."""
-    path = mirror_path(run)
-    if path is None or not os.path.isfile(path):
+    path = remembered(run)
+    if path is None:
         return
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
         for name, several in standing(redactions_in(log.connection)).items():

@@ -16,6 +16,7 @@ from faber_ledger.projections import blocks as shape
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any
 
     from faber_ledger.context.decide import Caller, Reason, Snapshot
     from faber_ledger.context.delivery import Call
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.recording import Recording
     from faber_ledger.context.spool import Spooled
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
+    from faber_ledger.projections.blocks import Blocks
 
 
 class Arrival:
@@ -116,7 +118,7 @@ class Arrival:
             "progress": self.progress or decide.snapshot(recording.state),
         }
         repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
-        if self._changes_nothing(recording):
+        if self.changes_nothing(recording.state, recording.blocks):
             return repeated, False
         delivery = self.call.delivery()
         facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
@@ -136,11 +138,11 @@ class Arrival:
             named.append({**fact, "id": name, "salt": digest[:16].hex()})
         return named
 
-    def _changes_nothing(self, recording: Recording) -> bool:
+    def changes_nothing(self, state: dict[str, Any], blocks: Blocks) -> bool:
         """Tell whether the run is over: then only a session that is open is still ended."""
-        if (self.status or recording.state.get("status")) not in states.FINISHED:
+        if (self.status or state.get("status")) not in states.FINISHED:
             return False
-        return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(recording.blocks)
+        return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
 
     def _facts(self, recording: Recording, caller: Caller) -> list[Draft]:
         if self.is_subagents and self.call.hook != "PostCompact":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import Question
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.project import find_run, is_run_id, read_active_run, taken_up
 from faber_ledger.ledger.errors import LedgerError
 
@@ -54,8 +54,7 @@ def _if_taken(root: str, named: str | None) -> Run | None:
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
-    mirror = mirror_path(run)
-    if os.path.lexists(run.directory) or mirror is None or not os.path.isfile(mirror) or _is_committed(run):
+    if os.path.lexists(run.directory) or remembered(run) is None or _is_committed(run):
         return None
     return run
 

@@ -6,7 +6,7 @@ import os
 import stat
 
 from faber_ledger.context.git import Question, place_of
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
@@ -30,9 +30,8 @@ def lacks_ledger(run: Run) -> bool:
 
 
 def is_mirrored(run: Run) -> bool:
-    """Tell whether this clone's mirror has the run."""
-    path = mirror_path(run)
-    return path is not None and os.path.isfile(path)
+    """Tell whether this clone's mirror has events of the run."""
+    return remembered(run) is not None
 
 
 def is_in_head(run: Run) -> bool:

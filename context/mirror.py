@@ -67,7 +67,7 @@ class MirroredLog:
             self._last = heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
             if not heads:
                 self._check_git()  # it may have begun in between, and what we wrote would stand in its file
-            if path is not None:
+            if path is not None and (heads or not is_empty(path)):  # a mirror begins with its first event: see `commit`
                 self._try_to_unite(path, heads)
         except BaseException:
             self.close()
@@ -149,7 +149,7 @@ class MirroredLog:
                 self._keep_in(self._mirror)
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
-        if self._mirror is None and self._path is not None:
+        if self._mirror is None and self._path is not None and self.log.heads():
             self._try_again(self._path)
 
     def _keep_in(self, mirror: Log) -> None:
@@ -165,7 +165,7 @@ class MirroredLog:
         self._last = mirror.heads()
 
     def _try_again(self, path: str) -> None:
-        """Keep in a mirror that was refused what was appended: until it is there, git can take it away for good.
+        """Keep in a mirror that was refused, or has yet to begin, what was appended: until then git can take it away.
 
         Where more came in than that, the two are left unlike: the next append sees it, unites them and strips both.
         """
@@ -177,8 +177,9 @@ class MirroredLog:
                 self._keep_in(mirror)
                 self._mirror = mirror
                 return
-        except (LedgerError, OSError, sqlite3.Error):
-            pass  # told below
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            if not self._last:  # it is tried for the first time
+                self._warn(f"the mirror of this run under the git directory is not used: {error}")
         if mirror is not None:
             mirror.close()
         told = f"until the next append that reaches the mirror, {self.log.path} alone has the newest events"
@@ -202,6 +203,8 @@ class MirroredLog:
         """
         from faber_ledger.ledger.union import take_in
 
+        if self._mirror is None and self._path is not None and self._last == []:
+            self._try_to_unite(self._path, self._last)  # it has yet to begin
         self._last = None
         take_in(self.log, missing_in(self.log))
         if self._mirror is not None:

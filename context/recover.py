@@ -12,7 +12,7 @@ import sqlite3
 import tempfile
 
 from faber_ledger.context.git import Question
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.journal import played_copy
@@ -99,8 +99,8 @@ def _candidates(run: Run, folder: str) -> dict[str, str]:
     if os.path.isfile(begun) and not os.path.islink(begun):
         copies["an earlier recovery"] = os.path.join(folder, "begun.db")
         shutil.copyfile(begun, copies["an earlier recovery"])
-    mirror = mirror_path(run)
-    if mirror is not None and os.path.isfile(mirror):
+    mirror = remembered(run)
+    if mirror is not None:
         copies["the mirror"] = os.path.join(folder, "mirror.db")
         shutil.copyfile(mirror, copies["the mirror"])  # another worktree may be writing it
     for name, revision in (("the last commit", "HEAD:"), ("the index", ":")):

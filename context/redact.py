@@ -10,7 +10,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.git import place_of
 from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import mirror_path, remembered
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.reason import shared_word
@@ -252,8 +252,8 @@ def _check_ready(place: Run) -> None:
 
 
 def _check_mirror(run: Run, opened: MirroredLog) -> None:
-    path = mirror_path(run)
-    if path is not None and os.path.lexists(path) and not opened.has_mirror:
+    path = remembered(run)
+    if path is not None and not opened.has_mirror:
         raise Locked(
             f"this run's mirror {path} cannot be written, and would keep the payload: nothing was changed",
             hint="run the command again when no other process uses it",

@@ -7,7 +7,7 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import mirror_path
+from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -75,8 +75,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     backup can, and as `Log.open`.
     """
     with RunLock(run.lock_path):
-        mirror = mirror_path(run)
-        if not (os.path.lexists(run.ledger_path) or (mirror is not None and os.path.isfile(mirror))):
+        if not (os.path.lexists(run.ledger_path) or remembered(run)):
             return _put_back(run), False
         with MirroredLog(run, warn) as opened:
             name = _put_back(run)

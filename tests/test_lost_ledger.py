@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from forging import forge
 from sample import write_run
-from support import Project
+from support import RUN, Project, spec_state
+
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -155,3 +161,127 @@ def test_an_event_that_the_mirror_alone_has_is_not_redacted_but_brought_back_fir
     assert (done.returncode, f"run `faber-ledger project {project.run_id}`" in done.stderr) == (10, True)
     assert project.faber("project").returncode == 0
     assert project.faber("redact", name, "--yes").returncode == 0
+
+
+# A run that never had a ledger
+
+
+def finished(tmp_path: Path, history: bool = False) -> Project:
+    """Give a project whose run was over before the hooks came, committed and set up."""
+    ended = spec_state(current_session_id=None) | {"run_id": RUN} if history else None
+    project = Project.made(tmp_path / "p", ended)
+    project.change_state(status="completed")
+    assert project.faber("init", "--git-only").returncode == 0
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Set up")
+    return project
+
+
+def mirror_of(project: Project) -> Path:
+    return project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "ledger.db"
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize("recorded", ["PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"])
+def test_nothing_is_left_of_a_hook_of_a_finished_run_without_a_log(
+    tmp_path: Path, recorded: str, history: bool
+) -> None:
+    project = finished(tmp_path, history)
+    before = project.state_path.read_bytes()
+    answer = project.deliver(recorded)
+    assert (answer.code, answer.output, answer.errors) == (0, b"", "")
+    assert sorted(path.name for path in project.run.iterdir()) == ["state.json"]
+    assert project.state_path.read_bytes() == before
+    assert not (project.root / ".git" / "faber-ledger" / "runs").exists()
+    for arguments in (["status"], ["verify"], ["log"], ["doctor"]):
+        done = project.faber(*arguments)
+        assert "is gone" not in done.stdout + done.stderr, arguments
+
+
+def test_but_a_session_that_such_a_run_has_open_is_ended(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "p", {**spec_state(), "run_id": RUN, "status": "completed"})
+    assert project.current is not None
+    project.deliver("SessionEnd.other.print")
+    assert project.current is None
+    assert len(project.of_type("session_ended")) == 1
+    project.assert_projected()
+
+
+def test_a_command_that_records_nothing_begins_no_mirror(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "p")
+    project.faber("session-save")
+    assert not mirror_of(project).exists()
+    assert project.faber("note", "add", "the first").returncode == 0
+    with Log.read(str(mirror_of(project))) as mirror:
+        assert [one["id"] for one in mirror.stream()] == [one["id"] for one in project.events]
+
+
+def without_bytes(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def without_events(path: Path) -> None:
+    log = Log.open(str(path))
+    log.commit()
+    log.close()
+
+
+@pytest.mark.parametrize("left", [without_bytes, without_events])
+def test_an_empty_mirror_counts_as_none(tmp_path: Path, left: Callable[[Path], None]) -> None:
+    """As 0.1.0 left one."""
+    project = finished(tmp_path)
+    mirror_of(project).parent.mkdir(parents=True)
+    left(mirror_of(project))
+    (project.run / "ledger.lock").touch()
+    for arguments, code in (
+        (["status"], 0),
+        (["verify"], 10),
+        (["log"], 10),
+        (["project"], 10),
+        (["doctor"], 23),
+        (["run", "forget", "--list"], 0),
+    ):
+        done = project.faber(*arguments)
+        told = done.stdout + done.stderr
+        assert (done.returncode, "this clone's mirror" in told) == (code, False), told
+    shutil.move(project.run, tmp_path / "elsewhere")
+    assert project.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert "there is no mirror" in project.faber("run", "forget", RUN).stderr
+    assert project.faber("note", "add", "nothing to bring back").returncode == 10
+    started = project.faber("run", "start", "--work-id", "1", "--run-id", "elsewhere", "--yes")
+    assert started.returncode == 0, started.stderr
+    shutil.move(tmp_path / "elsewhere", project.run)
+    project.active_path.write_text(f"{RUN}\n")
+    project.change_state(status="in_progress")
+    assert project.deliver("SessionStart.startup.print").errors == ""
+    with Log.read(str(mirror_of(project))) as mirror:
+        assert [one["id"] for one in mirror.stream()] == [one["id"] for one in project.events]
+    assert project.faber("verify").returncode == 0
+
+
+@pytest.mark.parametrize("left", [without_bytes, without_events])
+def test_a_run_can_be_started_that_an_empty_mirror_alone_is_of(tmp_path: Path, left: Callable[[Path], None]) -> None:
+    project = Project.made(tmp_path / "p")
+    shutil.rmtree(project.run)
+    mirror_of(project).parent.mkdir(parents=True)
+    left(mirror_of(project))
+    started = project.faber("run", "start", "--work-id", "1", "--run-id", RUN, "--yes")
+    assert started.returncode == 0, started.stderr
+    with Log.read(str(mirror_of(project))) as mirror:
+        assert [one["event"]["type"] for one in mirror.stream()] == ["run_started"]
+
+
+@pytest.mark.parametrize("left", [without_bytes, without_events])
+def test_an_empty_mirror_is_no_reason_to_give_up_a_ledger_that_cannot_be_read(
+    project: Project, left: Callable[[Path], None]
+) -> None:
+    """It was taken for a log whose first transaction was killed, or for the one sound copy there is."""
+    project.git("rm", "--quiet", "--cached", str(project.ledger_path))
+    project.git("commit", "--quiet", "-m", "Untracked")
+    mirror_of(project).unlink()
+    left(mirror_of(project))
+    project.ledger_path.write_bytes(b"no ledger")
+    Path(f"{project.ledger_path}-journal").write_bytes(b"no journal")
+    done = project.faber("project")
+    assert done.returncode != 0
+    assert project.ledger_path.read_bytes() == b"no ledger", done.stderr

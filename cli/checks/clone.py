@@ -42,7 +42,8 @@ def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
         return
     try:
         if os.path.lexists(path):
-            opened(path).close()
+            if not os.path.isfile(path) or os.path.getsize(path):  # one of no bytes is the next event's to fill
+                opened(path).close()
             return
         folder = os.path.dirname(path)
         while not os.path.lexists(folder):
