@@ -147,7 +147,7 @@ def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
         take_in(run, now(), warn=warn)
-        regenerated(run, rebuild=False, warn=warn, redacted=redacted)
+        regenerated(run, rebuild=False, warn=warn, redacted=redacted, made={})
     except IntegrityError:
         raise
     except LedgerError as error:

@@ -11,7 +11,8 @@ import click
 from faber_ledger.cli.output import warn
 from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
-from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound
+from faber_ledger.context.regenerate import regenerated
+from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
@@ -72,6 +73,21 @@ def folded(run: Run) -> Blocks:
     """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
     with Log.read(run.ledger_path) as log:
         return fold(log.stream())
+
+
+def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
+    """Write a run's blocks as `regenerated` does, and say where a missing state.json was taken from.
+
+    Where nothing has one it is left missing: one that is made of the log alone, in a commit, takes everybody's keys.
+    """
+    try:
+        _, source, _ = regenerated(run, rebuild=rebuild, warn=warn, redacted=redacted)
+    except StateMissing:
+        told = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
+        warn(f"note: {told}; `faber-ledger project {run.run_id}` writes one from the ledger")
+        return
+    if source is not None:
+        warn(f"note: {run.shown('state.json')} was missing and is taken from {source}")
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:

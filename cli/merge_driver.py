@@ -14,7 +14,14 @@ from faber_ledger.cli.output import say
 from faber_ledger.context.file_change import read_file
 from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.project import ACTIVE_FILES, find_root
-from faber_ledger.context.state_merge import is_state, merged_by_key, names, usable_base, with_one_shape
+from faber_ledger.context.state_merge import (
+    has_gutted_side,
+    is_state,
+    merged_by_key,
+    names,
+    usable_base,
+    with_one_shape,
+)
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
 
@@ -81,7 +88,7 @@ def merged_state(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[L
         sides = with_one_shape(usable_base(base), ours, theirs)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
-    merged = _merged_lines(*sides)
+    merged = None if has_gutted_side(*sides) else _merged_lines(*sides)
     return (merged, []) if merged is not None and is_state(merged) else merged_by_key(*sides)
 
 

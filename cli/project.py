@@ -90,11 +90,14 @@ def _differences(run: Run) -> Iterator[Difference]:
 def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     """Write a run's blocks, or put a backup back first, and tell what came of it; raises as `regenerated`."""
     missing = not os.path.lexists(run.state_path)
-    if restore or (missing and read_backup(run) is not None):  # the log alone makes a poor state
+    backup = read_backup(run) if missing else None
+    if restore or (backup is not None and states.is_whole(backup[1].value)):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     take_in(run, now(), warn=say)
-    changed, unknown = regenerated(run, rebuild=rebuild, warn=say)
+    changed, source, unknown = regenerated(run, rebuild=rebuild, warn=say, made={})
+    if source is not None:
+        return {"run_id": run.run_id, "outcome": "restored", "backup": source, "projected": True}
     if missing:
         return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}
     return {"run_id": run.run_id, "outcome": "written" if changed else "unchanged"}

@@ -11,6 +11,7 @@ import click
 
 from faber_ledger.cli.conflicts import BASE, OURS, THEIRS, Conflict, conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
+from faber_ledger.cli.ledgers import project_again
 from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
@@ -20,8 +21,7 @@ from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recover import recover
-from faber_ledger.context.regenerate import regenerated
-from faber_ledger.context.state_merge import is_state, usable_base, with_edits
+from faber_ledger.context.state_merge import is_state, usable_base, with_edits, with_what_it_lacks
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
@@ -135,7 +135,10 @@ def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
     base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
     here = read_file(path)
     if ours is None or theirs is None:
-        return "the side that has it", ours if theirs is None else theirs, []
+        side = ours if theirs is None else theirs
+        if side is not None and conflict.name == "state.json":
+            side = with_what_it_lacks(side, usable_base(base or b""))
+        return "the side that has it", side, []
     if conflict.name != "state.json":
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
         own = theirs if is_theirs_our_own(root, *named) else ours
@@ -155,9 +158,10 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             continue
         try:
             if os.path.lexists(run.ledger_path):
-                regenerated(run, rebuild=True, warn=warn)
+                project_again(run, rebuild=True)
                 git("add", "--", run.ledger_path)
-            git("add", "--", run.state_path)
+            if os.path.lexists(run.state_path) or run.shown("state.json") in [conflict.path for conflict in found]:
+                git("add", "--", run.state_path)
         except LedgerError as error:
             for result in results:
                 if result["path"] == run.shown("state.json"):

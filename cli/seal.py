@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.conflicts import conflicts
 from faber_ledger.cli.git import GitFailed, git, top_of
-from faber_ledger.cli.ledgers import runs_with_ledgers
+from faber_ledger.cli.ledgers import project_again, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.bring_back import bring_back
@@ -19,7 +19,6 @@ from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import ACTIVE_FILES, Run, find_root, find_run, read_active_run
 from faber_ledger.context.recover import recover
-from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
 from faber_ledger.ledger.lock import RunLock
@@ -85,7 +84,7 @@ def _sealed(run: Run) -> dict[str, Any]:
         returned, redacted = opened.returned, opened.redacted
     take_in(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
     _check(run)
-    regenerated(run, rebuild=False, warn=warn, redacted=redacted)
+    project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
         if is_recovery_due(run.ledger_path):
             recover(run)

@@ -31,13 +31,14 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
 
     os.makedirs(run.directory)
     try:
-        unknown = regenerated(run, rebuild=False, warn=warn, made=MADE)[1]
+        _, source, unknown = regenerated(run, rebuild=False, warn=warn, made=MADE)
     except LedgerError:
         _remove_empty(run)
         raise
+    state = f"made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
     warn(
         f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
-        f" state.json is made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
+        f" state.json is {f'taken from {source}' if source else state}"
     )
 
 

@@ -6,6 +6,7 @@ import json
 import os
 
 from faber_ledger.context import state as states
+from faber_ledger.context.git import Question
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.old_copies import remove_old_copies
@@ -16,14 +17,16 @@ from faber_ledger.projections.fold import PROJECTOR, fold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
+    from faber_ledger.context.json_text import JsonText
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
 
+MOST_COMMITS = 100  # that are looked through for a state.json, of HEAD and of all other refs
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
@@ -34,38 +37,95 @@ def regenerated(
     warn: Callable[[str], None],
     redacted: bool = False,
     made: dict[str, str] | None = None,
-) -> tuple[bool, list[str]]:
-    """Write a run's blocks from its log; tell whether state.json changed, and which keys a made one could not know.
+) -> tuple[bool, str | None, list[str]]:
+    """Write a run's blocks from its log; give whether state.json changed, what it was taken from, what it lacks.
 
-    With `redacted` a payload was taken out of the log just before: once state.json is without it too, older copies go.
-    Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log without an event; a
-    missing state.json is made of the log, and of what `made` gives.
+    A missing state.json is taken from a backup or a commit, which is named then. If none has one it is written from the
+    log and from what `made` gives, and the keys that are not known are given; without `made` it stays missing, and
+    StateMissing is raised. With `redacted` a payload was taken out of the log just before: once state.json is without
+    it too, older copies go. Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log
+    without an event.
     """
     with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         _check_has_events(opened.log, run)
-        done = _written(run, opened, rebuild=rebuild, warn=warn, made=made or {})
+        try:
+            done = _written(run, opened, rebuild=rebuild, warn=warn, made=made)
+        except StateMissing:
+            if redacted or opened.redacted:
+                remove_old_copies(run, opened.log)
+            raise
         if redacted or opened.redacted:
             remove_old_copies(run, opened.log)
         return done
 
 
 def _written(
-    run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str]
-) -> tuple[bool, list[str]]:
+    run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str] | None
+) -> tuple[bool, str | None, list[str]]:
+    source = None
     try:
         state = states.read_state(run).value
     except StateMissing:
-        blocks, known = _folded(opened), {**_known(opened.log, run), **made}
-        states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
-        return True, [name for name in ("workflow_id", "work_id", "current_phase", *UNKNOWN) if name not in known]
+        source = _take_back(run)
+        if source is None and made is None:
+            raise
+        if source is None:
+            blocks, known = _folded(opened), {**_known(opened.log, run), **(made or {})}
+            states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+            names = ("workflow_id", "work_id", "current_phase", *UNKNOWN)
+            return True, None, [name for name in names if name not in known]
+        state = states.read_state(run).value
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
         if opened.returned:
             opened.commit()  # state.json has shown all along what came back from the mirror
-        return False, []
+        return source is not None, source, []
     changed = states.write_blocks(run, _folded(opened), warn=warn)
     if state.get("status") in states.FINISHED:
         states.remove_backup(run)
-    return changed, []
+    return changed or source is not None, source, []
+
+
+def _take_back(run: Run) -> str | None:
+    """Put the newest state.json that a backup or a commit has in the missing one's place, and name what had it.
+
+    One that was written from the log alone, as 0.1.0 did, lacks everybody's keys: any whole one is better, however old,
+    and one with neither `status` nor `phases` is as good as none.
+    """
+    found = None
+    for name, state, like in _elsewhere(run):
+        if states.is_whole(state.value):
+            found = name, state, like
+            break
+        if found is None and any([key in state.value for key in states.OF_A_WHOLE_STATE]):
+            found = name, state, like
+    if found is None:
+        return None
+    name, state, like = found
+    states.write_new(run, state.text, like=like)
+    return name
+
+
+def _elsewhere(run: Run) -> Iterator[tuple[str, JsonText, str | None]]:
+    """Read the run's states that are elsewhere: its backups, then the commits of HEAD and of other refs, newest first.
+
+    Each comes with its name, and with the file whose permissions it has.
+    """
+    for name, state in states.read_backups(run):
+        yield name, state, os.path.join(run.directory, name)
+    seen = set()
+    for revisions in ("HEAD", "--all"):
+        asked = ["rev-list", "--date-order", f"--max-count={MOST_COMMITS}", revisions, "--", "./state.json"]
+        for commit in (Question(asked, run.directory).answer() or "").split():
+            if commit in seen:
+                continue
+            seen.add(commit)
+            question = Question(["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=states.MAX_BYTES)
+            content = question.answer_bytes()
+            try:
+                if content is not None:  # else it was removed there
+                    yield f"commit {commit[:12]}", states.parse_state(run, content), None
+            except LedgerError:
+                continue
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:

@@ -14,7 +14,7 @@ from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from faber_ledger.context.project import Run
@@ -32,6 +32,7 @@ class ForeignState(StateRefused):
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
+OF_A_WHOLE_STATE = ("status", "phases")  # what a state that was written from the log alone lacks
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
@@ -43,7 +44,7 @@ def read_state(run: Run) -> JsonText:
 
     Raises StateMissing; StateInvalid if it is no JSON object or another run's; LedgerError if it cannot be read.
     """
-    return _parsed(run, _bytes_of(run))
+    return parse_state(run, _bytes_of(run))
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
@@ -76,12 +77,21 @@ def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
 
 def read_backup(run: Run) -> tuple[str, JsonText] | None:
     """Read the first readable backup of a run's state and give its name; None if there is none."""
+    return next(read_backups(run), None)
+
+
+def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
+    """Read the backups of a run's state that are readable, each with its name."""
     for name in BACKUPS:
         try:
-            return name, _parsed(run, _bytes_of(run, name))
+            yield name, parse_state(run, _bytes_of(run, name))
         except LedgerError:
             continue
-    return None
+
+
+def is_whole(state: dict[str, Any]) -> bool:
+    """Return whether a state has what one lacks that was written from the log alone."""
+    return all([name in state for name in OF_A_WHOLE_STATE])
 
 
 def backup_name(run: Run) -> str:
@@ -105,7 +115,7 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
     """
     for _ in range(TRIES):
         before = _bytes_of(run)
-        document = _parsed(run, before)
+        document = parse_state(run, before)
         changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
         if not changed:
             return False
@@ -188,7 +198,8 @@ def way_back(run: Run) -> str:
     return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
 
 
-def _parsed(run: Run, content: bytes) -> JsonText:
+def parse_state(run: Run, content: bytes) -> JsonText:
+    """Return a state from its bytes; raises StateInvalid if they are no JSON object, or another run's."""
     try:
         document = JsonText(content.decode())
     except UnicodeDecodeError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.context.json_text import JsonText
+from faber_ledger.context.state import OF_A_WHOLE_STATE
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 
@@ -46,13 +47,40 @@ def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[
     """Take each key, of nested objects too, from the side that changed it, and ours where both did; give those left.
 
     For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key. What
-    they took out is left to a person.
+    they took out is left to a person. And for a gutted side: what it lacks it has as the base has it, and what the
+    other took out is out.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
+    all_three = (before.value, mine.value, other.value)
+    gutted = [_is_gutted(side.value, all_three) for side in (mine, other)]
+    here = _filled(mine.value, before.value) if gutted[0] else mine.value
+    there = _filled(other.value, before.value) if gutted[1] else other.value
     left: list[Left] = []
-    merged = _merged(before.value, mine.value, other.value, (), left)
-    taken = {name: value for name, value in merged.items() if not _same(value, mine.value.get(name, ABSENT))}
-    return mine.with_members(taken).encode(), left
+    merged = _merged(before.value, here, there, (), left, takes_removals=any(gutted))
+    written = other if gutted == [True, False] else mine  # so that nothing need be taken out of it
+    taken = {name: value for name, value in merged.items() if not _same(value, written.value.get(name, ABSENT))}
+    return written.with_members(taken).encode(), left
+
+
+def has_gutted_side(base: bytes, ours: bytes, theirs: bytes) -> bool:
+    """Return whether a side lacks `status` or `phases`, which the base or the other has; raises ValueError.
+
+    0.1.0 wrote such a state.json from the log where it was missing, and sealed it. What it lacks, nobody took out.
+    """
+    before, mine, other = (document_of(side or b"{}").value for side in (base, ours, theirs))
+    return any([_is_gutted(side, (before, mine, other)) for side in (mine, other)])
+
+
+def with_what_it_lacks(side: bytes, base: bytes) -> bytes:
+    """Give a gutted side, which stands alone, the keys that it lacks and the base has; any other stays as it is."""
+    if not (is_state(side) and base):
+        return side
+    document, before = document_of(side), document_of(base).value
+    if not _is_gutted(document.value, (before,)):
+        return side
+    filled = _filled(document.value, before)
+    taken = {name: value for name, value in filled.items() if not _same(value, document.value.get(name, ABSENT))}
+    return document.with_members(taken).encode()
 
 
 def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: bytes) -> tuple[bytes, list[Left]]:
@@ -63,8 +91,12 @@ def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: 
     """
     found, document = document_of(here), document_of(merged)
     changed: list[str] = []
+    is_gutted = _is_gutted(found.value, (document.value,))
     edited = _edited(
-        found.value, [document.value, document_of(ours).value, document_of(base or b"{}").value], (), changed
+        _filled(found.value, document.value) if is_gutted else found.value,
+        [document.value, document_of(ours).value, document_of(base or b"{}").value],
+        (),
+        changed,
     )
     if not changed:
         return merged, left
@@ -78,15 +110,37 @@ def names(left: list[Left]) -> list[str]:
     return [name for name, _, _ in left]
 
 
-def _merged(before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left]) -> Any:
-    """Merge three values key by key, and add to `left` what is left to a person; ours stays there."""
+def _is_gutted(state: Members, versions: tuple[Members, ...]) -> bool:
+    return any([name not in state and any([name in one for one in versions]) for name in OF_A_WHOLE_STATE])
+
+
+def _filled(value: Any, before: Any, depth: int = 0) -> Any:
+    """Give a value with the keys that it lacks, those of nested objects too, as they were before."""
+    if not (isinstance(value, dict) and isinstance(before, dict)) or depth >= DEEPEST:
+        return value
+    keys = dict.fromkeys([*before, *value])
+    return {key: _filled(value[key], before.get(key), depth + 1) if key in value else before[key] for key in keys}
+
+
+def _merged(
+    before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left], *, takes_removals: bool = False
+) -> Any:
+    """Merge three values key by key, and add to `left` what is left to a person; ours stays there.
+
+    What one side took out and the other left is left to a person, too, unless it `takes_removals`.
+    """
     if _same(mine, other) or _same(before, other):
         return mine
     if _both_objects(mine, other, path):
         keys = dict.fromkeys([*mine, *other])
-        parts = {key: _merged(_at(before, key), _at(mine, key), _at(other, key), (*path, key), left) for key in keys}
+        parts = {
+            key: _merged(
+                _at(before, key), _at(mine, key), _at(other, key), (*path, key), left, takes_removals=takes_removals
+            )
+            for key in keys
+        }
         return {key: value for key, value in parts.items() if value is not ABSENT}
-    if _same(before, mine) and other is not ABSENT:
+    if _same(before, mine) and (other is not ABSENT or takes_removals):
         return other
     left.append((_name(path), _shown(mine), _shown(other)))
     return mine

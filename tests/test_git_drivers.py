@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
@@ -160,6 +161,61 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     assert done.stderr == (
         "faber-ledger: src/main.py: no file that faber-ledger merges; our version stays, and the conflict\n"
     )
+
+
+def gutted(state: dict[str, Any]) -> dict[str, Any]:
+    """Give the state that 0.1.0's `seal` wrote where there was none, from the log alone."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    return {name: state[name] for name in names}
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+@pytest.mark.parametrize("whole_side_changes", [False, True])
+def test_what_a_gutted_side_lacks_is_not_taken_out(
+    one: Clone, other: Clone, gutted_here: bool, whole_side_changes: bool
+) -> None:
+    poor, whole = (one, other) if gutted_here else (other, one)
+    poor.put(gutted(poor.state))
+    poor.advance("gutted")
+    if whole_side_changes:
+        phases = whole.state["phases"]
+        whole.change(status="paused", phases={**phases, "build": {"status": "completed"}}, mine=1)
+    before = whole.state
+    whole.advance("whole")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    names = ["status", "phases", "artifacts", "notes", *(["mine"] if whole_side_changes else [])]
+    assert {name: one.state.get(name) for name in names} == {name: before[name] for name in names}
+    one.faber("project")
+    one.assert_sound()
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+def test_a_key_that_a_whole_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
+    one.change(deep={"a": 1, "b": 2})
+    one.commit("more")
+    other.git("pull", "-q", "../one", "main")
+    poor, whole = (one, other) if gutted_here else (other, one)
+    poor.put({**gutted(poor.state), "notes": poor.state["notes"]})
+    poor.commit("gutted")
+    left = {name: value for name, value in whole.state.items() if name not in ("artifacts", "notes")}
+    whole.put({**left, "deep": {"a": 1}})
+    whole.commit("deleted")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert {"artifacts", "notes"} & {*one.state} == set()
+    assert (one.state["deep"], one.state["status"]) == ({"a": 1}, whole.state["status"])
+
+
+def test_what_both_gutted_sides_lack_is_as_it_was(one: Clone, other: Clone) -> None:
+    before = one.state
+    for clone in (one, other):
+        clone.put({**gutted(clone.state), clone.root.name: 1})
+        clone.commit("gutted")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert {name: one.state[name] for name in ("status", "phases", "notes", "one", "other")} == {
+        **{name: before[name] for name in ("status", "phases", "notes")},
+        "one": 1,
+        "other": 1,
+    }
 
 
 OLDER = "faber-ledger merge-driver %O %A %B %P"  # as 0.1.0 set it

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from clones import ACTIVE, LEDGER, RUN, STATE, Clone, forge
+from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
 
@@ -152,6 +152,77 @@ def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> Non
     one.faber("resolve")
     assert (one.root / "code.py").read_text() == before
     assert one.git("status", "--porcelain").count("AA ") == 2
+
+
+def gut(clone: Clone) -> None:
+    """Write what 0.1.0's `seal` wrote where state.json was missing."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    clone.put({name: clone.state[name] for name in names})
+
+
+def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_taken_back(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    apart(one, other)
+    before = one.state
+    assert one.git("pull", "--no-rebase", "../other", "main", code=1)
+    one.git("checkout", "-q", "--ours", "--", STATE)
+    one.git("add", STATE)
+    one.state_path.unlink()
+    for path in one.state_path.parent.glob("state*backup*"):
+        path.unlink()
+    done = one.faber("resolve")
+    assert f"note: {STATE} was missing and is taken from commit " in done.stderr
+    assert {name: one.state[name] for name in ("status", "phases", "mine")} == {
+        name: before[name] for name in ("status", "phases", "mine")
+    }
+    assert one.git("diff", "--name-only", "--diff-filter=D", "HEAD") == ""
+    one.assert_sound()
+
+
+def test_one_that_nothing_has_is_left_missing_and_the_ledger_is_mended(one: Clone, other: Clone) -> None:
+    for clone in (one, other):
+        clone.git("rm", "-q", "--cached", STATE)
+        clone.git("commit", "-q", "--amend", "-m", "no state")
+        clone.git("reflog", "expire", "--expire=now", "--all")
+        (clone.root / ".git/info/exclude").write_text("state.json*\n")
+        clone.git("update-ref", "-d", "refs/remotes/origin/main")
+        clone.git("remote", "remove", "origin", code=2 if clone is one else 0)
+    both = apart(one, other)
+    assert one.git("pull", "-q", "--no-rebase", "--allow-unrelated-histories", "../other", "main", code=1)
+    for path in one.state_path.parent.glob("state*"):
+        path.unlink()
+    done = one.faber("resolve")
+    assert f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so" in done.stderr
+    assert not one.state_path.exists()
+    assert one.ids() == both
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+def test_what_a_gutted_side_lacks_is_not_taken_out(one: Clone, other: Clone, gutted_here: bool) -> None:
+    gutted, whole = (one, other) if gutted_here else (other, one)
+    gut(gutted)
+    whole.change(status="paused", mine=1)
+    before = whole.state
+    apart(one, other)
+    stopped(one)
+    one.faber("resolve")
+    for name in ("status", "phases", "mine", "notes", "artifacts"):
+        assert one.state[name] == before[name], name
+    one.assert_sound()
+
+
+def test_nor_where_the_other_side_deleted_the_run(one: Clone, other: Clone) -> None:
+    before = one.state
+    gut(one)
+    one.advance("here")
+    other.git("rm", "-rq", FOLDER)
+    other.git("commit", "-qm", "deleted")
+    stopped(one)
+    one.faber("resolve")
+    assert [one.state[name] for name in ("status", "phases", "notes")] == [
+        before[name] for name in ("status", "phases", "notes")
+    ]
 
 
 def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) -> None:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
@@ -137,6 +138,107 @@ def test_what_git_ignores_is_an_error_with_gits_own_words(one: Clone) -> None:
     assert "`git add` failed: The following paths are ignored" in one.faber("seal", code=1).stderr
 
 
+# --- seal, where state.json is missing
+
+
+def made_of_the_log(clone: Clone) -> dict[str, Any]:
+    """Give the state that 0.1.0's `seal` wrote where there was none."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    return {name: clone.state[name] for name in names}
+
+
+def without_backup(clone: Clone) -> None:
+    for path in clone.state_path.parent.glob("state*backup*"):
+        path.unlink()
+
+
+def foreign(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name not in ("sessions", "context_metadata")}
+
+
+def test_a_missing_state_is_taken_from_the_backup(one: Clone) -> None:
+    one.change(status="paused", mine=1)
+    one.record("next")
+    before = one.state
+    one.state_path.unlink()
+    done = one.faber("seal")
+    assert done.stderr == f"note: {STATE} was missing and is taken from state.json.backup\n"
+    assert foreign(one.state) == foreign(before)
+    assert staged(one) == [LEDGER, STATE]
+    one.assert_sound()
+
+
+@pytest.mark.parametrize("backup", ["none", "gutted"])
+def test_else_from_the_newest_commit_that_has_a_whole_one(one: Clone, backup: str) -> None:
+    one.change(mine=1)
+    one.commit("whole")
+    whole = one.git("rev-parse", "HEAD")[:12]
+    before = one.state
+    one.put(made_of_the_log(one))
+    one.commit("gutted, by 0.1.0")
+    one.put({**made_of_the_log(one), "status": "in_progress"})
+    one.commit("and resumed")
+    one.record("next")
+    one.state_path.unlink()
+    without_backup(one)
+    if backup == "gutted":
+        (one.state_path.parent / "state.json.backup").write_text(json.dumps(made_of_backup(before)))
+    done = one.faber("seal")
+    assert done.stderr == f"note: {STATE} was missing and is taken from commit {whole}\n"
+    assert foreign(one.state) == foreign(before)
+    one.assert_sound()
+
+
+def made_of_backup(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: state[name] for name in ("run_id", "sessions", "context_metadata")}
+
+
+def test_else_from_that_of_another_ref(one: Clone) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.change(mine=1)
+    one.commit("whole")
+    before = one.state
+    one.git("checkout", "-q", "--orphan", "bare")
+    one.git("rm", "-q", "--cached", STATE)
+    one.git("commit", "-qm", "no state here")
+    one.state_path.unlink()
+    without_backup(one)
+    assert "is taken from commit " in one.faber("seal").stderr
+    assert foreign(one.state) == foreign(before)
+
+
+def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    shutil.rmtree(one.root / ".git")
+    one.git("init", "-q", "-b", "main")
+    one.put(made_of_the_log(one))
+    one.commit("gutted from the first")
+    without_backup(one)
+    one.git("rm", "-q", STATE)
+    done = one.faber("seal")
+    assert done.stderr == (
+        f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so;"
+        f" `faber-ledger project {RUN}` writes one from the ledger\n"
+    )
+    assert STATE not in done.stdout
+    assert not one.state_path.exists()
+    told = one.faber("project").stdout
+    assert told.startswith(f"{RUN}: state.json was missing and is made; the log does not know: ")
+    assert "status" in told
+    one.assert_sound()
+
+
+def test_project_takes_a_missing_state_from_a_commit_too(one: Clone) -> None:
+    before = one.state
+    one.state_path.unlink()
+    without_backup(one)
+    head = one.git("rev-parse", "HEAD")[:12]
+    assert one.faber("project").stdout == (
+        f"{RUN}: state.json restored from commit {head}, and the log projected onto it\n"
+    )
+    assert one.state == before
+
+
 # --- verify
 
 
@@ -168,7 +270,7 @@ def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) ->
     assert not one.ledger.exists()
     told = one.faber("verify", RUN, code=10).stderr
     assert "error: there is no run" in told or "this clone's mirror" in told
-    assert f"{RUN}: state.json was missing and is made" in one.faber("project", RUN).stdout
+    assert f"{RUN}: state.json restored from commit " in one.faber("project", RUN).stdout
     assert one.ids() == known
     one.assert_sound()
 
