@@ -69,14 +69,19 @@ def replaced(path: str) -> Iterator[str]:
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that is there")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
+        _remove(temporary)  # a repository can bring one along, and a journal that SQLite would play into it
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
         raise _not_writable(path, error) from error
     finally:
-        for name in (temporary, temporary + "-journal"):
-            if os.path.lexists(name):
-                os.unlink(name)
+        _remove(temporary)
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-journal"):
+        if os.path.lexists(name):
+            os.unlink(name)
 
 
 def check_no_database(path: str) -> None:

@@ -105,7 +105,7 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path):
                 if is_recovery_due(run.ledger_path):
-                    recover(run)
+                    recover(run, warn)
                 events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 

@@ -87,7 +87,7 @@ def _sealed(run: Run) -> dict[str, Any]:
     project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
         if is_recovery_due(run.ledger_path):
-            recover(run)
+            recover(run, warn)
         with Log.read(run.ledger_path) as log:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
         staged = _staged(run)

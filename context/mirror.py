@@ -10,7 +10,7 @@ import os
 
 from faber_ledger.context.git import is_at_work
 from faber_ledger.context.mirror_path import is_empty, is_recovery_due, make_kept_folder, mirror_path
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
@@ -49,12 +49,16 @@ class MirroredLog:
             from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
 
             what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
-            sources = ", ".join(recover(run)) or "nothing: it had no event yet"
+            sources = ", ".join(recover(run, warn)) or "nothing: it had no event yet"
             warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
         self._run = run
         if is_empty(run.ledger_path):
             self._check_git()  # before the file is made, which would be in git's way
-        self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
+        try:
+            self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
+        except JournalRefused as error:  # without git, where no recovery has looked at it
+            put_journal_aside(run.ledger_path, error, warn)
+            self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
         self.returned = 0
@@ -110,6 +114,9 @@ class MirroredLog:
 
         if isinstance(error, sqlite3.Error) and is_busy(error):
             return False
+        if isinstance(error, JournalRefused):
+            put_journal_aside(path, error, self._warn)
+            return True
         if is_sound(path):
             if self._mirror is not None:
                 return False
@@ -301,3 +308,10 @@ class MirroredLog:
         if self._mirror is not None:
             self._mirror.close()
             self._mirror = None
+
+
+def put_journal_aside(path: str, why: JournalRefused, warn: Callable[[str], None]) -> None:
+    """Move a refused journal out of SQLite's way, and name it; raises OSError."""
+    from faber_ledger.ledger.journal import put_aside  # hardly ever
+
+    warn(f"{why.message}; it was moved to {put_aside(path)}")

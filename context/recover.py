@@ -1,7 +1,7 @@
 """A journal beside a log: what a killed writer left, or what git put a file of another time beside.
 
 SQLite would play it into the file unseen. Into a file that git has replaced that destroys the log, so it is never
-played there: whatever reads is united into a fresh file, and the journal goes.
+played there: whatever reads is united into a fresh file, and the journal goes. One that is refused is played nowhere.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ import sqlite3
 import tempfile
 
 from faber_ledger.context.git import Question
+from faber_ledger.context.mirror import put_journal_aside
 from faber_ledger.context.mirror_path import remembered
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.journal import played_copy
+from faber_ledger.ledger.journal import played_copy, refusal, refused
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from faber_ledger.context.project import Run
 
 
 LARGEST = 1 << 30  # bytes
 
 
-def recover(run: Run) -> list[str]:
+def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
     """Unite what can be read of a run's log whose recovery is due, put it in place, and give where it was read from.
 
     None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
-    as backups. Raises IntegrityError if nothing reads.
+    as backups; `warn` is told of a journal that is refused, which is not played. Raises IntegrityError if nothing
+    reads.
     """
     journal, united_path = run.ledger_path + "-journal", run.ledger_path + RECOVERED
     if os.path.lexists(journal) and (os.path.islink(journal) or not os.path.isfile(journal)):
@@ -44,8 +48,9 @@ def recover(run: Run) -> list[str]:
             f"{run.shown('ledger.db')} is too large to be recovered",
             hint="move it aside and restore ledger.db from git, or from another machine",
         )
+    why = refusal(run.ledger_path)
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        candidates = _candidates(run, folder)
+        candidates = _candidates(run, folder, with_journal=why is None)
         copies = {name: path for name, path in candidates.items() if _reads(path)}
         # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
         found = {name: path for name, path in copies.items() if is_sound(path)} or copies
@@ -57,6 +62,8 @@ def recover(run: Run) -> list[str]:
                 f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
+        if why is not None:
+            put_journal_aside(run.ledger_path, refused(run.ledger_path, why), warn)
         for path in (run.ledger_path, journal):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)
@@ -83,7 +90,7 @@ def _keep_copy(path: str) -> None:
         shutil.copyfileobj(source, target)
 
 
-def _candidates(run: Run, folder: str) -> dict[str, str]:
+def _candidates(run: Run, folder: str, *, with_journal: bool) -> dict[str, str]:
     """Give copies of the log by where they come from: some may not be one."""
     copies: dict[str, str] = {}
     if os.path.isfile(run.ledger_path) and not os.path.islink(run.ledger_path):
@@ -91,8 +98,9 @@ def _candidates(run: Run, folder: str) -> dict[str, str]:
         shutil.copyfile(run.ledger_path, copies["the file alone"])
         played = os.path.join(folder, "played.db")
         try:
-            played_copy(run.ledger_path, played)
-            copies["the file with its journal"] = played
+            if with_journal:
+                played_copy(run.ledger_path, played)
+                copies["the file with its journal"] = played
         except (LedgerError, OSError, sqlite3.Error):
             pass  # the journal belongs to another file, or is gone
     begun = run.ledger_path + RECOVERED

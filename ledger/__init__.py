@@ -1,1 +1,15 @@
 """The log: what can happen, how it is written, read and verified."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def _nobody_knows(path: str) -> bool | None:
+    return None
+
+
+# Whether git tracks a file that stands beside a ledger: None without git. This package asks no git; `context` sets it.
+git_tracks: Callable[[str], bool | None] = _nobody_knows

@@ -97,8 +97,12 @@ def surplus(connection: sqlite3.Connection, path: str) -> int:
     return max(os.stat(path).st_size - int(pages) * int(size), 0)
 
 
-def check_companions(path: str) -> None:
-    """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger."""
+def check_companions(path: str) -> bool:
+    """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger.
+
+    Returns whether a journal is there: `journal.refusal` says whether SQLite may play it.
+    """
+    has_journal = False
     for suffix, what in (("-journal", "is not a regular file, and no ledger made it"), ("-wal", "is no ledger's")):
         try:
             is_regular = stat.S_ISREG(os.lstat(path + suffix).st_mode)
@@ -106,6 +110,8 @@ def check_companions(path: str) -> None:
             continue
         if suffix == "-wal" or not is_regular:
             raise NotALedger(f"{path}{suffix} {what}", hint="remove it, then run the command again")
+        has_journal = True
+    return has_journal
 
 
 def _header(path: str) -> bytes:

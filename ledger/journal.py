@@ -1,26 +1,109 @@
-"""The journal that a killed writer left beside a log: SQLite plays it, in the file's place or in a copy of both."""
+"""The journal that a killed writer left beside a log: SQLite plays it, in the file's place or in a copy of both.
+
+SQLite believes a journal. One that came with a repository would have it delete any file of the user's, or make a
+ledger of many gigabytes, so each is looked at before SQLite sees it.
+"""
 
 from __future__ import annotations
 
 import os
-import sqlite3
-import tempfile
+import stat
 
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger import ledger
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.formats import LONGEST_VALUE
 from faber_ledger.ledger.log import no_ledger
-from faber_ledger.ledger.sqlite import RESTORE, connected
+from faber_ledger.ledger.sqlite import RESTORE, connected, sqlite3
 
 LARGEST_COPY = 1 << 32  # bytes
+MAGIC = bytes.fromhex("d9d505f920a163d7")
+HEADER = 28  # bytes: magic, number of records, nonce, pages of the database before, size of a sector, size of a page
+LARGEST_PAGE = 65536
+
+
+def refusal(path: str) -> str | None:
+    """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
+    return fault(path) or ("is tracked by git" if _is_tracked(path + "-journal") else None)
+
+
+def _is_tracked(path: str) -> bool:
+    return os.path.lexists(path) and ledger.git_tracks(path) is True
+
+
+def fault(path: str) -> str | None:
+    """Return what is wrong with the journal beside the database at `path`, whoever tracks it, else None.
+
+    The rules are those of SQLite's pager.c. A journal that ends with the magic names a super-journal before it
+    (`readSuperJournal`), which SQLite opens, and deletes unless a journal that is named in it exists; only a
+    transaction on several databases has one. The first of its headers says how many pages the database had, and
+    `pager_playback` makes the file as long; a transaction that was killed never left the file shorter than that.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path + "-journal", flags)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    try:
+        return _fault_in(descriptor, path)
+    finally:
+        os.close(descriptor)
+
+
+def _fault_in(descriptor: int, path: str) -> str | None:
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        return "is not a regular file"
+    if hasattr(os, "geteuid") and found.st_uid != os.geteuid():
+        return "belongs to another user"
+    header = os.read(descriptor, HEADER)
+    os.lseek(descriptor, max(found.st_size - len(MAGIC), 0), os.SEEK_SET)
+    if os.read(descriptor, len(MAGIC)) == MAGIC:
+        return "names another file, which SQLite would delete"
+    if len(header) < HEADER or not header.startswith(MAGIC):
+        return None  # SQLite plays nothing of it
+    page = int.from_bytes(header[24:28], "big") or LARGEST_PAGE
+    size = os.path.getsize(path) if os.path.isfile(path) else 0
+    # A writer that committed meanwhile has removed its journal, and may have made the file shorter.
+    if int.from_bytes(header[16:20], "big") > -(-size // page) and os.fstat(descriptor).st_nlink:
+        return "claims more pages than the file has"
+    return None
+
+
+def check_journal(path: str) -> None:
+    """Raise JournalRefused if something is wrong with the journal beside the database at `path`."""
+    wrong = fault(path)
+    if wrong is not None:
+        raise refused(path, wrong)
+
+
+def refused(path: str, why: str) -> JournalRefused:
+    """Word that the journal beside `path` is not played."""
+    return JournalRefused(
+        f"{path}-journal {why}: it is never played", hint="run `faber-ledger project`, or move it aside"
+    )
+
+
+def put_aside(path: str) -> str:
+    """Move the journal beside `path` out of SQLite's way, and return its new path; raises OSError.
+
+    The name is a backup's: git ignores it, and a redaction removes it.
+    """
+    aside, number = f"{path}-journal.malformed.backup", 1
+    while os.path.lexists(aside):
+        number += 1
+        aside = f"{path}-journal.malformed-{number}.backup"
+    os.replace(path + "-journal", aside)
+    return aside
 
 
 def played_copy(path: str, copy: str) -> None:
     """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
 
-    Raises LedgerError and sqlite3.Error if the two do not belong together.
+    Raises LedgerError and sqlite3.Error if the two do not belong together, and as `recovered`.
     """
-    if os.path.getsize(path) > LARGEST_COPY:
-        raise LedgerError(f"{path} is too large to be copied", hint=RESTORE)
+    _check_size(path)
     for suffix in ("", "-journal"):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
@@ -28,8 +111,16 @@ def played_copy(path: str, copy: str) -> None:
     recovered(copy)
 
 
+def _check_size(path: str) -> None:
+    if os.path.getsize(path) > LARGEST_COPY:
+        raise LedgerError(f"{path} is too large to be copied", hint=RESTORE)
+
+
 def recovered(path: str) -> None:
-    """Let SQLite roll back what a killed writer left in its journal; raises sqlite3.Error."""
+    """Let SQLite roll back what a killed writer left in its journal; raises JournalRefused and sqlite3.Error."""
+    why = refusal(path)
+    if why is not None:
+        raise refused(path, why)
     connection = connected(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
@@ -41,12 +132,19 @@ def recovered(path: str) -> None:
 def played_in_memory(path: str) -> sqlite3.Connection:
     """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes.
 
-    Raises IntegrityError if the two do not belong together, and LedgerError if nothing was ever recorded in them.
+    A journal that is refused is not played: the database is read alone. Raises IntegrityError if the two do not belong
+    together, and LedgerError if nothing was ever recorded in them.
     """
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         copy = os.path.join(folder, "ledger.db")
         try:
-            played_copy(path, copy)
+            if refusal(path) is None:
+                played_copy(path, copy)
+            else:
+                _check_size(path)
+                copy = path
         except sqlite3.DatabaseError as error:
             raise IntegrityError(
                 f"{path} and the journal beside it do not belong together: {error}",

@@ -37,10 +37,14 @@ class Log:
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
         """Open a log for appending, its transaction begun, and make it where there is none.
 
-        Raises what `check_file` raises, and Locked if another process writes for longer than `busy_seconds`.
+        Raises what `check_file` and `check_journal` raise, and Locked if another process writes for longer than
+        `busy_seconds`.
         """
         new = not check_file(path)
-        check_companions(path)
+        if check_companions(path):
+            from faber_ledger.ledger.journal import check_journal  # a writer is at work, or was killed
+
+            check_journal(path)
         log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
@@ -63,11 +67,11 @@ class Log:
         """
         if not check_file(path):
             raise no_ledger(path)
-        check_companions(path)
+        has_fault = check_companions(path) and _has_fault(path)
         file = path if as_it_is else _recovered_or(path)
         log = cls(connected(file, "ro"), path)
         try:
-            in_memory = log._has_hot_journal()
+            in_memory = has_fault or log._has_hot_journal()
             if in_memory:
                 from faber_ledger.ledger.journal import played_in_memory  # only a killed writer's readers pay for it
 
@@ -282,6 +286,14 @@ class Log:
 def no_ledger(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
+
+
+def _has_fault(path: str) -> bool:
+    """Return whether something is wrong with the journal beside a log."""
+    # Asked before SQLite opens the journal: run by root, it would give another user's to the ledger's owner.
+    from faber_ledger.ledger.journal import fault
+
+    return fault(path) is not None
 
 
 def _recovered_or(path: str) -> str:

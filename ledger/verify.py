@@ -18,6 +18,7 @@ from faber_ledger.ledger.event_problems import LONG, digest_of, problems_alone
 from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, Finding, damage
 from faber_ledger.ledger.formats import LONGEST_PAYLOAD
 from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.journal import refusal
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
@@ -46,6 +47,11 @@ def findings(
     """
     if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
         yield from _findings(path, _as_it_is, check_event, advance)
+        return
+    why = refusal(path)
+    if why is not None:
+        yield Finding("journal", None, f"a journal stands beside the file, and is never played: it {why}", PROJECT)
+        yield from _findings(path, _alone, check_event, advance)
         return
     # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
     # by whoever reads, nothing can be said but that it has to go.

@@ -99,6 +99,19 @@ def test_a_hook_recovers_too(project: Project) -> None:
     project.assert_projected()
 
 
+def test_before_the_first_commit_too(project: Project) -> None:
+    """Git knows no last commit then, and yet says what it tracks."""
+    had = ids(project)
+    journal = tear(project)
+    project.git("update-ref", "-d", "HEAD")
+    shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
+    assert ids(project) == had
+    assert project.faber("project").returncode == 0
+    assert ids(project) == had
+    assert not journal.exists()
+    assert not Path(f"{journal}.malformed.backup").exists()
+
+
 def test_without_git_sqlite_rolls_it_back(project: Project) -> None:
     had = ids(project)
     shutil.rmtree(project.root / ".git")

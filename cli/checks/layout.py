@@ -15,6 +15,7 @@ from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
 from faber_ledger.context.state import FINISHED
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.journal import refusal
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
@@ -171,6 +172,10 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
         what = f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it"
         yield Finding("error", what, "remove it, then run the command again")
+    elif "ledger.db-journal" in names and (why := refusal(run.ledger_path)) is not None:
+        what = f"{run.shown('ledger.db-journal')} {why}: it is never played"
+        hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
+        yield Finding("warning", what, hint, projecting(run, "move aside the journal that is never played"))
     elif "ledger.db-journal" in names:
         what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or is one's at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
