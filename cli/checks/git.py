@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
 MUST_STAY = re.compile(
-    r"(?:^|/)(?:state\.backup\.json|[^/]*\.backup|[^/]*\.lock|[^/]*-(?:journal|wal|shm)|[^/]*\.tmp)$"
+    r"(?:^|/)(?:state\.backup\.json|[^/]*\.backup|[^/]*\.lock|[^/]*-(?:journal|wal|shm)|[^/]*\.tmp|[^/]*\.recovered)$"
     r"|^\.fractary/faber/(?:logs/|writer$|worktrees\.json)"
 )
+IGNORED = re.compile(r"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^\.fractary/faber/logs/hooks\.log)$")
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:
@@ -117,7 +119,12 @@ def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
     listed = os.fsdecode(asked("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
-        yield Finding("warning", what, f"run `git rm --cached {path}`, which leaves the file, and commit")
+        hint = f"run `git rm --cached {shlex.quote(path)}`, which leaves the file, and commit"
+        if IGNORED.search(path):
+            what = f"git tracks {path}, which belongs to one machine: what it says is ignored here"
+            if os.path.lexists(os.path.join(patient.root, path)):
+                hint += "; then move the file aside, else what it says counts again"
+        yield Finding("warning", what, hint)
 
 
 def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.project import written
+from faber_ledger.context import git_tracks
 from faber_ledger.context.file_change import FileChange, read_file
 from faber_ledger.context.holding import holder_elsewhere
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
@@ -181,6 +182,8 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, projecting(run, "recover what the journal holds"))
     for name in names:
+        if name.endswith(".recovered") and git_tracks(os.path.join(run.directory, name)) is True:
+            continue  # named by the check of what git tracks
         if name.endswith((".tmp", ".recovered")) or name in ("ledger.db-wal", "ledger.db-shm"):
             what = f"{run.shown(name)} was left by a program that was killed, or is one's at work"
             yield Finding("note", what, "remove it when no session is open")
