@@ -13,7 +13,7 @@ from faber_ledger.cli.words import events_shown
 from faber_ledger.context import spool
 from faber_ledger.context.git import common_directory
 from faber_ledger.context.kept_summaries import kept_paths
-from faber_ledger.context.mirror_path import has_events, remembered
+from faber_ledger.context.lost_ledger import has_events, remembered
 from faber_ledger.context.project import Run, find_root, find_run
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound

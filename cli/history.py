@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.git import asked, git, top_of
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.environment import writer_of
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.finding import Finding

@@ -15,6 +15,7 @@ from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.regenerate import regenerated, restored
 from faber_ledger.context.state import read_backup
+from faber_ledger.context.state_merge import is_whole
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
@@ -91,7 +92,7 @@ def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     """Write a run's blocks, or put a backup back first, and tell what came of it; raises as `regenerated`."""
     missing = not os.path.lexists(run.state_path)
     backup = read_backup(run) if missing else None
-    if restore or (backup is not None and states.is_whole(backup[1].value)):  # the log alone makes a poor state
+    if restore or (backup is not None and is_whole(backup[1].value)):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     take_in(run, now(), warn=say)

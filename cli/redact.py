@@ -13,7 +13,7 @@ from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
 
 if TYPE_CHECKING:

@@ -199,4 +199,5 @@ def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
 
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    whole_file.put(path, content, durable=False, temporary=whole_file.own_name(path))  # git has it
+    beside = whole_file.own_name(*os.path.split(path))
+    whole_file.put(path, content, durable=False, temporary=beside)  # git has it

@@ -8,7 +8,7 @@ import shlex
 
 from faber_ledger.cli.git import asked, top_of, worktree_roots
 from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.project import RUNS, Run, find_run
 from faber_ledger.ledger.errors import LedgerError
 

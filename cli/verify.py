@@ -16,8 +16,7 @@ from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events, remembered
 from faber_ledger.context.project import Run, find_root, find_run, run_ids
 from faber_ledger.context.state import read_state
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.git import Question
-from faber_ledger.context.mirror_path import remembered
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.project import find_run, is_run_id, read_active_run, taken_up
 from faber_ledger.ledger.errors import LedgerError
 

@@ -7,13 +7,12 @@ import os
 from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.environment import Whereabouts
-from faber_ledger.context.mirror_path import is_empty, is_recovery_due, remembered, spool_path
+from faber_ledger.context.mirror_path import is_empty
 from faber_ledger.context.project import find_run, taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import sqlite3
-from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,8 +52,11 @@ class Hook:
         try:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
                 return self._start()
-            if is_empty(self.run.ledger_path) and self._came_after_the_end():
-                return None
+            if is_empty(self.run.ledger_path):
+                from faber_ledger.context.lost_ledger import came_after_the_end  # until the run has a log
+
+                if came_after_the_end(self.run, self._arrival):
+                    return None
             self._arrival.summary()  # masking takes its time: before the lock
             if self._is_on_network():
                 self._spool_first()
@@ -221,27 +223,6 @@ class Hook:
                 except StateNotWritten as error:
                     self.note(f"{error} - what happened is in the ledger: {error.hint}")
             return repeated
-
-    def _came_after_the_end(self) -> bool:
-        """Return whether the run ended before it had a log, and this call ends no session of it.
-
-        Nothing is recorded then: there is to be neither a lock nor a mirror.
-        """
-        run = self.run
-        if is_recovery_due(run.ledger_path) or remembered(run) or os.path.isdir(spool_path(run)):
-            return False
-        try:
-            state = states.read_state(run).value
-        except (StateInvalid, StateMissing):
-            return False
-        blocks = shape.blocks_of(state)
-        if not self._arrival.changes_nothing(state, blocks):
-            return False
-        if shape.session_history(blocks):
-            from faber_ledger.context.lost_ledger import check_not_lost  # asks git
-
-            check_not_lost(run)
-        return True
 
     def _is_on_network(self) -> bool:
         if not self._was_there:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.context import state as states
 from faber_ledger.context.git import Question, place_of
-from faber_ledger.context.mirror_path import remembered
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.context.mirror_path import is_empty, is_recovery_due, mirror_path, spool_path
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from faber_ledger.context.arrival import Arrival
     from faber_ledger.context.project import Run
 
 
@@ -27,6 +32,26 @@ def lacks_ledger(run: Run) -> bool:
     except OSError:
         return True
     return stat.S_ISREG(found.st_mode) and found.st_size == 0
+
+
+def remembered(run: Run) -> str | None:
+    """Return the path of a run's mirror if it has an event; one that cannot be read may have.
+
+    0.1.0 made an empty one where there was nothing to record.
+    """
+    path = mirror_path(run)
+    return path if path is not None and has_events(path) else None
+
+
+def has_events(path: str) -> bool:
+    """Return whether a mirror is a file with an event, or one that cannot be read."""
+    if not os.path.isfile(path) or is_empty(path):
+        return False
+    try:
+        with Log.read(path) as log:
+            return bool(log.heads())
+    except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
+        return True
 
 
 def is_mirrored(run: Run) -> bool:
@@ -84,3 +109,22 @@ def check_not_lost(run: Run) -> None:
             hint=f"run `git checkout HEAD -- {path}` in {run.root}; or, if it is to be gone, `git rm --cached {path}`"
             " and commit that",
         )
+
+
+def came_after_the_end(run: Run, arrival: Arrival) -> bool:
+    """Return whether a run ended before it had a log, and a hook call ends no session of it.
+
+    Nothing is recorded then: there is to be neither a lock nor a mirror. Raises LedgerLost.
+    """
+    if is_recovery_due(run.ledger_path) or remembered(run) or os.path.isdir(spool_path(run)):
+        return False
+    try:
+        state = states.read_state(run).value
+    except (StateInvalid, StateMissing):
+        return False
+    blocks = shape.blocks_of(state)
+    if not arrival.changes_nothing(state, blocks):
+        return False
+    if shape.session_history(blocks):
+        check_not_lost(run)
+    return True

@@ -7,9 +7,7 @@ import os
 
 from faber_ledger.context import git_tracks
 from faber_ledger.context.git import common_directory
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import RECOVERED, Log
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.whole_file import sync_directory
 
 TYPE_CHECKING = False
@@ -39,26 +37,6 @@ def mirror_path(run: Run) -> str | None:
     """Give where a run's mirror stands; None without git."""
     common = common_directory(run.root)
     return os.path.join(common, "faber-ledger", "runs", *run.run_id.split("/"), "ledger.db") if common else None
-
-
-def remembered(run: Run) -> str | None:
-    """Return the path of a run's mirror if it has an event; one that cannot be read may have.
-
-    0.1.0 made an empty one where there was nothing to record.
-    """
-    path = mirror_path(run)
-    return path if path is not None and has_events(path) else None
-
-
-def has_events(path: str) -> bool:
-    """Return whether a mirror is a file with an event, or one that cannot be read."""
-    if not os.path.isfile(path) or is_empty(path):
-        return False
-    try:
-        with Log.read(path) as log:
-            return bool(log.heads())
-    except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
-        return True
 
 
 def spool_path(run: Run) -> str:

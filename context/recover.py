@@ -12,8 +12,9 @@ import sqlite3
 import tempfile
 
 from faber_ledger.context.git import Question
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.mirror import put_journal_aside
-from faber_ledger.context.mirror_path import is_recovery, remembered
+from faber_ledger.context.mirror_path import is_recovery
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.journal import played_copy, refusal, refused

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.git import place_of
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import mirror_path, remembered
+from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.context.old_copies import remove_old_copies
 from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.reason import shared_word

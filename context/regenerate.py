@@ -7,9 +7,10 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.git import Question
+from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import remembered
 from faber_ledger.context.old_copies import remove_old_copies
+from faber_ledger.context.state_merge import OF_A_WHOLE_STATE, is_whole
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks as shape
@@ -93,10 +94,10 @@ def _take_back(run: Run) -> str | None:
     """
     found = None
     for name, state, like in _elsewhere(run):
-        if states.is_whole(state.value):
+        if is_whole(state.value):
             found = name, state, like
             break
-        if found is None and any([key in state.value for key in states.OF_A_WHOLE_STATE]):
+        if found is None and any([key in state.value for key in OF_A_WHOLE_STATE]):
             found = name, state, like
     if found is None:
         return None

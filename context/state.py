@@ -32,7 +32,6 @@ class ForeignState(StateRefused):
 ACTIVE = ("in_progress", "paused", "awaiting_feedback")
 STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
 FINISHED = ("completed", "cancelled")
-OF_A_WHOLE_STATE = ("status", "phases")  # what a state that was written from the log alone lacks
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
@@ -89,11 +88,6 @@ def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
             continue
 
 
-def is_whole(state: dict[str, Any]) -> bool:
-    """Return whether a state has what one lacks that was written from the log alone."""
-    return all([name in state for name in OF_A_WHOLE_STATE])
-
-
 def backup_name(run: Run) -> str:
     """Give the name of the backup that exists; the one that a write makes if none does."""
     return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
@@ -134,8 +128,8 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
     """
     try:
         content = text.encode("utf-8", "backslashreplace")
-        whole_file.sweep(run.state_path)
-        temporary = whole_file.own_name(run.state_path)
+        whole_file.sweep(run.directory, "state.json")
+        temporary = whole_file.own_name(run.directory, "state.json")
         whole_file.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
@@ -251,26 +245,30 @@ def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], wa
 
     Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
     """
-    temporary, backup = whole_file.own_name(run.state_path), run.state_path + ".backup"
+    replaced = False
+    temporary = whole_file.own_name(run.directory, "state.json")
     try:
         like = os.stat(run.state_path, follow_symlinks=False)
         check_writable(run, like)
-        whole_file.sweep(run.state_path)
+        whole_file.sweep(run.directory, "state.json")
         whole_file.write(temporary, after, like=like)
         _check_written(run, temporary, members)
         try:
-            whole_file.put(backup, before, like=like, durable=False, temporary=whole_file.own_name(backup))
+            beside = whole_file.own_name(run.directory, "state.json.backup")
+            whole_file.put(run.state_path + ".backup", before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")
         seen = _version(run.state_path)
         if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than the last look
             return False
         os.replace(temporary, run.state_path)
+        replaced = True
         whole_file.sync_directory(run.directory)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
     finally:
-        whole_file.remove(temporary)
+        if not replaced:
+            whole_file.remove(temporary)
     return True
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from faber_ledger.context.json_text import JsonText
-from faber_ledger.context.state import OF_A_WHOLE_STATE
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     Members = dict[str, Any]
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
+OF_A_WHOLE_STATE = ("status", "phases")  # what a state that was written from the log alone lacks
 ABSENT = object()
 DEEPEST = 20  # objects in each other; below it a value is taken as a whole
 
@@ -108,6 +108,11 @@ def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: 
 def names(left: list[Left]) -> list[str]:
     """Give the names of keys that a merge has left, those of nested objects with dots: `phases.build.status`."""
     return [name for name, _, _ in left]
+
+
+def is_whole(state: Members) -> bool:
+    """Return whether a state has what one lacks that was written from the log alone."""
+    return all([name in state for name in OF_A_WHOLE_STATE])
 
 
 def _is_gutted(state: Members, versions: tuple[Members, ...]) -> bool:

@@ -38,20 +38,18 @@ def put(
         sync_directory(os.path.dirname(path))
 
 
-def own_name(path: str) -> str:
-    """Return a name beside a file, for its next content, that no other program uses."""
-    folder, name = os.path.split(path)
-    return os.path.join(folder, f".{name}.{os.urandom(8).hex()}{OURS}")
+def own_name(folder: str, name: str) -> str:
+    """Return a path for the next content of a file, under a name that no other program uses."""
+    return f"{folder}{os.sep}.{name}.{os.urandom(8).hex()}{OURS}"
 
 
-def sweep(path: str) -> None:
+def sweep(folder: str, name: str) -> None:
     """Remove what killed writers of a file, or of its backup, left under names of `own_name`.
 
     The caller holds the lock under which they are written, so that none is in use.
     """
-    folder, name = os.path.split(path)
     try:
-        left = [one for one in os.listdir(folder or ".") if one.endswith(OURS) and one.startswith(f".{name}.")]
+        left = [one for one in os.listdir(folder) if one.endswith(OURS) and one.startswith(f".{name}.")]
     except OSError:
         return  # told by the write that follows
     for one in left:
@@ -79,13 +77,16 @@ def write(
     except FileExistsError:
         remove(path)
         descriptor = os.open(path, flags, opening)
-    with open(descriptor, "wb") as file:
+    try:
         if like is not None:
-            keep_owner(file.fileno(), like)
-        file.write(content)
-        file.flush()
+            keep_owner(descriptor, like)
+        left = memoryview(content)
+        while left:
+            left = left[os.write(descriptor, left) :]
         if durable:
-            os.fsync(file.fileno())
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def remove(path: str) -> None:
