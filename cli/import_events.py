@@ -14,13 +14,13 @@ from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.lost_ledger import lacks_ledger
-from faber_ledger.context.mirror import MirroredLog, put_journal_aside
+from faber_ledger.context.mirror import MirroredLog, is_journal_put_aside
 from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.context.project import chosen_run, find_root, find_run
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, NoActiveRun, UnionConflict
-from faber_ledger.ledger.journal import recovered
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
+from faber_ledger.ledger.journal import JournalRefused, recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
@@ -88,7 +88,7 @@ def _recover(run: Run) -> None:
             try:
                 recovered(run.ledger_path)
             except JournalRefused as error:
-                put_journal_aside(run.ledger_path, error, warn)
+                is_journal_put_aside(run.ledger_path, error, warn)
         else:
             MirroredLog(run, warn).close()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from faber_ledger import ledger
+import faber_ledger.ledger
 
 
 def git_tracks(path: str) -> bool | None:
@@ -12,4 +12,4 @@ def git_tracks(path: str) -> bool | None:
     return is_tracked(path)
 
 
-ledger.git_tracks = git_tracks
+faber_ledger.ledger.git_tracks = git_tracks

@@ -10,7 +10,7 @@ import os
 
 from faber_ledger.context.git import is_at_work
 from faber_ledger.context.mirror_path import is_empty, is_recovery_due, make_kept_folder, mirror_path
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, Locked, NotWritable
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
@@ -56,8 +56,9 @@ class MirroredLog:
             self._check_git()  # before the file is made, which would be in git's way
         try:
             self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
-        except JournalRefused as error:  # without git, where no recovery has looked at it
-            put_journal_aside(run.ledger_path, error, warn)
+        except IntegrityError as error:  # without git, where no recovery has looked at it
+            if not is_journal_put_aside(run.ledger_path, error, warn):
+                raise
             self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
@@ -114,8 +115,7 @@ class MirroredLog:
 
         if isinstance(error, sqlite3.Error) and is_busy(error):
             return False
-        if isinstance(error, JournalRefused):
-            put_journal_aside(path, error, self._warn)
+        if is_journal_put_aside(path, error, self._warn):
             return True
         if is_sound(path):
             if self._mirror is not None:
@@ -310,8 +310,11 @@ class MirroredLog:
             self._mirror = None
 
 
-def put_journal_aside(path: str, why: JournalRefused, warn: Callable[[str], None]) -> None:
-    """Move a refused journal out of SQLite's way, and name it; raises OSError."""
-    from faber_ledger.ledger.journal import put_aside  # hardly ever
+def is_journal_put_aside(path: str, error: Exception, warn: Callable[[str], None]) -> bool:
+    """Move the journal beside `path` out of SQLite's way if it was refused, and name it; raises OSError."""
+    from faber_ledger.ledger.journal import JournalRefused, put_aside  # hardly ever
 
-    warn(f"{why.message}; it was moved to {put_aside(path)}")
+    if not isinstance(error, JournalRefused):
+        return False
+    warn(f"{error.message}; it was moved to {put_aside(path)}")
+    return True

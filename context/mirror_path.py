@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-from faber_ledger.context import git_tracks
 from faber_ledger.context.git import common_directory
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.whole_file import sync_directory
@@ -22,7 +21,11 @@ def is_recovery_due(path: str) -> bool:
 
 def is_recovery(path: str) -> bool:
     """Return whether an unfinished recovery made the file at `path`; what git tracks came with a commit."""
-    return os.path.isfile(path) and git_tracks(path) is False
+    if not os.path.isfile(path):
+        return False
+    from faber_ledger.context.tracked import is_tracked  # only after a kill, or with such a file in a commit
+
+    return is_tracked(path) is False
 
 
 def is_empty(path: str) -> bool:

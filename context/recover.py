@@ -13,7 +13,7 @@ import tempfile
 
 from faber_ledger.context.git import Question
 from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.mirror import put_journal_aside
+from faber_ledger.context.mirror import is_journal_put_aside
 from faber_ledger.context.mirror_path import is_recovery
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
@@ -64,7 +64,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
         if why is not None:
-            put_journal_aside(run.ledger_path, refused(run.ledger_path, why), warn)
+            is_journal_put_aside(run.ledger_path, refused(run.ledger_path, why), warn)
         for path in (run.ledger_path, journal):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)

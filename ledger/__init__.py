@@ -6,10 +6,5 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-def _nobody_knows(path: str) -> bool | None:
-    return None
-
-
 # Whether git tracks a file that stands beside a ledger: None without git. This package asks no git; `context` sets it.
-git_tracks: Callable[[str], bool | None] = _nobody_knows
+git_tracks: Callable[[str], bool | None] = lambda path: None  # noqa: E731 -- a function could not be replaced

@@ -63,12 +63,6 @@ class NotALedger(IntegrityError):
     code = "not_a_ledger"
 
 
-class JournalRefused(IntegrityError):
-    """The journal beside a ledger is not one that SQLite may play."""
-
-    code = "journal_refused"
-
-
 class EventConflict(IntegrityError):
     """One event id stands for two contents."""
 

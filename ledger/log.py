@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger import ledger
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
@@ -306,6 +305,8 @@ def _recovered_or(path: str) -> str:
     done = path + RECOVERED
     if not os.path.isfile(done) or any([os.path.lexists(name) for name in (path + "-journal", done + "-journal")]):
         return path
+    from faber_ledger import ledger
+
     if os.path.lexists(done + "-wal") or ledger.git_tracks(done) is not False:
         return path
     try:
