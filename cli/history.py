@@ -12,15 +12,16 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.git import asked, git, top_of
+from faber_ledger.cli.honest_copy import UNITE
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.environment import writer_of
 from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.context.project import RUNS, Run
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.finding import Finding
+from faber_ledger.ledger.finding import FORGED, Finding
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import gone_from
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, hash_of
 from faber_ledger.ledger.union import rows_of
 
@@ -50,8 +51,9 @@ class Anchors:
         self.findings: list[Finding] = []
         with Log.read(run.ledger_path, as_it_is=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
-            self._gone = gone_from(log.connection)
-        self._told: set[str] = set()
+            found = effective_redactions(log.connection)
+            self._gone = {*found.gone, *found.explained}
+        self._told: set[str] = {*found.forged}
 
     def check(self) -> None:
         """Hold the log against every anchor there is."""
@@ -74,24 +76,26 @@ class Anchors:
             for version in versions:
                 with open(path, "wb") as file:
                     file.write(git("cat-file", "blob", version.blob, at=self.run.root))
-                counted += self._holds(f"commit {version.commit[:12]}", path, kind)
+                counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
         versions_text = f"{counted} version{'s' * (counted != 1)} in {where}"
         if asked("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
             versions_text += ", which this shallow clone has in part"
         self.checked.append(versions_text)
 
-    def _holds(self, where: str, path: str, kind: str) -> bool:
+    def _holds(self, where: str, path: str, kind: str, blob: str | None = None) -> bool:
         """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
-        redacted, unredacted, missing = 0, 0, []
+        redacted, unredacted, missing = 0, set(), []
         try:
             with opened(path) as copy:
                 for row in rows_of(copy):
                     redacted += row[PAYLOAD] is None and row[ID] not in self._gone
-                    unredacted += row[PAYLOAD] is not None and row[ID] in self._gone
+                    unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self._gone else set()
                     if self._hashes.get(row[ID]) != row[HASH]:
                         if hash_of(row) != row[HASH]:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
                         missing.append(row)
+                if unredacted:
+                    unredacted -= self._forged_away(copy, unredacted, where, blob)
         except (LedgerError, OSError, sqlite3.Error) as error:
             told = error.message if isinstance(error, LedgerError) else str(error)
             self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
@@ -99,11 +103,26 @@ class Anchors:
         if redacted:
             self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
-            told = f"{where} still holds the payload of {events_shown(unredacted)} redacted by now"
+            told = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
             self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
         for row in missing:
             self._miss(where, row, kind)
         return True
+
+    def _forged_away(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
+        """Return which of these events no redaction takes, and name those redactions that their payloads disprove.
+
+        What this clone's mirror disproves is named without git, too.
+        """
+        with Log.read(self.run.ledger_path, as_it_is=True) as log:
+            found = effective_redactions(log.connection, copy.connection)
+        for name in sorted(found.forged.keys() - self._told if blob is not None else ()):
+            self._told.add(name)
+            told = f"it is forged: {found.forged[name]}, in {where}"
+            command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
+            hint = f"run `{command}` in the run's folder, which brings the payload back"
+            self.findings.append(Finding(FORGED, name, told, hint))
+        return names - found.gone.keys()
 
     def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
         name = row[ID]

@@ -70,7 +70,7 @@ def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> 
     with RunLock(plan.run.lock_path):
         with RunLock(plan.home.lock_path), MirroredLog(plan.home, warn) as opened, opened.log.writing():
             with Log.read(plan.run.ledger_path) as last:
-                opened.take_in(lambda log: missing_rows(log, last))
+                opened.take_in(lambda log: missing_rows(log, last), last.connection)
             opened.commit()
         regenerated(plan.home, rebuild=True, warn=warn)
         with RunLock(plan.home.lock_path):

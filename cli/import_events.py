@@ -19,6 +19,7 @@ from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
 from faber_ledger.context.project import chosen_run, find_root, find_run
 from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.effective import effective_redactions, lost_rows
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
 from faber_ledger.ledger.journal import JournalRefused, recovered
 from faber_ledger.ledger.lock import RunLock
@@ -64,11 +65,14 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         _check_against(staged, log, run, file)
         count = staged.count_missing_in(log)
         heads = None if log is None else log.heads()
-        takes_out = log is not None and holds_any(log.connection, staged.gone())
+        takes_out = brings_back = False
         if log is not None:
+            gone = effective_redactions(log.connection, staged.connection).gone
+            takes_out = holds_any(log.connection, gone)
+            brings_back = bool(lost_rows(log.connection, [staged.connection], gone))
             log.close()
         code = 0
-        if not dry_run and (count or new or takes_out):
+        if not dry_run and (count or new or takes_out or brings_back):
             count, redacted = _taken_in(staged, run, file, heads)
             code = _projected(run, redacted=redacted)
     told = "would be imported" if dry_run else "imported"
@@ -76,6 +80,8 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
     if takes_out:
         line += "; payloads that FILE has redacted " + ("would be taken out" if dry_run else "are taken out")
+    if brings_back:
+        line += "; payloads that the log had lost " + ("would come back" if dry_run else "are back")
     data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
     show(data, [line], as_json=as_json)
     return code
@@ -141,7 +147,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         if opened.log.heads() != (checked or []):  # somebody has written since
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)
-        opened.take_in(staged.missing_in, staged.gone())
+        opened.take_in(staged.missing_in, staged.connection)
         opened.commit()
     return count, opened.redacted
 

@@ -12,9 +12,9 @@ from faber_ledger.cli.loaded_content import kept_contents, why_not_kept
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.session_words import session_data, session_lines
 from faber_ledger.context.artifact_content import NOT_CONTENT
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
-from faber_ledger.ledger.redaction import redactions_in, standing
 from faber_ledger.ledger.row import HASH, READ, ROW, hash_of, parents_of
 from faber_ledger.ledger.shapes import is_foldable
 from faber_ledger.projections.fold import fold
@@ -48,7 +48,7 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         ).fetchall()
         changed = _changes(log, name)
         recorded = log.decoded((*row[:8], row[10]))
-        by = [one.id for one in standing(redactions_in(log.connection)).get(name, [])]
+        by = [one.id for one in effective_redactions(log.connection).standing.get(name, [])]
     data = {
         "kind": "event",
         "event": recorded,

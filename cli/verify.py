@@ -19,10 +19,11 @@ from faber_ledger.cli.words import events_shown
 from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events, remembered
 from faber_ledger.context.project import Run, find_root, find_run, run_ids
 from faber_ledger.context.state import read_state
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
-from faber_ledger.ledger.finding import Finding
+from faber_ledger.ledger.finding import FORGED, Finding
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import command_for, holds_any, redactions_in, standing
+from faber_ledger.ledger.redaction import command_for, holds_any
 from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.difference import differing
@@ -103,7 +104,7 @@ def run_findings(run: Run) -> list[Finding]:
     hint = mending_hint(run, changed) if changed else None
     if hint is not None:
         found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
-    is_damaged = any(not finding.is_note for finding in found)
+    is_damaged = any(finding.is_damage for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
         found += _foreign_runs(run)
     with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
@@ -162,10 +163,16 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     if path is None:
         return
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
-        for name, several in standing(redactions_in(log.connection)).items():
-            if holds_any(mirror.connection, [name, *[past for one in several for past in one.supersedes]]):
-                told = "it is redacted, and this clone's mirror still holds its payload"
-                yield Finding("not_redacted", name, told, f"run `{command_for(name, several)}`, which finishes it")
+        found = effective_redactions(log.connection, mirror.connection)
+        kept = {one.target for name, one in found.gone.items() if holds_any(mirror.connection, [name])}
+        for name in sorted(kept):
+            told = "it is redacted, and this clone's mirror still holds its payload"
+            hint = f"run `{command_for(name, found.standing.get(name, []))}`, which finishes it"
+            yield Finding("not_redacted", name, told, hint)
+        for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
+            told = f"it is forged: {found.forged[name]}, in this clone's mirror"
+            hint = f"run `faber-ledger project {run.run_id}`, which brings the payload back"
+            yield Finding(FORGED, name, told, hint)
         if mirror.heads() == log.heads() and not is_damaged:
             return
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")

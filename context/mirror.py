@@ -34,6 +34,8 @@ BUSY_SECONDS = 0.5  # another worktree's append takes milliseconds, and what a l
 class MirroredLog:
     """A log open for appending, united with its mirror; `returned` counts the events that came back from there.
 
+    `restored` counts the payloads that came back: a forged redaction had taken them out of one of the two.
+
     `redacted` tells that a payload was taken out of a file here, so that older copies of it have to go too.
 
     A damaged mirror is moved aside and made anew; one that cannot be used is left alone: the log is what counts. Both
@@ -62,7 +64,7 @@ class MirroredLog:
             self.log = Log.open(run.ledger_path, busy_seconds=busy_seconds)
         if is_recovered:  # and so is what was recovered from, as a backup
             self.redacted = bool(self.log.connection.execute("SELECT 1 FROM event WHERE payload IS NULL").fetchone())
-        self.returned = 0
+        self.returned = self.restored = 0
         self._warn = warn
         self._mirror: Log | None = None
         self._apart_from: int | None = None
@@ -145,7 +147,7 @@ class MirroredLog:
             take_in(mirror, missing_rows(mirror, self.log))
             take_in(self.log, lost)
             self.returned = len(lost)
-            self._strip()
+            self.settle()
 
     def commit(self) -> None:
         """Make what was appended durable in the log, and keep it in the mirror; raises as `Log.commit`."""
@@ -202,11 +204,10 @@ class MirroredLog:
             except sqlite3.Error as error:
                 self._forsake(error)
 
-    def take_in(self, missing_in: Callable[[Log], Iterable[Row]], gone: Collection[str] = ()) -> None:
-        """Put rows that both lack, as `missing_in` gives them for each, where they belong; raises sqlite3.Error.
+    def take_in(self, missing_in: Callable[[Log], Iterable[Row]], source: sqlite3.Connection) -> None:
+        """Put rows of `source`, as `missing_in` gives those that a log lacks, where they belong; raises sqlite3.Error.
 
-        They may stand below the newest event, where `commit` does not look for what is new. The events in `gone` lose
-        their payloads.
+        They may stand below the newest event, where `commit` does not look for what is new.
         """
         from faber_ledger.ledger.union import take_in
 
@@ -219,15 +220,32 @@ class MirroredLog:
                 take_in(self._mirror, missing_in(self._mirror))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 self._forsake(error)
-        self._strip(gone)
+        self.settle(source)
 
-    def _strip(self, gone: Collection[str] = ()) -> None:
-        """Where a payload is here that a redaction took out, write log and mirror without it, and open both anew."""
-        from faber_ledger.ledger.redaction import gone_from, holds_any
+    @property
+    def copies(self) -> list[sqlite3.Connection]:
+        """The log and, where it is used, its mirror."""
+        return [log.connection for log in (self.log, self._mirror) if log is not None]
 
-        logs = [self.log, *([self._mirror] if self._mirror is not None else [])]
-        gone = {*gone, *[name for log in logs for name in gone_from(log.connection)]}
-        if any([holds_any(log.connection, gone) for log in logs]):
+    def settle(self, *sources: sqlite3.Connection) -> None:
+        """Make log and mirror have the same payloads: all that one of the copies has and no redaction takes out.
+
+        Where one has to go, both are written without it, and opened again.
+        """
+        from faber_ledger.ledger.effective import effective_redactions, lost_rows
+        from faber_ledger.ledger.redaction import give_back, holds_any
+
+        if self._apart_from is not None:
+            return  # the log is damaged
+        every = [*self.copies, *sources]
+        gone = effective_redactions(*every).gone
+        for copy in self.copies:
+            rows = lost_rows(copy, every, gone)
+            if rows:
+                give_back(copy, rows)
+                self.log.forget_redactions()
+                self.restored += len(rows)
+        if any([holds_any(copy, gone) for copy in self.copies]):
             self.rewrite(gone)
 
     def rewrite(self, gone: Collection[str], *, strict: bool = False) -> None:

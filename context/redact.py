@@ -17,18 +17,18 @@ from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.reason import shared_word
 from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
+from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import (
-    gone_from,
+    WHOLE_BLOCKS,
+    Redaction,
     least_of,
+    left_of,
     paths_of,
-    redactions_in,
-    remains,
-    standing,
     texts_of,
-    without,
+    united_remains,
 )
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.projections import blocks as shape
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import EventRedacted
-    from faber_ledger.ledger.redaction import Redaction
 
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
 
@@ -77,7 +76,12 @@ def plan_of(
     event: dict[str, Any] = dict(recorded["event"])
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     _check_kind(kind, recorded["version"], wanted)
-    last = standing(redactions_in(log.connection))
+    found = effective_redactions(log.connection)
+    # One that waits for an event which is not there takes nothing, and whatever took its place would wait as well.
+    known = {
+        target: [one for one in several if one.id not in found.missing] for target, several in found.standing.items()
+    }
+    last = {target: several for target, several in known.items() if several}
     if kind == "event_redacted":
         ours = next((one for several in last.values() for one in several if one.id == name), None)
         return _plan_of_reason(log, reason, ours, last) if ours else Plan(name, kind, ["reason"], None, set())
@@ -86,7 +90,12 @@ def plan_of(
         if reason is not None and reason != several[0].reason:
             return _plan_of_reason(log, reason, several[0], last)
         return Plan(name, kind, several[0].fields, None, set())
-    left = _without_fields(event, wanted) if wanted else least_of(event)
+    all_whole = not wanted or any([not one.fields for one in several])
+    before = {*united_remains(kind, several)[0], *[field for one in several for field in one.fields]}
+    names = [] if all_whole else sorted({*wanted, *before})
+    _check_fields(event, wanted)
+    left = left_of(event, [*wanted, *before])[0]
+    left = left if wanted else least_of(left)
     told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
     problems = check_event(told)
     if problems:
@@ -100,18 +109,19 @@ def plan_of(
         raise UsageFailed(
             f"the reason holds what is taken out, and would keep it: {shared!r:.80}", hint="word the reason without it"
         )
-    all_whole = not wanted or any([not one.fields for one in several])
-    before = {field for one in several for field in one.fields}
-    names = [] if all_whole else sorted({*wanted, *before})
-    return Plan(name, kind, names, _redaction(name, names, left, several, reason), texts)
+    past = [*several, *found.disproved.get(name, [])]  # whose words need not stay either
+    return Plan(name, kind, names, _redaction(name, kind, names, left, past, reason), texts)
 
 
 def _redaction(
-    name: str, fields: list[str], left: dict[str, Any], several: list[Redaction], reason: str | None
+    name: str, kind: str, fields: list[str], left: dict[str, Any], several: list[Redaction], reason: str | None
 ) -> EventRedacted:
-    """Give the redaction that takes the place of several of one event, and of what they took the place of."""
+    """Give the redaction that takes the place of several of one event, and of what they took the place of.
+
+    It takes the place of none that it cannot have been made from.
+    """
     past = {past for one in several for past in (one.id, *one.supersedes)}
-    return {
+    made: EventRedacted = {
         "type": "event_redacted",
         "event_id": name,
         "fields": fields,
@@ -119,6 +129,9 @@ def _redaction(
         "supersedes": sorted(past),
         "reason": reason,
     }
+    whole = Redaction("", dict(made))
+    past = {past for one in several if replaces(whole, one, kind) for past in (one.id, *one.supersedes)}
+    return {**made, "supersedes": sorted(past)}
 
 
 def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[str, list[Redaction]]) -> Plan:
@@ -128,11 +141,10 @@ def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[st
         return Plan(ours.id, kind, ["reason"], None, set())
     if reason and old and old in reason:
         raise UsageFailed("the reason holds the one that is taken out", hint="word it without what must not stay")
-    fields = sorted({field for one in several for field in one.fields}) if all([one.fields for one in several]) else []
-    left = several[0].remains
-    if len(several) > 1:
-        left = remains(next((one["event"]["type"] for one in _read(log, ours.target)), ""), several)
-    return Plan(ours.id, kind, ["reason"], _redaction(ours.target, fields, left, several, reason), {old} - {""})
+    target = next((one["event"]["type"] for one in _read(log, ours.target)), "")
+    fields, left = (ours.fields, ours.remains) if len(several) == 1 else united_remains(target, several)
+    redaction = _redaction(ours.target, target, fields, left, several, reason)
+    return Plan(ours.id, kind, ["reason"], redaction, {old} - {""})
 
 
 def _read(log: Log, name: str) -> list[Any]:
@@ -152,30 +164,27 @@ def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
             f"this program does not know the shape {kind}, version {version}, and cannot say what may stay of it",
             hint="upgrade faber-ledger on this machine, then run the command again",
         )
-    if kind == "run_adopted" and (not wanted or {"blocks", "blocks.sessions", "blocks.context_metadata"} & {*wanted}):
+    if kind == "run_adopted" and (not wanted or WHOLE_BLOCKS & {*wanted}):
         raise UsageFailed(
             "the blocks of a run_adopted are what the sessions of this run are counted from, and cannot go as a whole",
             hint="name what is in them, as `--field blocks.sessions.session_history.0.environment.hostname`",
         )
 
 
-def _without_fields(event: dict[str, Any], wanted: list[str]) -> dict[str, Any]:
+def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
     for field in wanted:
         if field.split(".")[0] in ENVELOPE:
             raise UsageFailed(
                 f"{field} is of the event's envelope, which its hash covers and every reader orders by: it cannot go",
                 hint="name a field of its payload; `faber-ledger show EVENT --json` shows them",
             )
-        try:
-            event = without(event, field)
-        except (KeyError, ValueError) as error:
+        if left_of(event, [field])[1]:
             known = paths_of(event)
             near = difflib.get_close_matches(field, known, n=4, cutoff=0.4) or known[:8]
             raise NotFound(
                 f"the event has no field {field}; near it are: {', '.join(near)}",
                 hint="`faber-ledger show EVENT --json` shows its fields; join them with dots",
-            ) from error
-    return event
+            )
 
 
 def places_of(run: Run) -> list[Run]:
@@ -216,12 +225,15 @@ def redact(
             with MirroredLog(place, warn) as opened:
                 if place is run:
                     _check_mirror(run, opened)
+                with opened.log.writing():
+                    opened.settle()  # what a forged redaction took out comes back first, and then goes as it should
+                if place is run:
                     plan = make_plan(opened.log)
                     clean(opened.log, plan)
                     recorded = _append(opened, plan, at, writer, client)
                 if not opened.log.heads():
                     continue
-                opened.rewrite(gone_from(opened.log.connection), strict=True)
+                opened.rewrite(effective_redactions(*opened.copies).gone, strict=True)
                 _project(place, opened, warn)
                 rewritten.append(place.ledger_path)
                 removed += remove_old_copies(place, opened.log)

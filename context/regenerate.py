@@ -49,6 +49,8 @@ def regenerated(
     """
     with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         _check_has_events(opened.log, run)
+        with opened.log.writing():
+            opened.settle()
         try:
             done = _written(run, opened, rebuild=rebuild, warn=warn, made=made)
         except StateMissing:
@@ -77,8 +79,8 @@ def _written(
             return True, None, [name for name in names if name not in known]
         state = states.read_state(run).value
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
-        if opened.returned:
-            opened.commit()  # state.json has shown all along what came back from the mirror
+        if opened.returned or opened.restored:
+            opened.commit()  # state.json has shown all along what came back
         return source is not None, source, []
     changed = states.write_blocks(run, _folded(opened), warn=warn)
     if state.get("status") in states.FINISHED:

@@ -26,6 +26,7 @@ NOTES = (
     "in_another_worktree",
     "empty",
 )
+FORGED = "forged_redaction"
 UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 MEND = "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file anew from its events"
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
@@ -43,6 +44,11 @@ class Finding(NamedTuple):
     def is_note(self) -> bool:
         """Tell whether the log is sound all the same."""
         return self.kind in NOTES
+
+    @property
+    def is_damage(self) -> bool:
+        """Return whether the log itself is not whole: what somebody forged in it is named, and takes out nothing."""
+        return self.kind != FORGED and not self.is_note
 
 
 def damage(log: Log, doubles: set[Any]) -> Iterator[Finding]:

@@ -183,12 +183,13 @@ class Log:
         """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
         one = decoded(row)
         if row[8] is None:
-            from faber_ledger.ledger import redaction  # few logs have such an event
+            from faber_ledger.ledger.effective import effective_redactions  # few logs have such an event
+            from faber_ledger.ledger.redaction import remains
 
             if self._redactions is None:
-                self._redactions = redaction.standing(redaction.redactions_in(self.connection))
+                self._redactions = effective_redactions(self.connection).standing
             event: Any = one["event"]
-            event.update(redaction.remains(event["type"], self._redactions.get(one["id"], [])) | event)
+            event.update(remains(event["type"], self._redactions.get(one["id"], [])) | event)
             one["redacted"] = True
         return one
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.canonical import payload_hash
+from faber_ledger.ledger.canonical import canonical, cleaned, payload_hash
 from faber_ledger.ledger.formats import FORMAT_1, statements
-from faber_ledger.ledger.row import PAYLOAD, SALT
+from faber_ledger.ledger.row import ID, PAYLOAD, SALT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Iterator
     from typing import Any
 
     Payload = dict[str, Any]
@@ -32,6 +32,7 @@ WORDS = frozenset(
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )
+LONGEST_PATH = 4096  # letters: no field of an honest event lies deeper
 KEPT = ("run_id",)  # the run's folder has it for its name
 # What a reader needs of each type, where neither the payload nor anything in its place can be read.
 LEAST: dict[str, dict[str, Any]] = {
@@ -77,7 +78,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "context_reconstituted": {"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []},
 }
 DISARMED = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated")]
-REDACTIONS = "SELECT id, payload FROM event WHERE type = 'event_redacted' AND payload IS NOT NULL ORDER BY seq, id"
+WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # what the sessions are counted from
 
 
 class Redaction:
@@ -89,81 +90,125 @@ class Redaction:
         self.fields: list[str] = said["fields"]
         self.supersedes: list[str] = said["supersedes"]
         self.remains: Payload = said["remains"]
-        self.reason: str | None = said.get("reason")
-
-    @property
-    def gone(self) -> set[str]:
-        """The events whose payloads it took out: its own never."""
-        return {self.target, *self.supersedes} - {self.id}
+        self.reason: str | None = said["reason"]
 
     def covers(self, fields: Iterable[str]) -> bool:
-        """Tell whether it took all of these fields out; none named stand for the whole payload."""
-        wanted = list(fields)
-        if not self.fields:
-            return True
-        return bool(wanted) and all([_is_within(field, self.fields) for field in wanted])
-
-
-def redactions_in(connection: sqlite3.Connection) -> list[Redaction]:
-    """Give a log's redactions, in `(seq, id)` order; one that cannot be read as one is left out."""
-    found = [redaction_of(name, payload) for name, payload in connection.execute(REDACTIONS)]
-    return [one for one in found if one is not None]
+        """Return whether it took all of these fields out; none named stand for the whole payload."""
+        wanted, own = list(fields), {*self.fields}
+        return not own or (bool(wanted) and all([field in own or _is_within(field, own) for field in wanted]))
 
 
 def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
     """Read the payload of an `event_redacted`; None if it is not what this program writes."""
     try:
         said = json.loads(payload or "")
-        texts = [said["event_id"], *said["fields"], *said["supersedes"]]
-        if all([isinstance(text, str) for text in texts]) and isinstance(said["remains"], dict):
+        lists = (said["fields"], said["supersedes"])
+        texts = [said["event_id"], said["reason"] or "", *[text for one in lists for text in one]]
+        if (
+            all([isinstance(one, list) for one in lists])
+            and all([isinstance(text, str) for text in texts])
+            and isinstance(said["remains"], dict)
+        ):
             return Redaction(name, said)
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
     return None
 
 
-def standing(redactions: Iterable[Redaction]) -> dict[str, list[Redaction]]:
-    """Give by event the redactions that no later one took the place of: one, or several that clones made apart."""
-    known = list(redactions)
-    past = {name for one in known for name in one.supersedes}
-    found: dict[str, list[Redaction]] = {}
-    for one in known:
-        if one.id not in past:
-            found.setdefault(one.target, []).append(one)
-    return found
-
-
 def remains(kind: str, redactions: list[Redaction]) -> Payload:
-    """Give what stands in for an event's payload: what every redaction of it left, made whole for its type.
+    """Return what stands in for an event's payload: what every redaction of it left, completed for its type."""
+    return completed(kind, united_remains(kind, redactions)[1])
 
-    The redactions come from a log that anybody may have written: a value of another type than a reader needs is none.
+
+def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
+    """Return the fields that several redactions of an event took out (none: the whole payload), and what they left.
+
+    Where they contradict each other nobody can tell which is right: that stays with none of them.
     """
+    several = [one for one in redactions if not one.fields] or redactions
+    fields = {field for one in several for field in one.fields}
+    lefts = [left_of(completed(kind, one.remains), fields)[0] for one in several]
+    if not lefts:
+        return [], {}
+    apart = {path for other in lefts[1:] for path in _differences(lefts[0], other)}
+    left, unknown = left_of(lefts[0], apart)
+    nameless = {*unknown, *[name for name in apart if name in left and "." in name]}
+    named = sorted({*fields, *apart} - nameless) if fields else []
+    return named, {name: value for name, value in left.items() if name not in nameless}
+
+
+def agree(kind: str, redactions: list[Redaction]) -> bool:
+    """Return whether redactions of one event can all have been made from its payload."""
+    fields = {field for one in redactions for field in one.fields}
+    lefts = [left_of(completed(kind, one.remains), fields)[0] for one in redactions]
+    if not all([one.fields for one in redactions]):
+        lefts = [least_of(left) for left in lefts]
+    return all([is_same(lefts[0], left) for left in lefts[1:]])
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Return whether two values are written as the same JSON; for `==`, 1 is True."""
+    return canonical(one) == canonical(other)
+
+
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
+    """Yield the paths at which two values differ; of members that no path can name, their holder's."""
+    if path == BLOCKS and _parsed(one) is not None and _parsed(other) is not None:
+        one, other = _parsed(one), _parsed(other)
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(name, one.get(name), other.get(name)) for name in {**one, **other}]
+        is_alike = path == "" or (one.keys() == other.keys() and not any(["." in name for name in one]))
+    elif isinstance(one, list) and isinstance(other, list):
+        pairs = [(str(at), *pair) for at, pair in enumerate(zip(one, other, strict=False))]
+        is_alike = len(one) == len(other)
+    else:
+        pairs, is_alike = [], False
+    if is_alike:
+        for name, inner, opposite in pairs:
+            yield from _differences(inner, opposite, f"{path}.{name}" if path else name)
+    elif json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True):  # within blocks there may be any number
+        yield path
+
+
+def completed(kind: str, payload: Payload) -> Payload:
+    """Return a payload with all that a reader needs of its type; a value of another type than needed is not used."""
     least = LEAST.get(kind, {})
-    whole = [one for one in redactions if not one.fields] or redactions
-    left: Payload = dict(whole[0].remains) if whole else {}
-    for other in whole[1:]:
-        for field in other.fields:
-            left = without(left, field) if has(left, field) else left
-    said = {name: value for name, value in left.items() if name not in ("type", "session_id")}
-    return {**least, **{name: value for name, value in said.items() if _fits(value, least.get(name))}}
+    return {**least, **{name: value for name, value in shown(payload).items() if _fits(value, least.get(name))}}
+
+
+def shown(payload: Payload) -> Payload:
+    """Return a payload without the members that a reader takes from the event's envelope."""
+    return {name: value for name, value in payload.items() if name not in ("type", "session_id")}
 
 
 def _fits(value: Any, needed: Any) -> bool:
     return needed is None or type(value) is type(needed)
 
 
-def gone_from(connection: sqlite3.Connection) -> set[str]:
-    """Give the ids of the events of a log whose payload is gone, or has to go since a redaction names them."""
-    gone = {name for (name,) in connection.execute("SELECT id FROM event WHERE payload IS NULL")}
-    for one in redactions_in(connection):
-        gone |= one.gone
-    return gone
-
-
 def holds_any(connection: sqlite3.Connection, gone: Iterable[str]) -> bool:
-    """Tell whether a log still has the payload of any of these events."""
+    """Return whether a log still has the payload of any of these events."""
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NOT NULL"
     return any(connection.execute(question, (name,)).fetchone() for name in gone)
+
+
+def give_back(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+    """Put payloads back into a log in its open transaction, and have its blocks folded again; raises sqlite3.Error."""
+    connection.execute("SAVEPOINT give_back")
+    try:
+        connection.execute("DROP TRIGGER event_is_never_updated")
+        connection.executemany(
+            "UPDATE event SET salt = ?, payload = ?, payload_hash = NULL WHERE id = ?",
+            [(row[SALT], row[PAYLOAD], row[ID]) for row in rows],
+        )
+        for text in DISARMED:
+            connection.execute(text)
+        connection.execute("DELETE FROM projection")
+    except BaseException:
+        if connection.in_transaction:  # else SQLite took back the whole of it
+            connection.execute("ROLLBACK TO give_back")
+            connection.execute("RELEASE give_back")
+        raise
+    connection.execute("RELEASE give_back")
 
 
 def stripped(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -202,8 +247,8 @@ def command_for(target: str, redactions: Iterable[Redaction]) -> str:
 
 
 def least_of(payload: Payload) -> Payload:
-    """Give what may stay of a whole payload: numbers, yes and no, and words of a closed vocabulary."""
-    return {name: value if name in KEPT else _least(value) for name, value in payload.items()}
+    """Return what may stay of a whole payload: numbers, yes and no, and words of a closed vocabulary."""
+    return {name: value if name in KEPT else _least(value) for name, value in cleaned(payload).items()}
 
 
 def _least(value: Any) -> Any:
@@ -216,33 +261,42 @@ def _least(value: Any) -> Any:
     return value
 
 
-def without(payload: Payload, field: str) -> Payload:
-    """Give a payload with the value at a path in its neutral form; raises KeyError if there is none."""
-    made: Payload = json.loads(json.dumps(payload))
-    name, _, rest = field.partition(".")
-    if name == BLOCKS and rest and isinstance(made.get(BLOCKS), str):
-        blocks = json.loads(made[BLOCKS])
-        _replace(blocks, rest.split("."))
+def left_of(payload: Payload, fields: Iterable[str]) -> tuple[Payload, list[str]]:
+    """Return a payload with the values at these paths in their neutral form, and the paths that lead to none."""
+    made: Payload = cleaned(payload)
+    names = {*fields}
+    blocks = _parsed(made.get(BLOCKS)) if any([name.startswith(f"{BLOCKS}.") for name in names]) else None
+    unknown = []
+    for field in sorted(names):
+        if _is_within(field, names):
+            continue  # the value that holds it goes
+        first, _, rest = field.partition(".")
+        try:
+            if blocks is not None and first == BLOCKS and rest:
+                _replace(blocks, rest.split("."))
+                made[BLOCKS] = ""  # written below, once
+            else:
+                _replace(made, field.split("."))
+        except KeyError:
+            unknown.append(field)
+    if blocks is not None and made[BLOCKS] == "":
         made[BLOCKS] = json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
-    else:
-        _replace(made, field.split("."))
-    return made
+    return cleaned(made), unknown
 
 
-def has(payload: Payload, field: str) -> bool:
-    """Tell whether a payload has a value at a path."""
+def _parsed(blocks: Any) -> Any:
+    """Read the text of adopted blocks; None if they are no text, or cannot be read."""
     try:
-        without(payload, field)
-    except (KeyError, ValueError):
-        return False
-    return True
+        return json.loads(blocks) if isinstance(blocks, str) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _replace(holder: Any, path: list[str]) -> None:
     for part in path[:-1]:
         holder = holder[_key(holder, part)]
     key = _key(holder, path[-1])
-    holder[key] = _neutral(holder[key])
+    holder[key] = neutral(holder[key])
 
 
 def _key(holder: Any, part: str) -> Any:
@@ -253,11 +307,12 @@ def _key(holder: Any, part: str) -> Any:
     raise KeyError(part)
 
 
-def _neutral(value: Any) -> Any:
+def neutral(value: Any) -> Any:
+    """Return what stands in a field in the place of this value."""
     if isinstance(value, str):
         return REDACTED
     if isinstance(value, dict):
-        return {name: _neutral(inner) for name, inner in value.items()}
+        return {name: neutral(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return []
     return type(value)() if value is not None else None
@@ -291,5 +346,11 @@ def texts_of(value: Any) -> set[str]:
     return {text for one in inner for text in texts_of(one)}
 
 
-def _is_within(field: str, fields: list[str]) -> bool:
-    return any([field == one or field.startswith(one + ".") for one in fields])
+def _is_within(field: str, fields: Collection[str]) -> bool:
+    """Return whether a path leads into what another one names."""
+    end = field.find(".")
+    while 0 <= end < LONGEST_PATH:
+        if field[:end] in fields:
+            return True
+        end = field.find(".", end + 1)
+    return False

@@ -116,14 +116,14 @@ class Staged:
             known = self._connection.execute(KNOWN, (event["seq"], event["id"])).fetchone()
             if known[0] != event["hash"]:
                 self.problems.append(_conflict(number, event["id"], known[1]))
-            elif event["payload"] is None:  # a redacted copy wins, as in a union
+            elif event["payload"] is not None:  # a copy that has it wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
     def _contradictions(self) -> Iterator[Problem]:
         """Give the lines whose event stands at another position in a line before."""
         # An index to see them at once would cost every line.
         if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
-            self._connection.execute("CREATE INDEX staged_id ON staged (id)")
+            self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
             for line, name, first in self._connection.execute(ELSEWHERE):
                 yield _conflict(line, name, first)
 
@@ -172,14 +172,12 @@ class Staged:
             return len(self)
         return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
 
-    def gone(self) -> set[str]:
-        """Give the events whose payload is gone, or has to go since a redaction among them says so."""
-        rows = self._connection.execute("SELECT id FROM staged WHERE payload IS NULL")
-        said = self._connection.execute(
-            "SELECT id, payload FROM staged WHERE type = 'event_redacted' AND payload IS NOT NULL"
-        )
-        found = [redaction_of(*row) for row in said]
-        return {name for (name,) in rows} | {name for one in found if one is not None for name in one.gone}
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The events as a copy of a log that can be asked as any other."""
+        self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
+        self._connection.execute(f"CREATE VIEW IF NOT EXISTS event AS SELECT {', '.join(COLUMNS)} FROM staged")
+        return self._connection
 
     def shares_with(self, log: Log) -> bool:
         """Tell whether the log has any of the events."""

@@ -3,7 +3,7 @@
 Commutative, associative and idempotent, so that however clones exchange their logs, everybody ends with the same one.
 It ignores whatever the logs have in common, because cherry-pick, revert and `stash pop` all present honest logs that
 lack an event, and refuses only what cannot be true: one id with two hashes, or an event that is not what its hash says.
-A payload that one of the logs took out is in none of what comes of it.
+A payload that any of the logs still has is in what comes of it, unless a redaction that holds takes it out.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from contextlib import closing
 from operator import itemgetter
 
 from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.formats import FORMAT_1, HIGHEST_SEQ, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.redaction import gone_from, stripped
+from faber_ledger.ledger.redaction import stripped
 from faber_ledger.ledger.row import (
     HASH,
     ID,
@@ -71,7 +72,7 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
         for path in paths:
             logs.append(opened(path))
         _check_one_run(logs)
-        gone = {name for log in logs for name in gone_from(log.connection)}
+        gone = effective_redactions(*[log.connection for log in logs]).gone
         count = write_rows(united([rows_of(log) for log in logs], gone, check_event), temporary)
         put_in_place(temporary, out)
     except sqlite3.DatabaseError as error:
@@ -230,7 +231,7 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
 
 
 def _chosen(same: list[Row]) -> Row:
-    """Choose among the copies of one event: one without payload was redacted, and wins."""
+    """Choose among the copies of one event one that has its payload; what a redaction takes is taken out later."""
     whole = [row for row in dict.fromkeys(same) if hash_of(row) == row[HASH]]
     if not whole:
         raise IntegrityError(
@@ -244,7 +245,7 @@ def _chosen(same: list[Row]) -> Row:
             f"event {same[0][ID]} has a payload that is no canonical JSON object, which no ledger writes",
             hint=VERIFY_EACH,
         )
-    return min(whole, key=lambda row: row[PAYLOAD] is not None)
+    return max(whole, key=lambda row: row[PAYLOAD] is not None)
 
 
 def _is_readable(payload: str | None) -> bool:

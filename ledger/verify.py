@@ -13,15 +13,16 @@ from contextlib import closing
 from functools import cached_property
 from typing import Any
 
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_problems import LONG, digest_of, problems_alone
-from faber_ledger.ledger.finding import DOUBLES, MEND, RESTORE, Finding, damage
+from faber_ledger.ledger.finding import DOUBLES, FORGED, MEND, RESTORE, Finding, damage
 from faber_ledger.ledger.formats import LONGEST_PAYLOAD
 from faber_ledger.ledger.header import check_file, check_schema
 from faber_ledger.ledger.journal import refusal
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.redaction import command_for, redactions_in, remains, standing
+from faber_ledger.ledger.redaction import agree, command_for, remains
 from faber_ledger.ledger.row import COLUMNS, pieces
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.sqlite import connected, is_busy, locked
@@ -56,12 +57,12 @@ def findings(
     # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
     # by whoever reads, nothing can be said but that it has to go.
     played = list(_findings(path, _as_it_is, check_event, advance))
-    if all(finding.is_note for finding in played):
+    if not any(finding.is_damage for finding in played):
         yield from played
         return
     yield Finding("journal", None, JOURNAL, PROJECT)
     alone = list(_findings(path, _alone, check_event, lambda count: None))
-    yield from alone if all(finding.is_note for finding in alone) else played
+    yield from alone if not any(finding.is_damage for finding in alone) else played
 
 
 def _as_it_is(path: str) -> Log:
@@ -239,28 +240,37 @@ class _Walk:
 
 def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]) -> Iterator[Finding]:
     """Hold each payload that is gone against the redactions, and each redaction against what is still there."""
-    found = redactions_in(connection)
-    named = {name for one in found for name in one.gone}
-    last = standing(found)
+    found = effective_redactions(connection)
+    explained, forged = found.explained, [found.every[name] for name in found.forged]
+    by_forged = {name for one in forged for name in (one.target, *one.supersedes)}
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # of others it was told already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
-        if name not in named:
+        if name in by_forged - explained:
+            yield Finding(FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", FETCH)
+        elif name not in explained:
             told = "its payload is gone, and no event_redacted says so"
             yield Finding("unexplained_redaction", str(name), told, RESTORE)
-    for one in found:
-        for name in sorted(one.gone):
-            row = connection.execute("SELECT payload IS NULL FROM event WHERE id = ?", (name,)).fetchone()
-            if row is None:
-                yield Finding("redaction", one.id, f"it redacts {name}, which is not in the log", RESTORE)
-            elif not row[0]:
-                told = f"event {one.id} redacts it, and its payload is still here"
-                hint = f"run `{command_for(one.target, last.get(one.target, [one]))}`, which finishes it"
-                yield Finding("not_redacted", name, told, hint)
-    for name, several in last.items():
-        if len(several) > 1 and any([one.fields for one in several]):
+    for one in forged:
+        told = f"it is forged, and takes out nothing: {found.forged[one.id]}"
+        yield Finding(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
+    for name, missing in found.missing.items():
+        for other in missing:
+            yield Finding("redaction", name, f"it redacts {other}, which is not in the log", RESTORE)
+    for name, one in found.gone.items():
+        told = f"event {one.id} redacts it, and its payload is still here"
+        hint = f"run `{command_for(one.target, found.standing.get(one.target, [one]))}`, which finishes it"
+        yield Finding("not_redacted", name, told, hint)
+    for name, several in found.standing.items():
+        row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
+        if len(several) > 1 and row is not None and not agree(row[0], several):
+            told = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
+            hint = (
+                f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them; neither's words are shown"
+            )
+            yield Finding(FORGED, name, told, hint)
+        elif len(several) > 1 and any([one.fields for one in several]):
             told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
             yield Finding("redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them")
-        row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
         if row is not None and row[0] in CURRENT:
             event = remains(row[0], several) | {"type": row[0]}
             if row[1] is not None:

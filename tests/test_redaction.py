@@ -15,9 +15,10 @@ from sample import START, append_sample
 from test_union import EVENTS, Clones, blocks, rows, united, written
 
 from faber_ledger.context.redact import plan_of
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import NotFound, UsageFailed
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import LEAST, least_of, redactions_in, remains, standing
+from faber_ledger.ledger.redaction import LEAST, least_of, remains
 from faber_ledger.ledger.row import hash_of
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.union import write_union
@@ -81,7 +82,7 @@ def assert_no_secret(content: bytes, path: Path) -> None:
     """Check that what a log's own redactions took out is nowhere in its bytes, and that all else still is."""
     name = written(path, content)
     with Log.read(name) as log:
-        gone = standing(redactions_in(log.connection))
+        gone = effective_redactions(log.connection).standing
         for recorded in log.stream():
             if recorded["event"]["type"] == "note_recorded":
                 assert (
@@ -120,7 +121,7 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
             copy = folder / f"looked-at-{count}"
             assert_no_secret(content, copy)
             with Log.read(str(copy)) as log:
-                taken = {everything[target] for target in standing(redactions_in(log.connection))}
+                taken = {everything[target] for target in effective_redactions(log.connection).standing}
             for number in taken:
                 assert secret(number).encode() not in content
         assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))

@@ -1,0 +1,245 @@
+"""Which redactions of a log hold, and which are forged: one answer for whoever unites logs, writes or reads them.
+
+Anybody who can write a ledger can write an `event_redacted`, and what it says need not be what `redact` would have
+written. One that is forged takes nothing, and nothing that it says is shown in the place of what somebody wrote.
+"""
+
+from __future__ import annotations
+
+import json
+
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.decoding import is_typed
+from faber_ledger.ledger.redaction import (
+    LEAST,
+    WHOLE_BLOCKS,
+    WORDS,
+    completed,
+    is_same,
+    least_of,
+    left_of,
+    neutral,
+    redaction_of,
+    shown,
+)
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, hash_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable
+    from typing import Any
+
+    from faber_ledger.ledger.redaction import Payload, Redaction
+
+REDACTIONS = f"{ROW} WHERE type = 'event_redacted' AND payload IS NOT NULL"
+
+
+class Effective:
+    """What the redactions in one or several copies of a log come to.
+
+    `standing` has by event the redactions that hold and that no other took the place of: one, or several that clones
+    made apart. `gone` has the events whose payload a copy still has and must lose, each with the redaction that takes
+    it. `forged` says by id what is wrong with a redaction that takes nothing; `disproved` has by event those that its
+    payload alone shows to be. `missing` says by id which events that a redaction names are in no copy: until they are
+    there, it takes nothing either. `every` has all of them by id.
+    """
+
+    def __init__(self, every: dict[str, Redaction]) -> None:
+        self.every = every
+        self.standing: dict[str, list[Redaction]] = {}
+        self.gone: dict[str, Redaction] = {}
+        self.forged: dict[str, str] = {}
+        self.disproved: dict[str, list[Redaction]] = {}
+        self.missing: dict[str, list[str]] = {}
+
+    @property
+    def explained(self) -> set[str]:
+        """Return the events whose payload may be missing, because a redaction that holds names them."""
+        holding = [one for several in self.standing.values() for one in several]
+        return {name for one in holding for name in (one.target, *one.supersedes)}
+
+
+def effective_redactions(*copies: sqlite3.Connection) -> Effective:
+    """Decide which redactions of a log hold, by all that these copies of it have, and what they take out.
+
+    An event's payload is taken if it is at hand and `redact` leaves of it what the redaction says; that of an earlier
+    redaction if it is at hand and the later one was made from it. Neither depends on what else is at hand, so that
+    logs that are united come to the same in every order.
+    """
+    found = Effective(_redactions_in(copies))
+    if not found.every:
+        return found
+    kinds = _Kinds(copies)
+    for one in found.every.values():
+        _judge_alone(one, kinds, found)
+    able = [one for one in found.every.values() if one.id not in found.forged and one.id not in found.missing]
+    made_from = {one.id: _replaced_by(one, found.every, kinds) for one in able}
+    astray: dict[str, str] = {}
+    is_done = False
+    while not is_done:  # a redaction that is taken speaks against none any more
+        astray = {one.id: name for one in able if (name := _of_another_event(one, found)) is not None}
+        taken = {name: one for one in able if one.id not in astray for name in made_from[one.id]}
+        is_done = taken.keys() <= found.gone.keys()
+        found.gone = {**taken, **found.gone}
+    for name, other in astray.items():
+        found.forged[name] = f"it says that it takes the place of {other}, which is of another event"
+    for one in found.every.values():
+        if one.id not in found.forged and one.id not in found.gone:
+            found.standing.setdefault(one.target, []).append(one)
+    for target in list(found.standing):
+        row = row_at_hand(copies, target)
+        if row is not None:
+            _hold_against_payload(row, found)
+        else:
+            _hold_against_each_other(target, made_from, found)
+    return found
+
+
+class _Kinds:
+    """The types of events, asked of the copies of a log once each; None for one that no copy has."""
+
+    def __init__(self, copies: tuple[sqlite3.Connection, ...]) -> None:
+        self.copies = copies
+        self._known: dict[str, str | None] = {}
+
+    def __getitem__(self, name: str) -> str | None:
+        if name not in self._known:
+            question = "SELECT type FROM event WHERE id = ?"
+            found = [row for copy in self.copies for row in copy.execute(question, (name,))]
+            self._known[name] = found[0][0] if found else None
+        return self._known[name]
+
+
+def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]:
+    """Return the redactions that any of these copies has and that can be read, in `(seq, id)` order."""
+    rows = {row[ID]: row for copy in copies for row in copy.execute(REDACTIONS) if _is_unchanged(row)}
+    found = [redaction_of(row[ID], row[PAYLOAD]) for row in sorted(rows.values(), key=lambda row: row[: ID + 1])]
+    return {one.id: one for one in found if one is not None}
+
+
+def _is_unchanged(row: tuple[Any, ...]) -> bool:
+    """Return whether a row is what its hash says; the copy that has it may have been changed by hand."""
+    try:
+        return is_typed(row) and hash_of(row) == row[HASH]
+    except (TypeError, ValueError, AttributeError):
+        return False
+
+
+def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, ...] | None:
+    """Return the row of an event from a copy that has its payload, None if none has."""
+    for copy in copies:
+        for row in copy.execute(f"{ROW} WHERE id = ? AND payload IS NOT NULL", (name,)):
+            if _is_unchanged(row):
+                return tuple(row)
+    return None
+
+
+def _judge_alone(one: Redaction, kinds: _Kinds, found: Effective) -> None:
+    """Judge a redaction by itself and by the types of the events that it names, which never change."""
+    if one.id in (one.target, *one.supersedes) or one.target in one.supersedes:
+        found.forged[one.id] = "it says that it takes its own place, or its event's"
+        return
+    for name in one.supersedes:
+        if kinds[name] not in ("event_redacted", None):
+            found.forged[one.id] = f"it says that it takes the place of {name}, which is not a redaction"
+            return
+    kind = kinds[one.target]
+    if kind is not None and (refusal := _refusal(one, kind)) is not None:
+        found.forged[one.id] = refusal
+        return
+    missing = [name for name in (one.target, *one.supersedes) if kinds[name] is None]
+    if missing:
+        found.missing[one.id] = missing
+
+
+def _refusal(one: Redaction, kind: str) -> str | None:
+    """Say what no payload of this type could leave; None if what a redaction leaves may have been left by one."""
+    if kind == "event_redacted":
+        return "its event is itself a redaction"
+    if kind == "run_adopted" and (not one.fields or WHOLE_BLOCKS & {*one.fields}):
+        return "it takes out the blocks that the sessions of this run are counted from"
+    least = LEAST.get(kind, {})
+    closed = [name for name, value in least.items() if isinstance(value, str) and value in WORDS]
+    kept = [one.remains.get(name, least[name]) for name in closed]
+    if not all([isinstance(word, str) and word in WORDS for word in kept]) or not _is_left_of(one, kind, one.remains):
+        return "what it leaves is not what `redact` leaves"
+    return None
+
+
+def _of_another_event(one: Redaction, found: Effective) -> str | None:
+    """Return a redaction that one says it takes the place of although it is of another event; None if there is none."""
+    others = [found.every[name] for name in one.supersedes if name in found.every and name not in found.gone]
+    return next((other.id for other in others if other.target != one.target), None)
+
+
+def _replaced_by(one: Redaction, every: dict[str, Redaction], kinds: _Kinds) -> list[str]:
+    """Return the redactions at hand that one was made from."""
+    kind = kinds[one.target] or ""
+    return [name for name in one.supersedes if name in every and replaces(one, every[name], kind)]
+
+
+def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
+    """Return whether a redaction can have been made from an earlier one of the same event, which is of type `kind`."""
+    return (
+        one.target == other.target
+        and {other.id, *other.supersedes} <= {*one.supersedes}
+        and one.covers(other.fields)
+        and _is_left_of(one, kind, other.remains)
+    )
+
+
+def _hold_against_payload(row: tuple[Any, ...], found: Effective) -> None:
+    """Hold what the redactions of an event say that remains of it against its payload, which is at hand."""
+    try:
+        payload = json.loads(row[PAYLOAD])
+    except (ValueError, RecursionError):
+        payload = None
+    for one in found.standing.pop(row[ID]):
+        if not isinstance(payload, dict) or not _is_left_of(one, row[TYPE], payload):
+            found.forged[one.id] = "what it leaves is not what `redact` leaves of the event's payload, which is here"
+            found.disproved.setdefault(row[ID], []).append(one)
+        elif one.id not in found.missing:
+            found.standing.setdefault(row[ID], []).append(one)
+            found.gone.setdefault(row[ID], one)
+
+
+def _hold_against_each_other(target: str, made_from: dict[str, list[str]], found: Effective) -> None:
+    """Where an event's payload is not at hand, leave out what was made from none of the redactions that it names."""
+    for one in found.standing.pop(target):
+        if one.supersedes and not made_from.get(one.id) and all([name in found.every for name in one.supersedes]):
+            found.forged[one.id] = f"it says that it takes the place of {one.supersedes[0]}, and was not made from it"
+        else:
+            found.standing.setdefault(target, []).append(one)
+
+
+def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
+    """Return whether a redaction leaves what `redact` leaves of a payload, or of what an earlier redaction left."""
+    try:
+        for base in (shown(payload), completed(kind, payload)):
+            if one.fields and is_same(one.remains, left_of(base, one.fields)[0]):
+                return True
+            if not one.fields and _is_part(one.remains, least_of(base)):
+                return True
+    except (ValueError, TypeError, RecursionError):
+        pass
+    return False
+
+
+def _is_part(one: Any, whole: Any) -> bool:
+    """Return whether a value is another one, of which an earlier redaction may have made parts neutral."""
+    if isinstance(one, dict) and isinstance(whole, dict):
+        return one.keys() == whole.keys() and all([_is_part(one[name], whole[name]) for name in whole])
+    if isinstance(one, list) and isinstance(whole, list):
+        rest = iter(map(canonical, whole))
+        return all([canonical(item) in rest for item in one])
+    return is_same(one, whole) or is_same(one, neutral(whole))
+
+
+def lost_rows(
+    connection: sqlite3.Connection, copies: Iterable[sqlite3.Connection], gone: Collection[str]
+) -> list[tuple[Any, ...]]:
+    """Return the rows whose payload a log lost to no redaction that holds, from the copies that still have it."""
+    bare = connection.execute("SELECT id, hash FROM event WHERE payload IS NULL").fetchall()
+    rows = [(digest, row_at_hand(copies, name)) for name, digest in bare if name not in gone]
+    return [row for digest, row in rows if row is not None and row[HASH] == digest]
