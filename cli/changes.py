@@ -14,7 +14,7 @@ from faber_ledger.context.client_settings import SCOPES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.file_change import FileChange
+    from faber_ledger.files.change import FileChange
 
 scope_option = click.option(
     "--scope",

@@ -15,9 +15,9 @@ from faber_ledger.context import state as states
 from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run, why_none
 from faber_ledger.context.project_settings import NAMES, PATH, Settings
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.units import one_line
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import lineage
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ import os
 import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
-from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hook_log import log_line
 from faber_ledger.context.project import find_root, find_run, read_active_run, run_in_file, why_none
+from faber_ledger.files.folders import HeldFolder
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 

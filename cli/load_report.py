@@ -9,7 +9,7 @@ from faber_ledger.context import messages, selection
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError
 from faber_ledger.context.command_artifact import mapped_arguments
 from faber_ledger.context.conditions import LONGEST
-from faber_ledger.context.units import one_line
+from faber_ledger.files.text import one_line
 from faber_ledger.projections import blocks as shape
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.cli.git import GitFailed, asked
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.context.artifacts import MAX_BYTES
-from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
 from faber_ledger.context.user_config import SLASH_COMMAND, read_user_config
+from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,6 @@ import click
 
 from faber_ledger.cli.git import asked
 from faber_ledger.cli.output import say
-from faber_ledger.context.file_change import read_file
 from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.project import ACTIVE_FILES, find_root
 from faber_ledger.context.state_merge import (
@@ -22,6 +21,7 @@ from faber_ledger.context.state_merge import (
     usable_base,
     with_one_shape,
 )
+from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
 

@@ -6,8 +6,7 @@ import os
 import re
 
 from faber_ledger.cli.git import git
-from faber_ledger.context.file_change import FileChange, read_file
-from faber_ledger.context.marked_block import has_block, marked, with_block, without_block
+from faber_ledger.files.change import FileChange, has_block, marked, read_file, with_block, without_block
 from faber_ledger.ledger.errors import LedgerError
 
 ALONE = b"#!/bin/sh\n"

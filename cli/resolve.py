@@ -16,12 +16,12 @@ from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import state as states
-from faber_ledger.context.file_change import read_file
 from faber_ledger.context.holding import is_theirs_our_own
 from faber_ledger.context.mirror_path import is_recovery_due
 from faber_ledger.context.project import Run, find_root
 from faber_ledger.context.recover import recover
 from faber_ledger.context.state_merge import is_state, usable_base, with_edits, with_what_it_lacks
+from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened

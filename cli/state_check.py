@@ -12,8 +12,8 @@ from faber_ledger.cli.fields import value_words
 from faber_ledger.cli.git import asked, top_of
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.progress import counted, progress
-from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.state import read_state
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened

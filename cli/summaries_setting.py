@@ -6,12 +6,11 @@ import json
 import os
 
 from faber_ledger.context.client_settings import decode_settings, has_hooks, settings_path
-from faber_ledger.context.file_change import FileChange, read_file
 from faber_ledger.context.git_files import FILES
-from faber_ledger.context.json_text import JsonText
-from faber_ledger.context.marked_block import has_block
 from faber_ledger.context.project_settings import PATH
-from faber_ledger.context.untrusted_file import folder_around
+from faber_ledger.files.change import FileChange, has_block, read_file
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 NAME = "summaries"

@@ -14,7 +14,7 @@ from faber_ledger.cli.ledgers import run_with_ledger, runs_to_tell
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.output_file import output_file
 from faber_ledger.cli.timeline_page import counted, page
-from faber_ledger.context.file_change import read_file
+from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log

@@ -10,7 +10,7 @@ from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
 from faber_ledger.context.state_values import value_at
-from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, check_size, text_of
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
 

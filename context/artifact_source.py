@@ -9,8 +9,8 @@ import stat
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.placeholders import filled, run_suffix
 from faber_ledger.context.state_values import value_at
-from faber_ledger.context.untrusted_file import FileRefused, around, real_path, size_of
 from faber_ledger.context.user_config import places_in_plugins
+from faber_ledger.files.untrusted import FileRefused, around, real_path, size_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

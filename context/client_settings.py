@@ -6,9 +6,9 @@ import json
 import os
 import re
 
-from faber_ledger.context.file_change import read_file
-from faber_ledger.context.json_edit import line_of, with_child, without
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files.change import read_file
+from faber_ledger.files.json_edit import line_of, with_child, without
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ import stat
 
 from faber_ledger.context.artifact_source import find_directory
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.untrusted_file import FileRefused, FileTooLarge, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, text_of
 from faber_ledger.ledger.clock import utc_text
 
 TYPE_CHECKING = False

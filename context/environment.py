@@ -55,7 +55,7 @@ def writer_of(root: str) -> str:
     if known:
         return known
     if common is None:
-        from faber_ledger.context.untrusted_file import folder_around  # most projects have git
+        from faber_ledger.files.untrusted import folder_around  # most projects have git
 
         if folder_around(os.path.dirname(path), [root]) is None:
             return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone

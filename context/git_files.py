@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.file_change import FileChange, read_file
-from faber_ledger.context.marked_block import marked, with_block, without_block
 from faber_ledger.context.project import ACTIVE_FILES, RUNS
-from faber_ledger.context.untrusted_file import folder_around
+from faber_ledger.files.change import FileChange, marked, read_file, with_block, without_block
+from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError
 
 IGNORE_FILE = ".fractary/.gitignore"

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.context.delivery import Call
-    from faber_ledger.context.held_folder import HeldFolder
     from faber_ledger.context.packet import Told
     from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
+    from faber_ledger.files.folders import HeldFolder
     from faber_ledger.ledger.log import Log
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
@@ -230,7 +230,7 @@ class Hook:
         device = os.stat(self.run.directory).st_dev
         if os.major(device) != 0:  # a disk of this machine
             return False
-        from faber_ledger.context.file_system import network_file_system
+        from faber_ledger.files.folders import network_file_system
 
         return network_file_system(device) is not None
 

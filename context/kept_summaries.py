@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context.mirror_path import make_kept_folder, mirror_path
-from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger import whole_file
 
 TYPE_CHECKING = False

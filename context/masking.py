@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.secret_rules import KEYWORDS, RULES
-from faber_ledger.context.units import both_ends
+from faber_ledger.files.text import both_ends
 from faber_ledger.ledger.canonical import without_surrogates
 
 LONGEST = 6_000

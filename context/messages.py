@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.context.artifacts import COMMANDS, REFUSED
 from faber_ledger.context.state import StateRefused
-from faber_ledger.context.units import one_line
+from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, one_line, quoted
 from faber_ledger.ledger.errors import StateInvalid
 
 TYPE_CHECKING = False
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifacts import Artifact, ArtifactError
     from faber_ledger.context.project import Run
     from faber_ledger.ledger.errors import LedgerError
-
-LONGEST_QUOTE, LONGEST_ID = 200, 80
 
 
 def source_of(artifact: Artifact) -> str:
@@ -115,11 +113,6 @@ def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> st
     return (
         f"Not fetched here, since a slash command runs in the client alone. To have it, run {quoted(loaded['content'])}"
     )
-
-
-def quoted(text: object) -> str:
-    """Quote a text that came from a repository: one bounded line in backticks, with none inside."""
-    return f"`{one_line(text, LONGEST_QUOTE).replace('`', chr(39))}`"
 
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:

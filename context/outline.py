@@ -9,7 +9,7 @@ import json
 
 from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_in
 from faber_ledger.context.messages import kilobytes
-from faber_ledger.context.units import clipped, one_line, shares, units
+from faber_ledger.files.text import clipped, one_line, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -213,7 +213,7 @@ def why_none(root: str) -> str:
 
 def check_active_place(root: str) -> None:
     """Check that the active file's folder is the project's; raises LedgerError where a link leads out of it."""
-    from faber_ledger.context.untrusted_file import folder_around  # hooks write none
+    from faber_ledger.files.untrusted import folder_around  # hooks write none
 
     folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
     if folder_around(folder, [root]) is None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.units import one_line
-from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
+from faber_ledger.files.text import one_line
+from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from faber_ledger.context.run_files import json_object
 from faber_ledger.context.session_summaries import load_session_history, session_summary
 from faber_ledger.context.specification import load_specification
 from faber_ledger.context.state_values import current_phase, current_step
-from faber_ledger.context.untrusted_file import FileRefused
 from faber_ledger.context.work_item import load_work_item
+from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
 
 TYPE_CHECKING = False

@@ -6,9 +6,9 @@ import os
 
 from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
-from faber_ledger.context.json_text import TOO_DEEP
 from faber_ledger.context.mirror import MirroredLog
 from faber_ledger.context.mirror_path import spool_path
+from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import BUSY_SECONDS

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from faber_ledger.context.json_text import JsonText
     from faber_ledger.context.project import Run
+    from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks

@@ -10,9 +10,9 @@ from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.hook_bounds import ASK, MOST_READ, bounded
 from faber_ledger.context.state import fields_missing
-from faber_ledger.context.untrusted_file import around
 from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
+from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.projections import blocks as shape
 

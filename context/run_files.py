@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.json_text import JsonText
-from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

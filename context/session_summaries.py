@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from faber_ledger.context.findings import one_line
 from faber_ledger.context.run_files import check_texts, json_files, json_object
-from faber_ledger.context.untrusted_file import FileRefused
+from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.clock import seconds_of
 
 TYPE_CHECKING = False

@@ -6,7 +6,7 @@ from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import ArtifactError, artifact_of
 from faber_ledger.context.findings import one_line
 from faber_ledger.context.spec_sections import front_matter, title_of, wanted_sections
-from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import json
 import os
 import stat
 
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.projections import blocks as shape
@@ -55,7 +55,7 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
         for name in names:
             value = state.get(name)
             if not (value is None or isinstance(value, str)):
-                from faber_ledger.context.units import one_line  # a hook reads states, and seldom a bad one
+                from faber_ledger.files.text import one_line  # a hook reads states, and seldom a bad one
 
                 told = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
                 hint = f"correct it in {run.shown('state.json')}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
 

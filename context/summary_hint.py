@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.messages import quoted
 from faber_ledger.context.state_values import current_phase, current_step
+from faber_ledger.files.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import os
 import re
 
 from faber_ledger.context.project_settings import unknown_keys
-from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

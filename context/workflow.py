@@ -7,8 +7,8 @@ import os
 
 from faber_ledger.context.artifacts import artifact_of
 from faber_ledger.context.project import is_name
-from faber_ledger.context.untrusted_file import FileRefused, folder_around, text_of
 from faber_ledger.context.user_config import places_in_plugins
+from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 from faber_ledger.ledger.errors import WorkflowNotFound
 
 TYPE_CHECKING = False

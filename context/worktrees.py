@@ -11,7 +11,7 @@ import os
 import stat
 
 from faber_ledger.context.git import Place, place_of
-from faber_ledger.context.untrusted_file import folder_around
+from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable

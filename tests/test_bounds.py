@@ -13,7 +13,7 @@ from faber_ledger.context.artifact_content import state_for_packet
 from faber_ledger.context.hook_bounds import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MOST_OUTLINED, pack
-from faber_ledger.context.units import units
+from faber_ledger.files.text import units
 from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:

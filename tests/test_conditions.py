@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from faber_ledger.context import conditions
 from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, MOST_CHARACTERS, ConditionError, _Reader, evaluate
-from faber_ledger.context.units import one_line
+from faber_ledger.files.text import one_line
 
 STATE: dict[str, Any] = {
     "work_id": "258",

@@ -11,8 +11,8 @@ from histories import json_values, texts
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context import json_text
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files import json_text
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.projections.blocks import DEEPEST, is_too_deep
 
 if TYPE_CHECKING:

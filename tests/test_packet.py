@@ -14,7 +14,7 @@ from support import PROTOCOL, RUN, Project
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
 from faber_ledger.context.spec_sections import wanted_sections
-from faber_ledger.context.units import MOST_MARKS, both_ends, clipped, one_line, shares, units
+from faber_ledger.files.text import MOST_MARKS, both_ends, clipped, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,12 +20,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import COMMAND, Project, heeding_interrupts, without_overrides
 
-from faber_ledger.context import arrival, file_system, hooks, recording, spool
+from faber_ledger.context import arrival, hooks, recording, spool
 from faber_ledger.context.delivery import Call
-from faber_ledger.context.held_folder import HeldFolder
 from faber_ledger.context.hooks import Hook
 from faber_ledger.context.project import find_run
 from faber_ledger.context.spooled_shape import VARIABLES
+from faber_ledger.files import folders
+from faber_ledger.files.folders import HeldFolder
 
 START, PRE, POST, END = (
     "SessionStart.startup.print",
@@ -402,9 +403,9 @@ MOUNTINFO = """\
 def test_the_file_system_is_told_by_its_device(tmp_path: Path) -> None:
     (tmp_path / "mountinfo").write_text(MOUNTINFO)
     mounts = str(tmp_path / "mountinfo")
-    found = [file_system.network_file_system(os.makedev(0, minor), mounts) for minor in (52, 53, 54, 55)]
+    found = [folders.network_file_system(os.makedev(0, minor), mounts) for minor in (52, 53, 54, 55)]
     assert found == ["nfs4", "fuse.sshfs", None, None]
-    assert file_system.network_file_system(os.makedev(0, 52), str(tmp_path / "none")) is None
+    assert folders.network_file_system(os.makedev(0, 52), str(tmp_path / "none")) is None
 
 
 def test_status_tells_what_waits(project: Project) -> None:

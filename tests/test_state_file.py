@@ -14,8 +14,8 @@ import pytest
 from support import COMMAND, RUN, Project, spec_state, usual_state
 
 from faber_ledger.context import state as states
-from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.project import Run, find_run
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
 from faber_ledger.projections import blocks as shape
 

@@ -20,8 +20,8 @@ from faber_ledger.context.client_settings import (
     settings_path,
     unanswered,
 )
-from faber_ledger.context.file_change import read_file
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:

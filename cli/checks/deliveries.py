@@ -12,7 +12,7 @@ from faber_ledger.context import git_tracks, spool
 from faber_ledger.context.drain import take_in
 from faber_ledger.context.hook_log import PATH
 from faber_ledger.context.mirror_path import spool_path
-from faber_ledger.context.untrusted_file import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from faber_ledger.cli.changes import diff_lines, shown_path
-from faber_ledger.context.file_change import FileChange, make_changes
+from faber_ledger.files.change import FileChange, make_changes
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient

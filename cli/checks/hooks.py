@@ -21,8 +21,8 @@ from faber_ledger.context.client_settings import (
     unanswered,
     without_handler,
 )
-from faber_ledger.context.file_change import FileChange, read_file
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger import __version__
 from faber_ledger.cli.checks.finding import Finding
-from faber_ledger.context.file_system import NETWORK, file_system
+from faber_ledger.files.folders import NETWORK, file_system
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient

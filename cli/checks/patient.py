@@ -11,9 +11,9 @@ from typing import Any
 from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.worktree_git import asked
 from faber_ledger.context import state as states
-from faber_ledger.context.file_system import MOUNTS
 from faber_ledger.context.git import Place, place_of
 from faber_ledger.context.project import RUNS, Run, find_run, read_active_run, run_ids
+from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.finding import Finding as Fault
 

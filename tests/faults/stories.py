@@ -12,8 +12,8 @@ from support import ARGUMENTS, COMMAND, Project
 import faber_ledger
 from faber_ledger.context import spool
 from faber_ledger.context.decide import delivery_of
-from faber_ledger.context.json_text import JsonText
 from faber_ledger.context.project import find_run
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from support import ARGUMENTS, Answer, Project, units
 
 from faber_ledger.context.delivery import HOOKS, Call
-from faber_ledger.context.json_text import JsonText
+from faber_ledger.files.json_text import JsonText
 from fuzz.forks import Forks
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.context.json_text import BOM, SPACE
+from faber_ledger.files.json_text import BOM, SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     Path = tuple[str | int, ...]
     Child = tuple[str | int, int, int, int]  # its key or index; where it starts, where its value starts, where it ends
+
 
 _decoder = json.JSONDecoder()
 

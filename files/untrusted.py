@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+
 KINDS = {
     stat.S_IFDIR: "a directory",
     stat.S_IFIFO: "a named pipe",

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
 MOST_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
 CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 LEAST_END, LONGEST_STEP = 100, 200  # units of an end that says something; letters given up for a whole line
@@ -117,3 +118,11 @@ def _joins(text: str, at: int) -> bool:
 
 def _is_of_flag(letter: str) -> bool:
     return "\U0001f1e6" <= letter <= "\U0001f1ff"
+
+
+LONGEST_QUOTE, LONGEST_ID = 200, 80
+
+
+def quoted(text: object) -> str:
+    """Quote a text that came from a repository: one bounded line in backticks, with none inside."""
+    return f"`{one_line(text, LONGEST_QUOTE).replace('`', chr(39))}`"
