@@ -14,9 +14,10 @@ import sys
 import time
 
 from faber_ledger.cli.hook import run_hook
-from faber_ledger.context import hooks, mirror, packet, recording, reload, state, told  # noqa: F401 -- before the clock
+from faber_ledger.context import hooks, packet, recording, reload, told  # noqa: F401 -- before the clock
 from faber_ledger.ledger import log
 from faber_ledger.projections import blocks
+from faber_ledger.runs import mirror, state_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def is_work(held: type, name: str) -> bool:
 LOGS = (log.Log, mirror.MirroredLog)
 PARTS = {
     "ledger": tuple((held, name) for held in LOGS for name in vars(held) if is_work(held, name)),
-    "state": ((state, "read_state"), (state, "write_blocks")),
+    "state": ((state_file, "read_state"), (state_file, "write_blocks")),
     "blocks": ((blocks, "digest"), (blocks, "blocks_of"), (recording, "fold")),
 }
 spent = dict.fromkeys(PARTS, 0.0)

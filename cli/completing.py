@@ -7,8 +7,9 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
-from faber_ledger.context.project import chosen_run, find_root, read_active_run, run_ids
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.active import chosen_run, read_active_run
+from faber_ledger.runs.run import find_root, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the clone's other worktrees by the names of their folders."""
-    from faber_ledger.context.git import place_of
+    from faber_ledger.runs.git import place_of
 
     place = place_of(find_root(os.getcwd()))
     tops = [top for top in place.other_tops() if top != place.main] if place else []

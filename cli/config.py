@@ -11,20 +11,20 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.context import reload
-from faber_ledger.context import state as states
-from faber_ledger.context.project import ACTIVE_FILES, RUNS, find_root, known_run, read_active_run, why_none
-from faber_ledger.context.project_settings import NAMES, PATH, Settings
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import lineage
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import known_run, read_active_run, why_none
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, find_root
+from faber_ledger.runs.settings import NAMES, PATH, Settings, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.context.artifacts import Artifact
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 @click.group()
@@ -106,7 +106,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     ]
     problems += settings.problems
     try:
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
         found["workflow_id"] = state.get("workflow_id")
         found["workflow_status"] = "cannot be used"
         workflow = reload.workflow_of(run, state, plugin_roots)

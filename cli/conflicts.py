@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.cli.git import git
-from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run
 from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.runs.git_command import git
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_run
 
 BASE, OURS, THEIRS = "1", "2", "3"
 

@@ -11,12 +11,12 @@ from faber_ledger.cli.checks.finding import LEVELS, Finding, bounded, worst
 from faber_ledger.cli.checks.mending import Mended, mended, mends_of
 from faber_ledger.cli.checks.patient import Patient
 from faber_ledger.cli.checks.table import CHECKS
-from faber_ledger.cli.git import answered_within
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.worktree_git import refuse_bare
-from faber_ledger.context.project import find_root
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWell
+from faber_ledger.runs.git_command import answered_within
+from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

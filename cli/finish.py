@@ -10,23 +10,24 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.output import json_option, show, tell, warn
 from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.cli.worktree import cleanup_lines, cleanup_of, costs
 from faber_ledger.cli.worktree_blockers import HERE, blockers
 from faber_ledger.cli.worktree_git import NoWorkTree
 from faber_ledger.cli.worktree_survey import Site, keep
-from faber_ledger.context import state as states
-from faber_ledger.context.git import place_of
-from faber_ledger.context.project import Run, chosen_run, find_root
-from faber_ledger.context.state_values import phase_statuses
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import chosen_run
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
-    from faber_ledger.context.worktrees import Record
+    from faber_ledger.runs.worktree_registry import Record
 
 
 class NotReleased(LedgerError):
@@ -89,18 +90,18 @@ def finish(run_id: str | None, as_json: bool) -> None:
 def _complete(run: Run, at: float) -> None:
     """Say in the state that the run is completed; raises NotReleased, and as `write_members`."""
     with RunLock(run.lock_path):
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
         if state.get("status") == "completed":
             return
         release = phase_statuses(state).get("release", "pending")
-        if state.get("status") not in states.ACTIVE or release != "completed":
+        if state.get("status") not in progress.ACTIVE or release != "completed":
             raise NotReleased(
                 f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",
                 hint="finish it when its Release phase is completed",
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
-        states.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
+        state_file.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:

@@ -6,18 +6,18 @@ import os
 
 import click
 
-from faber_ledger.cli.git import worktree_roots
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.run_places import places_of
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context import spool
-from faber_ledger.context.git import common_directory
-from faber_ledger.context.kept_summaries import kept_paths
-from faber_ledger.context.lost_ledger import has_events, remembered
-from faber_ledger.context.project import Run, find_root, find_run
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_command import worktree_roots
+from faber_ledger.runs.kept_summaries import kept_paths
+from faber_ledger.runs.lost import has_events, remembered
+from faber_ledger.runs.run import Run, find_root, find_run
 
 
 @click.command()

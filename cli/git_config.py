@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from faber_ledger.cli.git import asked, git
+from faber_ledger.runs.git_command import asked, git
 
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",

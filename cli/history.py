@@ -11,12 +11,8 @@ import sqlite3
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.git import asked, git, top_of
 from faber_ledger.cli.honest_copy import UNITE
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.environment import writer_of
-from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.project import RUNS, Run
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.finding import FORGED, Finding
@@ -24,6 +20,10 @@ from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, hash_of
 from faber_ledger.ledger.union import rows_of
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.git_command import asked, git, top_of
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.run import RUNS, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

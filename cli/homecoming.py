@@ -11,17 +11,17 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_git
-from faber_ledger.cli.git import GitFailed
-from faber_ledger.context import state as states
-from faber_ledger.context.git import place_of
-from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.project import Run, find_run
-from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import Run, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,9 +74,9 @@ def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> 
             opened.commit()
         regenerated(plan.home, rebuild=True, warn=warn)
         with RunLock(plan.home.lock_path):
-            states.write_members(plan.home, plan.members, warn=warn)
-            if states.read_state(plan.home).value.get("status") in states.FINISHED:
-                states.remove_backup(plan.home)
+            state_file.write_members(plan.home, plan.members, warn=warn)
+            if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:
+                state_file.remove_backup(plan.home)
         literal = [f":(literal){name}" for name in plan.names]
         worktree_git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)
     return told(plan)
@@ -89,7 +89,7 @@ def told(plan: Homecoming) -> str:
 
 def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str, Any] | None:
     """Give the members of the state, its two blocks left out, that changed since the commit; None if they cannot go."""
-    last, there = states.read_state(run).value, states.read_state(home).value
+    last, there = state_file.read_state(run).value, state_file.read_state(home).value
     names = [name for name in {**committed, **last} if name not in NAMES]
     changed = [name for name in names if last.get(name, ABSENT) != committed.get(name, ABSENT)]
     if any([name not in last for name in changed]):

@@ -9,16 +9,16 @@ import tempfile
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.git import GitFailed, asked
-from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.row import HASH, ROW, hash_of
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git_command import GitFailed, asked
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 

@@ -8,10 +8,11 @@ import sys
 
 from faber_ledger.context.delivery import HOOKS, LIMIT, Call
 from faber_ledger.context.hook_log import log_line
-from faber_ledger.context.project import find_root, find_run, read_active_run, run_in_file, why_none
 from faber_ledger.files.folders import HeldFolder
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.active import read_active_run, run_in_file, why_none
+from faber_ledger.runs.run import find_root, find_run
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
@@ -33,7 +34,7 @@ def run_hook(name: str) -> int:
         if call.problem is not None:
             note(call.problem)
         if call.directory is not None and start != call.directory:
-            from faber_ledger.context.gone_worktree import gone_worktree  # hardly ever
+            from faber_ledger.runs.worktree_registry import gone_worktree  # hardly ever
 
             lost = gone_worktree(root, call.directory)
             if lost is not None:
@@ -50,7 +51,7 @@ def run_hook(name: str) -> int:
             return 0
         named = run_in_file(root)
         if named is not None and named != active:
-            from faber_ledger.context.holding import tell_kept  # only after git has brought another one's active file
+            from faber_ledger.runs.active import tell_kept  # only after git has brought another one's active file
 
             tell_kept(root, named, active, note)
         from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
@@ -60,7 +61,7 @@ def run_hook(name: str) -> int:
             root = held.now() or root
             run = find_run(root, active)
         if not os.path.isdir(run.directory):
-            from faber_ledger.context.bring_back import bring_back  # only after git has taken the whole run
+            from faber_ledger.runs.projecting import bring_back  # only after git has taken the whole run
 
             bring_back(root, active, note)
         text = Hook(call, run, at, note, held).answer()

@@ -13,11 +13,6 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.drain import take_in
-from faber_ledger.context.lost_ledger import lacks_ledger
-from faber_ledger.context.mirror import MirroredLog, is_journal_put_aside
-from faber_ledger.context.mirror_path import is_recovery_due, mirror_path
-from faber_ledger.context.project import chosen_run, find_root, find_run
-from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
@@ -25,11 +20,17 @@ from faber_ledger.ledger.journal import JournalRefused, recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
+from faber_ledger.runs.active import chosen_run
+from faber_ledger.runs.clone import is_recovery_due, mirror_path
+from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.mirror import MirroredLog, is_journal_put_aside
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import find_root, find_run
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Head
     from faber_ledger.ledger.staged import Staged
+    from faber_ledger.runs.run import Run
 
 
 @click.command("import", short_help="Take in events that `export` wrote.")

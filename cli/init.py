@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.changes import described, diff_lines, dry_run_option, in_project, report, scope_option, shown_path
-from faber_ledger.cli.git import top_of
 from faber_ledger.cli.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
 from faber_ledger.cli.output import json_option, say, show
 from faber_ledger.cli.pre_commit import pre_commit_change
@@ -18,14 +17,15 @@ from faber_ledger.cli.summaries_setting import summaries_change
 from faber_ledger.cli.travellers import check_travellers, is_ignored
 from faber_ledger.cli.worktree_git import refuse_bare
 from faber_ledger.context.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
-from faber_ledger.context.git import common_directory
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
-from faber_ledger.context.project import Run, find_root
-from faber_ledger.context.project_settings import PATH, Settings
 from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.settings import PATH, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

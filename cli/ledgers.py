@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from faber_ledger.cli.output import warn
-from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
-from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids
-from faber_ledger.context.regenerate import regenerated
 from faber_ledger.ledger.errors import InvalidRunId, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.active import chosen_run, read_active_run
+from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from faber_ledger.cli.session_load import Loading
     from faber_ledger.context.artifact_content import Loaded
     from faber_ledger.context.artifacts import Artifact
-    from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
 
 RULE = "━" * 46
 

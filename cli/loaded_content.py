@@ -6,11 +6,11 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.cli.git import GitFailed, asked
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.context.artifacts import MAX_BYTES
-from faber_ledger.context.user_config import SLASH_COMMAND, read_user_config
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.runs.git_command import GitFailed, asked
+from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

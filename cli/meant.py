@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faber_ledger.context.state_values import PHASES
 from faber_ledger.ledger.errors import NotFound
+from faber_ledger.runs.progress import PHASES
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.lookup import Match
+    from faber_ledger.runs.run import Run
 
 ANYTHING = ("event", "session", "artifact")
 

@@ -9,24 +9,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.git import asked
 from faber_ledger.cli.output import say
-from faber_ledger.context.holding import is_theirs_our_own
-from faber_ledger.context.project import ACTIVE_FILES, find_root
-from faber_ledger.context.state_merge import (
-    has_gutted_side,
-    is_state,
-    merged_by_key,
-    names,
-    usable_base,
-    with_one_shape,
-)
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
+from faber_ledger.runs.active import is_theirs_our_own
+from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.run import ACTIVE_FILES, find_root
+from faber_ledger.runs.state_merge import has_gutted_side, is_state, merged_by_key, names, usable_base, with_one_shape
 
 if TYPE_CHECKING:
-    from faber_ledger.context.state_merge import Left
+    from faber_ledger.runs.state_merge import Left
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 

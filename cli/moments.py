@@ -19,9 +19,9 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.queries import Key
+    from faber_ledger.runs.run import Run
 
 MOMENT = "SEQ|EVENT|TIME"
 

@@ -10,14 +10,15 @@ import click
 
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.decide import snapshot
-from faber_ledger.context.environment import writer_of
 from faber_ledger.context.notes import LONGEST, note_recorded
-from faber_ledger.context.project import chosen_run, find_root
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs.active import chosen_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import snapshot
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded

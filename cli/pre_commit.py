@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.cli.git import git
 from faber_ledger.files.change import FileChange, has_block, marked, read_file, with_block, without_block
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import git
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")

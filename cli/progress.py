@@ -15,8 +15,8 @@ from faber_ledger.ledger.errors import LedgerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
 
 LONG = 20_000_000  # bytes of a ledger from which on reading all of it takes over a second
 

@@ -11,22 +11,22 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import at_one_moment, folded, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
-from faber_ledger.context.regenerate import regenerated, restored
-from faber_ledger.context.state import read_backup
-from faber_ledger.context.state_merge import is_whole
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import difference
+from faber_ledger.runs import state_file
+from faber_ledger.runs.projecting import regenerated, restored
+from faber_ledger.runs.state_file import read_backup
+from faber_ledger.runs.state_merge import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.projections.difference import Difference
+    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Write state.json's two blocks from the log.")
@@ -81,7 +81,7 @@ def _checked(run: Run) -> dict[str, Any]:
 
 def _differences(run: Run) -> Iterator[Difference]:
     """Give the first event and field in which log and state.json differ, if they do."""
-    found = shape.blocks_of(states.read_state(run).value)
+    found = shape.blocks_of(state_file.read_state(run).value)
     with Log.read(run.ledger_path) as log:
         differs = difference(log.stream, found)
     if differs is not None:

@@ -13,26 +13,27 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.reconstitution_report import boxed, brief, noted
 from faber_ledger.cli.scan import run_to_load
-from faber_ledger.context.environment import writer_of
 from faber_ledger.context.findings import Journal
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.project import find_root, find_run, known_run, read_active_run, run_ids
 from faber_ledger.context.reconstitution import load_state, run_not_found
 from faber_ledger.context.reconstitution import reconstitute as reconstituted
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.session_summaries import build_input
-from faber_ledger.context.state_values import current_phase, current_step
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
+from faber_ledger.runs.active import known_run, read_active_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import current_phase, current_step
+from faber_ledger.runs.run import find_root, find_run, run_ids
+from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.notes import Note
-    from faber_ledger.context.project import Run
-    from faber_ledger.context.resume import ResumePoint
     from faber_ledger.ledger.events import ContextReconstituted, Finding
+    from faber_ledger.runs.progress import ResumePoint
+    from faber_ledger.runs.run import Run
 
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.git import asked
 from faber_ledger.cli.ledgers import run_with_ledger
 from faber_ledger.cli.meant import thing_meant
 from faber_ledger.cli.output import json_option, show, warn
-from faber_ledger.context.lost_ledger import remembered
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
+from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.lost import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.context.redact import Outcome, Plan
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Take an event's payload, or fields of it, out of the log.")
@@ -49,12 +49,12 @@ def redact(
     be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
     20 a ledger is damaged.
     """
-    from faber_ledger.context.environment import writer_of  # at its use: `--help` loads every command
     from faber_ledger.context.leftovers import still_held
     from faber_ledger.context.redact import places_of, plan_of
     from faber_ledger.context.redact import redact as redacted
     from faber_ledger.ledger.clock import now
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
 
     chosen = run_with_ledger(run)

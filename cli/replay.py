@@ -15,7 +15,7 @@ from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 
 if TYPE_CHECKING:
     from faber_ledger.cli.replayed import Wish
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Tell a run event by event, or as it was at a moment.")

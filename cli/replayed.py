@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.cli.moments import Moment
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change
     from faber_ledger.projections.history import ToldSession
+    from faber_ledger.runs.run import Run
 
 
 class Wish(NamedTuple):

@@ -10,28 +10,28 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.conflicts import BASE, OURS, THEIRS, Conflict, conflicts
-from faber_ledger.cli.git import GitFailed, git, top_of
 from faber_ledger.cli.ledgers import project_again
 from faber_ledger.cli.merge_driver import merged_state
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context import state as states
-from faber_ledger.context.holding import is_theirs_our_own
-from faber_ledger.context.mirror_path import is_recovery_due
-from faber_ledger.context.project import Run, find_root
-from faber_ledger.context.recover import recover
-from faber_ledger.context.state_merge import is_state, usable_base, with_edits, with_what_it_lacks
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import is_theirs_our_own
+from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.git_command import GitFailed, git, top_of
+from faber_ledger.runs.recovery import recover
+from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.state_merge import is_state, usable_base, with_edits, with_what_it_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.state_merge import Left
+    from faber_ledger.runs.state_merge import Left
 
     Result = dict[str, Any]
 
@@ -193,7 +193,7 @@ def _short(text: str) -> str:
 def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
     """Put a resolved file in its place; raises StateNotWritten for a state.json that its owner may not write."""
     if conflict.run is not None and os.path.lexists(path):
-        states.check_writable(conflict.run, os.lstat(path))
+        state_file.check_writable(conflict.run, os.lstat(path))
     _put(path, content)
 
 

@@ -16,24 +16,25 @@ from faber_ledger.cli.output import documents_codes, json_option, say, show, tel
 from faber_ledger.cli.run_list import run_list
 from faber_ledger.cli.run_places import check_is_new
 from faber_ledger.cli.worktree_git import can_add, refuse_bare
-from faber_ledger.context import state as states
-from faber_ledger.context.bring_back import bring_back
 from faber_ledger.context.packet import position
-from faber_ledger.context.project import find_root, find_run, known_run, name_part, project_name
-from faber_ledger.context.resume import resume_point
 from faber_ledger.context.start import active_elsewhere, start_run, take_up
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import known_run
+from faber_ledger.runs.progress import resume_point
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root, find_run, name_part, project_name
+from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faber_ledger.context.project import Run
     from faber_ledger.context.start import Plan
+    from faber_ledger.runs.run import Run
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
@@ -213,15 +214,15 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     bring_back(root, text, say)
     resumed = known_run(root, text)
-    state = states.read_state(resumed).value
+    state = state_file.read_state(resumed).value
     status = state.get("status")
     if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
         status = "in_progress"
         with RunLock(resumed.lock_path):
-            states.write_members(resumed, {"status": status}, warn=say)
+            state_file.write_members(resumed, {"status": status}, warn=say)
         say(f"⚠️  its state said no status, and says {status} from now on")
-        state = states.read_state(resumed).value
-    if status not in states.STATUSES:
+        state = state_file.read_state(resumed).value
+    if status not in progress.STATUSES:
         told = f"Invalid state status: {status}"
         raise LedgerError(told, hint=f"correct `status` in {resumed.shown('state.json')}", block=f"❌ ERROR: {told}")
     point, warnings = resume_point(state), list[str]()
@@ -256,7 +257,7 @@ def _take_over(
     if other is None:
         return [], False
     active, status = other
-    finished = status in states.FINISHED
+    finished = status in progress.FINISHED
     told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
     if not finished:
         own = run_worktree.planned(root, about)

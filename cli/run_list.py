@@ -12,18 +12,17 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import folded
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context import state as states
-from faber_ledger.context.bring_back import run_taken_away
-from faber_ledger.context.holding import tell_kept
-from faber_ledger.context.lost_ledger import lacks_ledger, loss_of
 from faber_ledger.context.packet import position
-from faber_ledger.context.project import Run, chosen_run, find_root, find_run, read_active_run, run_ids, run_in_file
-from faber_ledger.context.resume import resume_point
 from faber_ledger.context.spool import waiting
-from faber_ledger.context.state_values import current_phase
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import differing
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import chosen_run, read_active_run, run_in_file, tell_kept
+from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.progress import current_phase, resume_point
+from faber_ledger.runs.projecting import run_taken_away
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +33,7 @@ COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
 
 
 @click.command("list", short_help="List the runs of this project.")
-@click.option("--status", type=click.Choice(states.STATUSES), help="Only runs with this status.")
+@click.option("--status", type=click.Choice(progress.STATUSES), help="Only runs with this status.")
 @click.option("--work-id", help="Only runs of this work item.", metavar="ID")
 @json_option
 def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
@@ -71,7 +70,7 @@ def status(run: str | None, as_json: bool) -> None:
     named = run_in_file(root)
     if run is None and not as_json and named not in (None, meant.run_id):
         tell_kept(root, named, meant.run_id, warn)
-    state = states.read_state(meant).value
+    state = state_file.read_state(meant).value
     log = _log_of(meant)
     blocks = folded(meant) if log else shape.blocks_of(state)
     agrees = not differing(blocks, shape.blocks_of(state))
@@ -96,7 +95,7 @@ def status(run: str | None, as_json: bool) -> None:
 def _row(root: str, run_id: str) -> dict[str, Any]:
     run = find_run(root, run_id)
     try:
-        state, problem, ledger_problem = states.read_state(run).value, None, None
+        state, problem, ledger_problem = state_file.read_state(run).value, None, None
     except LedgerError as error:
         state, problem, ledger_problem = {}, error.message, None
     try:

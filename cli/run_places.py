@@ -6,11 +6,11 @@ import os
 import posixpath
 import shlex
 
-from faber_ledger.cli.git import asked, top_of, worktree_roots
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.project import RUNS, Run, find_run
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.git_command import asked, top_of, worktree_roots
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.run import RUNS, Run, find_run
 
 FILES = ("ledger.db", "state.json")
 

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_git
 from faber_ledger.cli.worktree_survey import keep
-from faber_ledger.context import state as states
-from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import unanswered
-from faber_ledger.context.git import place_of
-from faber_ledger.context.project import project_name
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs import state_file, worktree_registry
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.run import project_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 NO_HOOKS = "This worktree has no hooks"
@@ -75,7 +74,7 @@ def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | N
     member: dict[str, Any] = {
         "path": os.path.relpath(place.top, place.main or os.path.dirname(place.common)).replace(os.sep, "/"),
         "created_by": created_by or "manual",
-        "created_at": registry.created_at(place),
+        "created_at": worktree_registry.created_at(place),
     }
     if created_by == "fractary-faber":
         member["auto_cleanup"] = True
@@ -91,11 +90,11 @@ def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
     """Put into state and registry where a run goes on; what cannot be written is told to `warn`."""
     try:
         member = state_member(run.root)
-        if member is None and "worktree" in states.read_state(run).value:
+        if member is None and "worktree" in state_file.read_state(run).value:
             member = {"path": "."}  # it has come home to the main work tree
         if member is not None:
             with RunLock(run.lock_path):
-                states.write_members(run, {"worktree": member}, warn=warn)
+                state_file.write_members(run, {"worktree": member}, warn=warn)
     except LedgerError as error:
         warn(error.message)
     note_kept(run.root, at=at, warn=warn)
@@ -103,7 +102,7 @@ def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
 
 def note_kept(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
     """Bring the clone's registry up to date; a main work tree alone needs none."""
-    place, path = place_of(root), registry.registry_path(root)
+    place, path = place_of(root), worktree_registry.registry_path(root)
     if place is None or path is None or not (place.is_linked or os.path.lexists(path)):
         return
     try:
@@ -120,10 +119,10 @@ def next_lines(plan: Plan) -> Iterator[str]:
 
 
 def _record(root: str, top: str) -> dict[str, Any] | None:
-    path = registry.registry_path(root)
+    path = worktree_registry.registry_path(root)
     try:
-        records = registry.read_records(path) if path else []
-    except registry.MalformedRegistry:
+        records = worktree_registry.read_records(path) if path else []
+    except worktree_registry.MalformedRegistry:
         return None
     found = [record for record in records if _is_same(record["path"], top) and record["status"] != "removed"]
     return found[-1] if found else None

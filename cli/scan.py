@@ -9,10 +9,10 @@ import click
 
 from faber_ledger.cli import texts
 from faber_ledger.cli.output import say, tell
-from faber_ledger.context import state as states
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.project import Run, find_run, known_run, read_active_run, run_ids, why_none
 from faber_ledger.ledger.errors import LedgerError, NoActiveRun, RunNotFound, SeveralActiveRuns
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import holder_elsewhere, known_run, read_active_run, why_none
+from faber_ledger.runs.run import Run, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,10 +46,10 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
     for run_id in run_ids(root):
         try:
             run = find_run(root, run_id)
-            state = states.read_state(run).value
+            state = state_file.read_state(run).value
         except LedgerError:
             continue
-        if state.get("status") in states.ACTIVE and holder_elsewhere(root, run_id) is None:
+        if state.get("status") in progress.ACTIVE and holder_elsewhere(root, run_id) is None:
             found.append((run, state))
     return found
 

@@ -12,33 +12,33 @@ from faber_ledger.cli import completing, load_report, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import decide, messages, reload, selection
-from faber_ledger.context import state as states
 from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.environment import Whereabouts, writer_of
-from faber_ledger.context.holding import hold
+from faber_ledger.context.environment import Whereabouts
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
-from faber_ledger.context.project import find_root, read_active_run, taken_up
-from faber_ledger.context.project_settings import Settings
 from faber_ledger.context.recording import Recording
 from faber_ledger.context.told import newest_notes, summary_for
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
 from faber_ledger.ledger.header import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import hold, read_active_run, taken_up
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root
+from faber_ledger.runs.settings import Settings, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.artifact_source import Surroundings
     from faber_ledger.context.decide import Caller
-    from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
-    from faber_ledger.context.user_config import UserConfig
     from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import UserConfig
 
 
 class Trigger(click.ParamType[str]):
@@ -161,7 +161,7 @@ class Loading:
 
     def tried(self) -> Reload:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        self._take(states.read_state(self.run).value)
+        self._take(state_file.read_state(self.run).value)
         return self._read(self._caller(None), dry=True)
 
     def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
@@ -171,7 +171,7 @@ class Loading:
         """
         whereabouts = Whereabouts(self.run.root)
         writer = writer_of(self.run.root)
-        self._take(states.read_state(self.run).value)
+        self._take(state_file.read_state(self.run).value)
         for line in load_report.config_lines(self.workflow, self.state):
             log(line)
         caller = self._caller(whereabouts.environment(), writer)
@@ -207,7 +207,7 @@ class Loading:
         return surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
 
     def _take(self, state: dict[str, Any]) -> None:
-        states.check_required(self.run, state)
+        state_file.check_required(self.run, state)
         self.state = state
         self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
         self.selected = selection.select(

@@ -11,15 +11,17 @@ from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.run_places import check_is_here
 from faber_ledger.context import decide
-from faber_ledger.context import state as states
-from faber_ledger.context.bring_back import bring_back
-from faber_ledger.context.environment import Whereabouts, writer_of
-from faber_ledger.context.project import Run, find_root, find_run, known_run, read_active_run, why_none
+from faber_ledger.context.environment import Whereabouts
 from faber_ledger.context.recording import Recording
-from faber_ledger.context.state_values import phase_statuses
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import known_run, read_active_run, why_none
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import Run, find_root, find_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +66,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     writer = writer_of(root)
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
-            states.check_required(run, recording.state)
+            state_file.check_required(run, recording.state)
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
                 lacks = decide.lacks_environment(recording.view, session_id)

@@ -17,7 +17,7 @@ from faber_ledger.cli.pager import no_pager_option, show_long
 from faber_ledger.ledger.errors import NotFound
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 @click.command("show", short_help="Show all that is known of an event, session or artifact.")

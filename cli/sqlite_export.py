@@ -12,7 +12,6 @@ from faber_ledger.cli.output import say, warn
 from faber_ledger.cli.output_file import output_file, replaced
 from faber_ledger.cli.sqlite_tables import METADATA, TABLES, ddl
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.lost_ledger import lacks_ledger
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -22,12 +21,13 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import told_sessions
+from faber_ledger.runs.lost import lacks_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
 
 OURS = 0x46424C58  # "FBLX": what `export --sqlite` wrote, and may write over
 OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_skipped": "skipped"}

@@ -9,10 +9,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.fields import value_words
-from faber_ledger.cli.git import asked, top_of
 from faber_ledger.cli.log import line_of
 from faber_ledger.cli.progress import counted, progress
-from faber_ledger.context.state import read_state
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.errors import LedgerError
@@ -23,13 +21,15 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import best_fit, first_lacking, settled
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.git_command import asked, top_of
+from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
 
 TOLD = 20  # fields that differ, of those that are told
 SIDES = 8  # of a log with many merges the newest sides are tried

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.cli.replayed import Wish
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
 
 
 class Strict:

@@ -6,11 +6,11 @@ import os
 from typing import TYPE_CHECKING
 
 from faber_ledger.context.messages import state_broken
-from faber_ledger.context.state import StateRefused, backup_name, way_back
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.runs.state_file import StateRefused, backup_name, way_back
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 NO_WORKFLOW_TO_SAVE = """\
 ℹ️  No active workflow found

@@ -21,8 +21,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import timeline as folded
 
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
     from faber_ledger.projections.timeline_shapes import Timeline
+    from faber_ledger.runs.run import Run
 
 
 class NoPage(LedgerError):

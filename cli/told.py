@@ -24,9 +24,9 @@ from faber_ledger.projections.steps import Steps
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.difference import Change
+    from faber_ledger.runs.run import Run
 
     Teller = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 

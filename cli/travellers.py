@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 
-from faber_ledger.cli.git import GitFailed, answered_within, asked
-from faber_ledger.context.git import FOREIGN
-from faber_ledger.context.project import ACTIVE_FILES, RUNS
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git import FOREIGN
+from faber_ledger.runs.git_command import GitFailed, answered_within, asked
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS
 
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
 TRAVELLERS = (ACTIVE_FILES[0], f"{RUN}/state.json", f"{RUN}/ledger.db")

@@ -10,15 +10,11 @@ from contextlib import suppress
 import click
 
 from faber_ledger.cli import completing
-from faber_ledger.cli.git import worktree_roots
 from faber_ledger.cli.honest_copy import mending_hint
 from faber_ledger.cli.ledgers import at_one_moment, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.progress import progress
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.lost_ledger import lacks_ledger, loss_of, loss_of_events, remembered
-from faber_ledger.context.project import Run, find_root, find_run, run_ids
-from faber_ledger.context.state import read_state
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.finding import FORGED, Finding
@@ -28,6 +24,10 @@ from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.difference import differing
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.git_command import worktree_roots
+from faber_ledger.runs.lost import lacks_ledger, loss_of, loss_of_events, remembered
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.state_file import read_state
 
 
 @click.command(short_help="Check a whole log, and state.json against it.")

@@ -16,16 +16,16 @@ from faber_ledger.cli.output import json_option, say, show, warn
 from faber_ledger.cli.worktree_blockers import blockers, homecoming_of, ignored_files, leftovers, merged_base
 from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.context.client_settings import HOOKS
-from faber_ledger.context.git import common_directory
-from faber_ledger.context.project import find_root
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.worktrees import Record
+    from faber_ledger.runs.worktree_registry import Record
 
 CLEANUP_LOCK_SECONDS = 60.0
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")

@@ -10,14 +10,14 @@ from faber_ledger.cli import worktree_content, worktree_git
 from faber_ledger.cli.homecoming import Homecoming, homecoming
 from faber_ledger.cli.worktree_survey import record_of
 from faber_ledger.cli.worktree_tenants import nested, other_runs
-from faber_ledger.context import state as states
-from faber_ledger.context.git import place_of
-from faber_ledger.context.project import find_run, run_ids
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import progress
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.run import find_run, run_ids
 
 if TYPE_CHECKING:
     from faber_ledger.cli.worktree_survey import Site
-    from faber_ledger.context.worktrees import Record
+    from faber_ledger.runs.worktree_registry import Record
 
 HERE = "you are in it"
 OURS = ("ledger.lock", "state.backup.json", "faber/writer")
@@ -39,7 +39,7 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
         found.append(f"its session {site.session} is open")
     if site.problem is not None and site.orphan != "workflow_abandoned":
         found.append(site.problem)
-    unfinished = site.status not in states.FINISHED
+    unfinished = site.status not in progress.FINISHED
     if unfinished and not (named and site.orphan):
         found.append(f"its run is {site.status or 'unknown'}")
     if not named and site.orphan == "branch_deleted":

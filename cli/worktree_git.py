@@ -7,14 +7,14 @@ import os
 import shlex
 from typing import NamedTuple
 
-from faber_ledger.cli import git as of_the_caller
 from faber_ledger.cli.output import warn
-from faber_ledger.context.git import FOREIGN, Place, place_of, worktree
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import git_command
+from faber_ledger.runs.git import FOREIGN, Place, place_of, worktree
 
 # These ask about other work trees: what a git hook that calls us says about its own would answer for them.
-asked = functools.partial(of_the_caller.asked, without=FOREIGN)
-git = functools.partial(of_the_caller.git, without=FOREIGN)
+asked = functools.partial(git_command.asked, without=FOREIGN)
+git = functools.partial(git_command.git, without=FOREIGN)
 
 
 class Tree(NamedTuple):
@@ -104,7 +104,7 @@ def can_add(root: str) -> bool:
     """Tell whether git can make a worktree here: not without a repository, and not without a commit."""
     try:
         return asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
-    except of_the_caller.GitFailed:
+    except git_command.GitFailed:
         return False
 
 
@@ -140,11 +140,11 @@ def add(root: str, folder: str, branch: str) -> None:
         return
     # Where git itself fails it exits with 128, or takes its folder back: 1 is the answer of a hook after all is there.
     if done.returncode == 1 and os.path.isfile(os.path.join(folder, ".git")):
-        warn(f"⚠️  the hook post-checkout failed in the new worktree, which is there: {of_the_caller.complaint(done)}")
+        warn(f"⚠️  the hook post-checkout failed in the new worktree, which is there: {git_command.complaint(done)}")
         return
     take_back(root, folder, branch)
-    raise of_the_caller.GitFailed(
-        f"`git worktree add` failed: {of_the_caller.complaint(done)}",
+    raise git_command.GitFailed(
+        f"`git worktree add` failed: {git_command.complaint(done)}",
         hint="see what `git worktree list` says, and run it again",
     )
 

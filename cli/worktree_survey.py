@@ -7,27 +7,26 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_content, worktree_git
-from faber_ledger.cli.git import GitFailed
-from faber_ledger.context import state as states
-from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import unanswered
-from faber_ledger.context.git import place_of
-from faber_ledger.context.holding import is_inherited
-from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import find_run, named_run
-from faber_ledger.context.state_values import current_phase
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs import progress, state_file, worktree_registry
+from faber_ledger.runs.active import is_inherited, named_run
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.cli.worktree_git import Tree
-    from faber_ledger.context.git import Place
-    from faber_ledger.context.worktrees import Record
+    from faber_ledger.runs.git import Place
+    from faber_ledger.runs.worktree_registry import Record
 
 INACTIVE_DAYS = 30
 DAY = 24 * 60 * 60
@@ -79,10 +78,10 @@ def keep(
 
     A registry that cannot be written is told to `warn`: it is an overview, and the runs are elsewhere.
     """
-    path = registry.registry_path(root)
+    path = worktree_registry.registry_path(root)
     try:
-        known = registry.read_records(path) if path else []
-    except registry.MalformedRegistry:
+        known = worktree_registry.read_records(path) if path else []
+    except worktree_registry.MalformedRegistry:
         known = []  # `update` keeps the file aside, and tells it
     sites = survey(root, at=at, days=days, records=known)
     seen = [record for site in sites if (record := _record(site, root, created_by))]
@@ -93,8 +92,8 @@ def keep(
         return folder in there or os.path.isdir(folder)
 
     try:
-        return sites, registry.update(
-            root, lambda records: registry.merged(records, seen, at=at, present=present), at=at, warn=warn
+        return sites, worktree_registry.update(
+            root, lambda records: worktree_registry.merged(records, seen, at=at, present=present), at=at, warn=warn
         )
     except LedgerError as error:
         warn(error.message)
@@ -165,7 +164,7 @@ def with_run(site: Site, run_id: str) -> Site:
     site = site._replace(run_id=run_id)
     try:
         run = find_run(site.root, run_id)
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
         work_id, member = state.get("work_id"), state.get("worktree")
         site = site._replace(
             work_id=work_id if isinstance(work_id, str) else None,
@@ -201,7 +200,7 @@ def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[st
         return "workflow_abandoned", f"the run {site.run_id} is not in it any more"
     if site.status == "cancelled" and not merged:
         return "workflow_abandoned", "its run was cancelled and its branch is not merged"
-    if site.status not in states.FINISHED and at - last >= days * DAY:
+    if site.status not in progress.FINISHED and at - last >= days * DAY:
         return "no_activity", f"nothing has happened in it for {int((at - last) // DAY)} days"
     return None, None
 
@@ -226,7 +225,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         "workflow_run_id": site.run_id,
         "work_id": site.work_id,
         "status": RECORDED.get(site.status or "", "active"),
-        "created_at": registry.created_at(place) if place else utc_text(0),
+        "created_at": worktree_registry.created_at(place) if place else utc_text(0),
         "created_by": "fractary-faber" if ours else "manual",
     }
     if ours or site.member.get("auto_cleanup") is False:
@@ -248,7 +247,7 @@ def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[R
         run_id = record["workflow_run_id"]
         if record["path"] in roots and run_id not in at_work and record["status"] == "active":
             try:
-                status = states.read_state(find_run(roots[record["path"]], run_id)).value.get("status")
+                status = state_file.read_state(find_run(roots[record["path"]], run_id)).value.get("status")
             except LedgerError:
                 continue
             if status in RECORDED:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli import worktree_git
 from faber_ledger.cli.worktree_survey import record_of, with_run
-from faber_ledger.context import state as states
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.project import find_run, run_ids
+from faber_ledger.runs import progress
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.run import find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.cli.worktree_survey import Site
-    from faber_ledger.context.worktrees import Record
+    from faber_ledger.runs.worktree_registry import Record
 
 BARE = {"HEAD", "objects", "refs"}
 
@@ -62,5 +62,5 @@ def other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[st
             yield f"the session {other.session} is open on another run in it, {run_id}"
         if other.problem is not None:
             yield f"another run in it, {run_id}: {other.problem}"
-        elif other.status not in states.FINISHED and run_id != given_up:
+        elif other.status not in progress.FINISHED and run_id != given_up:
             yield f"another run in it, {run_id}, is {other.status}"

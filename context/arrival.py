@@ -5,27 +5,29 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context import decide
-from faber_ledger.context import state as states
 from faber_ledger.context.delivery import LONGEST_VALUE
-from faber_ledger.context.environment import Whereabouts, writer_of
+from faber_ledger.context.environment import Whereabouts
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.sha256 import sha256
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.clone import writer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.decide import Caller, Reason, Snapshot
+    from faber_ledger.context.decide import Caller, Reason
     from faber_ledger.context.delivery import Call
-    from faber_ledger.context.project import Run
-    from faber_ledger.context.project_settings import Settings
     from faber_ledger.context.recording import Recording
     from faber_ledger.context.spool import Spooled
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.progress import Snapshot
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import Settings
 
 
 class Arrival:
@@ -69,11 +71,11 @@ class Arrival:
     def saw(self, state: dict[str, object]) -> None:
         """Keep what the facts need of the run's state as it is now."""
         status = state.get("status")
-        self.progress, self.status = decide.snapshot(state), status if isinstance(status, str) else None
+        self.progress, self.status = progress.snapshot(state), status if isinstance(status, str) else None
 
     def settings(self) -> Settings:
         """Read the project's settings; what is wrong with them is noted."""
-        from faber_ledger.context.project_settings import Settings
+        from faber_ledger.runs.settings import Settings
 
         settings = Settings(self.run, os.environ)
         for problem in settings.problems:
@@ -97,7 +99,7 @@ class Arrival:
         return self._recorded_summary
 
     def _keep_summary(self) -> None:
-        from faber_ledger.context.kept_summaries import keep  # only where a project wants it
+        from faber_ledger.runs.kept_summaries import keep  # only where a project wants it
 
         try:
             keep(self.run, self.id, self.summary())
@@ -115,7 +117,7 @@ class Arrival:
             "writer": self.writer,
             "at": self.at,
             "environment": self.environment,
-            "progress": self.progress or decide.snapshot(recording.state),
+            "progress": self.progress or progress.snapshot(recording.state),
         }
         repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
         if self.changes_nothing(recording.state, recording.blocks):
@@ -140,7 +142,7 @@ class Arrival:
 
     def changes_nothing(self, state: dict[str, Any], blocks: Blocks) -> bool:
         """Tell whether the run is over: then only a session that is open is still ended."""
-        if (self.status or state.get("status")) not in states.FINISHED:
+        if (self.status or state.get("status")) not in progress.FINISHED:
             return False
         return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
 
@@ -201,7 +203,7 @@ class Arrival:
 
         if self.progress is None and not as_it_came:
             try:
-                self.saw(states.read_state(self.run).value)
+                self.saw(state_file.read_state(self.run).value)
             except (LedgerError, OSError):
                 pass  # the state of then is not to be had: that of when it is recorded holds
         said = "" if as_it_came else self.recorded_summary()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context import state as states
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.placeholders import empty_in, without_value
-from faber_ledger.context.state_values import value_at
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
+from faber_ledger.runs import state_file
+from faber_ledger.runs.progress import value_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     is_state = _is_state(place, surroundings)
     try:
         # Our own blocks, which grow with each session and are not given to the agent, keep no state from it.
-        text = text_of(place, states.MAX_BYTES if is_state else MAX_BYTES)
+        text = text_of(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
         if text is not None and is_state:
             text = given_text(text, is_state)
             check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)

@@ -8,9 +8,9 @@ import stat
 
 from faber_ledger.context.artifacts import ArtifactError
 from faber_ledger.context.placeholders import filled, run_suffix
-from faber_ledger.context.state_values import value_at
-from faber_ledger.context.user_config import places_in_plugins
 from faber_ledger.files.untrusted import FileRefused, around, real_path, size_of
+from faber_ledger.runs.progress import value_at
+from faber_ledger.runs.settings import places_in_plugins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypedDict
 
     from faber_ledger.context.artifacts import Artifact
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
     class Surroundings(TypedDict):
         """What artifacts are resolved against: absolute folders, and the run's state.

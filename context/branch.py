@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.findings import one_line
-from faber_ledger.context.git import Question
+from faber_ledger.runs.git import Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
 from faber_ledger.context.placeholders import filled_command, unknown_in
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
-from faber_ledger.context.user_config import SLASH_COMMAND
+from faber_ledger.runs.settings import SLASH_COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

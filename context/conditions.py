@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.state_values import value_at
 from faber_ledger.files.text import one_line
+from faber_ledger.runs.progress import value_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,33 +6,19 @@ can share one.
 
 from __future__ import annotations
 
-from faber_ledger.context.state_values import current_phase, current_step, phases_completed
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs.progress import snapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, Literal, TypedDict
 
-    from faber_ledger.ledger.events import (
-        Delivery,
-        Draft,
-        Environment,
-        Event,
-        Recorded,
-        SessionEnded,
-        SessionStarted,
-    )
+    from faber_ledger.ledger.events import Delivery, Draft, Environment, Event, Recorded, SessionEnded, SessionStarted
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
-
-    class Snapshot(TypedDict):
-        """What a run's state says of its progress."""
-
-        phase: str | None
-        step: str | None
-        phases_completed: list[str]
+    from faber_ledger.runs.progress import Snapshot
 
     class Caller(TypedDict):
         """Who asks for something to be recorded, where and when; `at` is in seconds since 1970."""
@@ -46,21 +32,13 @@ if TYPE_CHECKING:
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
 
+
 NOWHERE: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
 REPEAT_SECONDS = 30
 # A compaction that failed can be asked for again at once, byte for byte the same: then the later one is the end that
 # counts. Hooks that are installed twice are started together.
 REPEAT_SECONDS_OF_COMPACTION = 2
 DELIVERIES_LOOKED_AT = 256
-
-
-def snapshot(state: dict[str, Any]) -> Snapshot:
-    """Take from a state what a fact keeps of the run's progress."""
-    return {
-        "phase": current_phase(state),
-        "step": current_step(state),
-        "phases_completed": phases_completed(state),
-    }
 
 
 def caller_of(

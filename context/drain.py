@@ -5,18 +5,18 @@ from __future__ import annotations
 from faber_ledger.context import spool
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.delivery import Call
-from faber_ledger.context.environment import writer_of
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
 from faber_ledger.ledger.sqlite import sqlite3
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.clone import writer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.project import Run
     from faber_ledger.context.spool import Spooled
+    from faber_ledger.runs.run import Run
 
 AT_ONCE = 100  # deliveries a transaction, so that a hook which is killed meanwhile has not worked for nothing
 

@@ -7,7 +7,7 @@ import re
 import stat
 
 from faber_ledger.context.placeholders import VALUE
-from faber_ledger.context.project import is_run_id
+from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import re
 
 from faber_ledger.context.artifact_source import NO_SOURCE
 from faber_ledger.context.artifacts import MAX_BYTES, REFUSED, ArtifactError
-from faber_ledger.context.git import FOREIGN, QUIET, worktree
 from faber_ledger.context.git_options import SUBCOMMANDS
 from faber_ledger.context.placeholders import filled_command
 from faber_ledger.context.program import ProgramFailed, output_of, text_of_output
+from faber_ledger.runs.git import FOREIGN, QUIET, worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

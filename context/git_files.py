@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.project import ACTIVE_FILES, RUNS
 from faber_ledger.files.change import FileChange, marked, read_file, with_block, without_block
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS
 
 IGNORE_FILE = ".fractary/.gitignore"
 IGNORED = marked(

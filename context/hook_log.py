@@ -6,16 +6,16 @@ import os
 
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.run import HOOK_LOG
 
 LIMIT = 256 * 1024
-PATH = ".fractary/faber/logs/hooks.log"
 
 
 def log_line(root: str, at: float, hook: str, message: str) -> None:
     """Append one line (time, hook, what happened); a full log becomes `hooks.log.1`. Never raises."""
     if not os.path.isdir(os.path.join(root, ".fractary")):
         return
-    path = os.path.join(root, *PATH.split("/"))
+    path = os.path.join(root, *HOOK_LOG.split("/"))
     line = f"{utc_text(at)} {hook} {message}"
     line = "".join([letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(line)[:2000]])
     try:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import state as states
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.environment import Whereabouts
-from faber_ledger.context.mirror_path import is_empty
-from faber_ledger.context.project import find_run, taken_up
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import taken_up
+from faber_ledger.runs.clone import is_empty
+from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +22,10 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.delivery import Call
     from faber_ledger.context.packet import Told
-    from faber_ledger.context.project import Run
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.folders import HeldFolder
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
 WAIT_SECONDS = 3.0
@@ -53,7 +54,7 @@ class Hook:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
                 return self._start()
             if is_empty(self.run.ledger_path):
-                from faber_ledger.context.lost_ledger import came_after_the_end  # until the run has a log
+                from faber_ledger.runs.lost import came_after_the_end  # until the run has a log
 
                 if came_after_the_end(self.run, self._arrival):
                     return None
@@ -78,14 +79,14 @@ class Hook:
         arrival = self._arrival
         try:
             state, problem = self._state()
-        except states.ForeignState as error:  # nothing of another run's is told, and nothing recorded
+        except state_file.ForeignState as error:  # nothing of another run's is told, and nothing recorded
             self.note(f"{error.message} - {error.hint}")
             from faber_ledger.context import messages
 
             run = self.run
-            broken = messages.state_broken(run, error, states.backup_name(run))
+            broken = messages.state_broken(run, error, state_file.backup_name(run))
             return pack(run.run_id, {}, [], [broken], budget=arrival.settings().packet_budget)[0]
-        if state.get("status") in states.FINISHED:
+        if state.get("status") in progress.FINISHED:
             self.note(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
         gathered = self._gathered(state)
@@ -161,7 +162,7 @@ class Hook:
         """Keep that work goes on here on this run, so that no active file that git brings switches it."""
         if taken_up(self.run.root) == self.run.run_id:
             return
-        from faber_ledger.context.holding import hold  # once for each run
+        from faber_ledger.runs.active import hold  # once for each run
 
         try:
             hold(self.run.root, self.run.run_id)
@@ -172,9 +173,9 @@ class Hook:
         """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""
         run = self.run
         try:
-            return states.read_state(run).value, None
+            return state_file.read_state(run).value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, states.ForeignState):
+            if isinstance(error, state_file.ForeignState):
                 raise
             if not os.path.isdir(run.directory):
                 if self._has_moved():
@@ -182,8 +183,8 @@ class Hook:
                 raise
             from faber_ledger.context import messages
 
-            backup = states.read_backup(run)
-            return (backup[1].value if backup else {}), messages.state_broken(run, error, states.backup_name(run))
+            backup = state_file.read_backup(run)
+            return (backup[1].value if backup else {}), messages.state_broken(run, error, state_file.backup_name(run))
 
     # PreCompact
 
@@ -191,7 +192,7 @@ class Hook:
         from faber_ledger.context.summary_hint import what_to_keep
 
         state, _ = self._state()
-        if state.get("status") in states.FINISHED or not self._arrival.settings().precompact_hint:
+        if state.get("status") in progress.FINISHED or not self._arrival.settings().precompact_hint:
             return None
         return what_to_keep(self.run, state)
 
@@ -246,7 +247,7 @@ class Hook:
     def _spool(self, error: Exception) -> None:
         """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
         self._has_moved()
-        if isinstance(error, states.ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
+        if isinstance(error, state_file.ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):

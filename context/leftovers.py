@@ -6,18 +6,18 @@ import json
 import os
 
 from faber_ledger.context import spool
-from faber_ledger.context.hook_log import PATH
-from faber_ledger.context.kept_summaries import kept_paths
-from faber_ledger.context.old_copies import doctor_copies
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.redaction import REDACTED
+from faber_ledger.runs.kept_summaries import kept_paths
+from faber_ledger.runs.old_copies import doctor_copies
+from faber_ledger.runs.run import HOOK_LOG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
 
 SHORTEST = 4  # letters: a shorter text stands everywhere
 LARGEST = 64 * 1024 * 1024
@@ -76,10 +76,10 @@ def _needles(texts: Iterable[str]) -> list[bytes]:
 
 def _kept_beside(places: list[Run]) -> Iterator[str]:
     for place in places:
-        path = os.path.join(place.root, *PATH.split("/"))
+        path = os.path.join(place.root, *HOOK_LOG.split("/"))
         yield from (path, path + ".1")
     copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
-    yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(PATH))]
+    yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from spool.set_aside(places[0])  # which all worktrees share
     yield from kept_paths(places[0]).values()
 

@@ -9,9 +9,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from faber_ledger.context.decide import Snapshot
     from faber_ledger.ledger.events import NoteRecorded
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.progress import Snapshot
 
     class Note(TypedDict):
         """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` what `show` takes."""

@@ -7,9 +7,8 @@ resume would be put into the conversation anew each time, and stay there.
 from __future__ import annotations
 
 from faber_ledger.context.messages import kilobytes
-from faber_ledger.context.resume import resume_point
-from faber_ledger.context.state_values import current_phase, current_step, phases_completed
 from faber_ledger.files.text import both_ends, clipped, one_line, plain, shares, units
+from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.artifacts import ArtifactError
-from faber_ledger.context.project import is_run_id
+from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

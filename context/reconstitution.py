@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from faber_ledger.context import state as states
 from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.branch import branch_name, inspect_branch
 from faber_ledger.context.findings import context_lost, one_line
-from faber_ledger.context.resume import resume_point
 from faber_ledger.context.run_events import load_events
 from faber_ledger.context.run_files import json_object
 from faber_ledger.context.session_summaries import load_session_history, session_summary
 from faber_ledger.context.specification import load_specification
-from faber_ledger.context.state_values import current_phase, current_step
 from faber_ledger.context.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.progress import current_phase, current_step, resume_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.context.findings import Journal
-    from faber_ledger.context.project import Run
-    from faber_ledger.context.resume import ResumePoint
-    from faber_ledger.context.user_config import UserConfig
+    from faber_ledger.runs.progress import ResumePoint
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import UserConfig
 
 FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
 
@@ -83,7 +82,7 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
 def load_state(run: Run) -> dict[str, Any]:
     """Read the state that everything else hangs on (RECON, 0.1); raises ContextLost, LedgerError for a status."""
     try:
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
     except StateMissing as error:
         raise context_lost(
             f"State file missing: {run.shown('state.json')}",
@@ -92,21 +91,21 @@ def load_state(run: Run) -> dict[str, Any]:
             first=f"❌ ERROR: Run not found: {run.run_id}",
         ) from error
     except StateInvalid as error:
-        is_refused = isinstance(error, states.StateRefused) and not isinstance(error, states.ForeignState)
+        is_refused = isinstance(error, state_file.StateRefused) and not isinstance(error, state_file.ForeignState)
         raise context_lost(
             f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown('state.json')}: {error.reason}",
-            f"Inspect and repair state.json manually, or take its backup {run.shown(states.backup_name(run))}"
+            f"Inspect and repair state.json manually, or take its backup {run.shown(state_file.backup_name(run))}"
             f" [faber-ledger project {run.run_id} --restore]",
         ) from error
     except LedgerError as error:
         raise context_lost(f"State file not readable: {error}", "Check the file's permissions") from error
     try:
-        states.check_required(run, state)
+        state_file.check_required(run, state)
     except LedgerError as error:
         raise context_lost(f"{error}: {run.shown('state.json')}", "Inspect and repair state.json manually") from error
-    if state["status"] not in states.STATUSES:
+    if state["status"] not in progress.STATUSES:
         told = f"Invalid state status: {one_line(state['status'])}"
-        raise LedgerError(told, hint=f"set it to one of {', '.join(states.STATUSES)}", block=f"❌ ERROR: {told}")
+        raise LedgerError(told, hint=f"set it to one of {', '.join(progress.STATUSES)}", block=f"❌ ERROR: {told}")
     return state
 
 

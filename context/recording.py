@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import state as states
 from faber_ledger.context.decide import View
-from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.mirror import MirroredLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
 
 
 class Recording:
@@ -60,7 +60,9 @@ class Recording:
     def __enter__(self) -> Recording:
         """Take the lock and read state and log; raises as `read_state`, `RunLock` and `Log.open`."""
         if not os.path.isfile(self.run.ledger_path):
-            states.read_state(self.run)  # a run that is not there, or not readable, gets neither a lock nor a ledger
+            state_file.read_state(
+                self.run
+            )  # a run that is not there, or not readable, gets neither a lock nor a ledger
         self._lock.__enter__()
         try:
             self._read_state()
@@ -138,15 +140,15 @@ class Recording:
         if self.problem is not None:
             return  # there is no state to write into: the next projection shows the facts
         try:
-            states.write_blocks(self.run, self.blocks, warn=self.warn)
+            state_file.write_blocks(self.run, self.blocks, warn=self.warn)
         except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         if self._open.redacted:
-            from faber_ledger.context.old_copies import remove_old_copies  # a redaction came in, which is seldom
+            from faber_ledger.runs.old_copies import remove_old_copies  # a redaction came in, which is seldom
 
             remove_old_copies(self.run, self._log)
-        elif self.state.get("status") in states.FINISHED:
-            states.remove_backup(self.run)
+        elif self.state.get("status") in progress.FINISHED:
+            state_file.remove_backup(self.run)
 
     def begin(self) -> None:
         """Begin the next transaction, after a commit; raises as `Log.open`."""
@@ -154,12 +156,12 @@ class Recording:
 
     def _read_state(self) -> None:
         try:
-            self.state = states.read_state(self.run).value
+            self.state = state_file.read_state(self.run).value
         except (StateInvalid, StateMissing) as error:
-            if not self.tolerant or isinstance(error, states.ForeignState):
+            if not self.tolerant or isinstance(error, state_file.ForeignState):
                 raise
             self.problem = error
-            backup = states.read_backup(self.run)
+            backup = state_file.read_backup(self.run)
             self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
@@ -167,7 +169,7 @@ class Recording:
             if self.problem is not None:
                 raise self.problem
             if self.first is None and shape.session_history(shape.blocks_of(self.state)):
-                from faber_ledger.context.lost_ledger import check_not_lost  # asks git, before a run is adopted
+                from faber_ledger.runs.lost import check_not_lost  # asks git, before a run is adopted
 
                 check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))

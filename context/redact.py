@@ -6,16 +6,8 @@ import difflib
 import os
 from contextlib import ExitStack
 
-from faber_ledger.context import state as states
 from faber_ledger.context.drain import take_in
-from faber_ledger.context.git import place_of
-from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.old_copies import remove_old_copies
-from faber_ledger.context.project import Run, find_run
 from faber_ledger.context.reason import shared_word
-from faber_ledger.context.recover import is_sound
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
@@ -33,6 +25,14 @@ from faber_ledger.ledger.redaction import (
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.runs import state_file
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.old_copies import remove_old_copies
+from faber_ledger.runs.recovery import is_sound
+from faber_ledger.runs.run import Run, find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _check_ready(place: Run) -> None:
             hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and mend it first",
         )
     try:
-        states.read_state(place)
+        state_file.read_state(place)
     except StateMissing:
         pass  # there is nothing of it to be taken out of
 
@@ -279,6 +279,6 @@ def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> No
         opened.log.set_checkpoint(PROJECTOR, shape.digest(blocks))
         opened.commit()
     try:
-        states.write_blocks(place, blocks, warn=warn)
+        state_file.write_blocks(place, blocks, warn=warn)
     except StateMissing:
         pass

@@ -9,12 +9,12 @@ from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.hook_bounds import ASK, MOST_READ, bounded
-from faber_ledger.context.state import fields_missing
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs.settings import read_user_config
+from faber_ledger.runs.state_file import fields_missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifact_source import Surroundings
     from faber_ledger.context.artifacts import Artifact
     from faber_ledger.context.packet import Given, Part
-    from faber_ledger.context.project import Run
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
+    from faber_ledger.runs.run import Run
 
     class Failed(TypedDict):
         """An artifact that could not be loaded."""

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 MAX_BYTES = 1024 * 1024
 DIGITS = re.compile(r"([0-9]+)")

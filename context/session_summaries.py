@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.context.findings import Journal
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 FOLDER = "session-summaries"
 MOST_READ = 200

@@ -13,17 +13,17 @@ import stat
 import time
 
 from faber_ledger.context.delivery import MOST_BESIDES_TEXTS, besides_texts
-from faber_ledger.context.mirror_path import make_kept_folder, spool_path
 from faber_ledger.context.spooled_shape import is_spooled
 from faber_ledger.ledger import whole_file
+from faber_ledger.runs.clone import make_kept_folder, spool_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from faber_ledger.context.decide import Snapshot
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.runs.progress import Snapshot
+    from faber_ledger.runs.run import Run
 
     class Spooled(TypedDict):
         """A hook call with all that is not in its delivery.

@@ -7,16 +7,17 @@ import os
 import shutil
 
 from faber_ledger.context import decide
-from faber_ledger.context import state as states
-from faber_ledger.context.environment import Whereabouts, writer_of
-from faber_ledger.context.holding import hold, is_inherited
-from faber_ledger.context.project import Run, check_active_place, find_run, named_run, write_active_run
+from faber_ledger.context.environment import Whereabouts
 from faber_ledger.context.recording import Recording
-from faber_ledger.context.state_values import PHASES
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import check_active_place, hold, is_inherited, named_run, write_active_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import PHASES
+from faber_ledger.runs.run import Run, find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
     if active is None or active == run_id or is_inherited(root, active):
         return None
     try:
-        status = states.read_state(find_run(root, active)).value.get("status")
+        status = state_file.read_state(find_run(root, active)).value.get("status")
     except LedgerError:
         status = None
     return active, status if isinstance(status, str) else None
@@ -86,7 +87,7 @@ def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], w
         hint = "free the disk or the folder's permissions, then start the run again"
         raise NotWritable(f"cannot write {run.shown('metadata.json')}: {error.strerror}", hint=hint) from error
     state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
-    states.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
+    state_file.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
     first: Draft = {
         "event": {
             "type": "run_started",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from faber_ledger.context.state_values import current_phase, current_step
 from faber_ledger.files.text import quoted
+from faber_ledger.runs.progress import current_phase, current_step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:

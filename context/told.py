@@ -10,9 +10,9 @@ from faber_ledger.context.notes import notes_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.packet import Told
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
 
 COMPACTIONS_LOOKED_AT = 64  # a session's start must not read more the longer a run gets
 
@@ -59,7 +59,7 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = 
         told = _told(recorded, values.get("summary"))
         if told is None and keeper is not None:
             if kept is None:
-                from faber_ledger.context.kept_summaries import kept_paths, read_kept
+                from faber_ledger.runs.kept_summaries import kept_paths, read_kept
 
                 kept = kept_paths(keeper)
             path = kept.get(recorded["id"])

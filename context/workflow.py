@@ -6,10 +6,10 @@ import json
 import os
 
 from faber_ledger.context.artifacts import artifact_of
-from faber_ledger.context.project import is_name
-from faber_ledger.context.user_config import places_in_plugins
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.runs.run import is_name
+from faber_ledger.runs.settings import places_in_plugins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

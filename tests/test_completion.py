@@ -20,7 +20,7 @@ from faber_ledger.ledger.prefixes import artifacts_with
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.decide import Snapshot
+    from faber_ledger.runs.progress import Snapshot
 
 START = "SessionStart.startup.print"
 SHELLS = ("bash", "zsh", "fish")

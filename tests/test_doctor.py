@@ -19,8 +19,8 @@ from faber_ledger.cli.checks.finding import Check, Finding, worst
 from faber_ledger.cli.checks.patient import Patient as Looked
 from faber_ledger.cli.checks.table import CHECKS
 from faber_ledger.cli.doctor import doctor, looked_at
-from faber_ledger.cli.git import answered_within
 from faber_ledger.ledger.clock import now
+from faber_ledger.runs.git_command import answered_within
 
 
 @pytest.fixture(scope="module")

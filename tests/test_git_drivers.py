@@ -13,7 +13,7 @@ from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
 from faber_ledger.cli import textconv as textconv_module
-from faber_ledger.context.state_merge import merged_by_key
+from faber_ledger.runs.state_merge import merged_by_key
 
 
 @pytest.fixture

@@ -192,7 +192,7 @@ def test_where_it_is_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> No
         compacted(project, ME, SAID)
         told = project.deliver(STARTUP, client=OTHER, env={"PYTHONVERBOSE": "1"})
         assert SAID in (told.packet or "")
-        loaded.append("import 'faber_ledger.context.kept_summaries'" in told.errors)
+        loaded.append("import 'faber_ledger.runs.kept_summaries'" in told.errors)
     assert loaded == [True, False]
 
 

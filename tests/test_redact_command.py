@@ -18,9 +18,9 @@ from support import COMMAND, Project
 from faber_ledger.context import spool
 from faber_ledger.context.arrival import Arrival
 from faber_ledger.context.delivery import Call
-from faber_ledger.context.project import find_run
 from faber_ledger.context.reason import shared_word
 from faber_ledger.ledger.clock import now
+from faber_ledger.runs.run import find_run
 
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
@@ -373,7 +373,7 @@ def test_a_broken_ledger_is_left_as_it_is(project: Project) -> None:
 
 KILLED = """
 import os, sys
-import faber_ledger.context.mirror, faber_ledger.context.redact
+import faber_ledger.runs.mirror, faber_ledger.context.redact
 from faber_ledger.cli import app
 from faber_ledger.ledger import union, whole_file
 point = sys.argv.pop(1)

@@ -21,11 +21,11 @@ from test_steps import applied
 
 from faber_ledger.cli.moments import Moment
 from faber_ledger.cli.replayed import between, state_at
-from faber_ledger.context.project import Run
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.run import Run
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft, Recorded

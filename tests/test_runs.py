@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import Project
 
-from faber_ledger.context.project import find_run, is_run_id
 from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.runs.run import find_run, is_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from sample import RUN as SAMPLE
 from support import PROTOCOL, Project
 
 from faber_ledger.cli import told
-from faber_ledger.context.project import find_run
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.run import find_run
 
 LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
 

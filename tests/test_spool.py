@@ -23,10 +23,10 @@ from support import COMMAND, Project, heeding_interrupts, without_overrides
 from faber_ledger.context import arrival, hooks, recording, spool
 from faber_ledger.context.delivery import Call
 from faber_ledger.context.hooks import Hook
-from faber_ledger.context.project import find_run
 from faber_ledger.context.spooled_shape import VARIABLES
 from faber_ledger.files import folders
 from faber_ledger.files.folders import HeldFolder
+from faber_ledger.runs.run import find_run
 
 START, PRE, POST, END = (
     "SessionStart.startup.print",

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from support import COMMAND, RUN, Project, spec_state, usual_state
 
-from faber_ledger.context import state as states
-from faber_ledger.context.project import Run, find_run
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import state_file
+from faber_ledger.runs.run import Run, find_run
 
 ENDED: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
 NAMES = {"state.json", "state.json.backup"}
@@ -33,7 +33,7 @@ def run_of(project: Project) -> Run:
 
 
 def write(project: Project, blocks: dict[str, Any]) -> bool:
-    return states.write_blocks(run_of(project), blocks, warn=pytest.fail)
+    return state_file.write_blocks(run_of(project), blocks, warn=pytest.fail)
 
 
 def mode_of(path: Path) -> int:
@@ -332,7 +332,7 @@ def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name:
 KILLED = """
 import os, signal, sys
 from faber_ledger.context import state as states
-from faber_ledger.context.project import find_run
+from faber_ledger.runs.run import find_run
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
 states.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
 """
@@ -504,7 +504,7 @@ def test_blocks_that_were_made_deep_by_hand_are_folded_anew(project: Project) ->
 def test_what_is_no_state_is_told_in_one_sentence(project: Project, content: bytes, told: str) -> None:
     project.put_state(content)
     with pytest.raises(StateInvalid, match=told):
-        states.read_state(run_of(project))
+        state_file.read_state(run_of(project))
 
 
 @pytest.mark.parametrize("command", ["reconstitute", "session-load", "session-save", "run list --json", "status"])

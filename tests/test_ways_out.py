@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 from support import COMMAND, RUN, Project, usual_state
 
-from faber_ledger.context.environment import writer_of
-from faber_ledger.context.project import find_run, write_active_run
 from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.runs.active import write_active_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -404,7 +405,7 @@ def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written
 
 BEGINS = """
 import os, sys
-from faber_ledger.context.project import write_active_run
+from faber_ledger.runs.active import write_active_run
 os.write = lambda *_: os._exit(9)  # the file is there, and nothing is in it
 write_active_run(sys.argv[1], "other")
 """

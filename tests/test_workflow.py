@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from faber_ledger.context.artifacts import artifact_of
 from faber_ledger.context.selection import every_artifact
-from faber_ledger.context.user_config import read_user_config, user_config_path
 from faber_ledger.context.workflow import SHIPPED, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.runs.settings import read_user_config, user_config_path
 
 CRITICAL: dict[str, Any] = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md"}]}
 

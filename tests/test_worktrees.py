@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from support import COMMAND, Project
 
-from faber_ledger.context.project import read_active_run
+from faber_ledger.runs.active import read_active_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -939,5 +939,5 @@ def test_finish_in_the_main_work_tree_removes_nothing(project: Project) -> None:
 
 
 def test_the_hook_path_stays_cheap() -> None:
-    code = "import sys; import faber_ledger.context.holding; print('subprocess' in sys.modules)"
+    code = "import sys; import faber_ledger.runs.active; print('subprocess' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"False\n"

@@ -10,12 +10,12 @@ from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.forget import gone_runs
 from faber_ledger.cli.worktree_git import asked, trees
 from faber_ledger.cli.worktree_survey import why_gone
-from faber_ledger.context import worktrees as registry
 from faber_ledger.context.client_settings import HOOKS, unanswered
-from faber_ledger.context.mirror_path import mirror_path
-from faber_ledger.context.project import named_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
+from faber_ledger.runs import worktree_registry
+from faber_ledger.runs.active import named_run
+from faber_ledger.runs.clone import mirror_path
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
@@ -94,11 +94,11 @@ def _are_there(patient: Patient) -> Iterator[Finding]:
 
 def registry_can_be_read(patient: Patient) -> Iterator[Finding]:
     """Look at the registry of worktrees."""
-    path = registry.registry_path(patient.root)
+    path = worktree_registry.registry_path(patient.root)
     try:
         if path is not None:
-            registry.read_records(path)
-    except registry.MalformedRegistry as error:
+            worktree_registry.read_records(path)
+    except worktree_registry.MalformedRegistry as error:
         hint = "run `faber-ledger worktree list`, which keeps it aside and makes it anew"
         yield Finding("warning", f"{path} is malformed: {error}", hint)
 

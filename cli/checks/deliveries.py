@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend
 from faber_ledger.cli.output import say
-from faber_ledger.context import git_tracks, spool
+from faber_ledger.context import spool
 from faber_ledger.context.drain import take_in
-from faber_ledger.context.hook_log import PATH
-from faber_ledger.context.mirror_path import spool_path
 from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs import git_tracks
+from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.run import HOOK_LOG
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 DAYS = 7
 LARGEST = 1024 * 1024
@@ -31,13 +32,13 @@ SLOW = ("more than", "longer than", "took too long")
 
 def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
     """Look for failures and time-outs of the last week in the hook log, unless it came with a commit."""
-    path = os.path.join(patient.root, *PATH.split("/"))
+    path = os.path.join(patient.root, *HOOK_LOG.split("/"))
     if os.path.lexists(path) and git_tracks(path) is True:
         return  # named by the check of what git tracks; its lines may be anybody's, and what they say to do too
     try:
         text = text_of(path, LARGEST) or ""
     except FileRefused as error:
-        yield Finding("warning", f"{PATH} cannot be read: {error}", "move it aside; the next hook makes a new one")
+        yield Finding("warning", f"{HOOK_LOG} cannot be read: {error}", "move it aside; the next hook makes a new one")
         return
     slow: dict[str, list[str]] = {}
     failed: dict[str, list[str]] = {}
@@ -55,10 +56,12 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
             count = f"{len(times)} times, last" if len(times) > 1 else "once,"
             what = f"a hook {word} {count} at {times[-1]}: {message}"
             yield Finding(
-                "warning", what, f"do what the message says; {PATH} has them all, and after a week they are old"
+                "warning", what, f"do what the message says; {HOOK_LOG} has them all, and after a week they are old"
             )
         if len(newest) > SHOWN:
-            yield Finding("warning", f"… and {len(newest) - SHOWN} other messages of hooks that {word}", f"read {PATH}")
+            yield Finding(
+                "warning", f"… and {len(newest) - SHOWN} other messages of hooks that {word}", f"read {HOOK_LOG}"
+            )
 
 
 def deliveries_come_once(patient: Patient) -> Iterator[Finding]:

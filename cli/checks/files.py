@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend
-from faber_ledger.context.hook_log import LIMIT, PATH
-from faber_ledger.context.project import ACTIVE_FILES
-from faber_ledger.context.state import BACKUPS, FINISHED
+from faber_ledger.context.hook_log import LIMIT
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
+from faber_ledger.runs.state_file import BACKUPS
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
@@ -59,7 +60,7 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
         if size > LARGE_LEDGER:
             what = f"{run.shown('ledger.db')} has {_shown(size)}, and git keeps each version of it"
             yield Finding("note", what, "finish the run, and start another one for what follows")
-    for name in (PATH, PATH + ".1"):
+    for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
         if size > 2 * LIMIT:
             yield Finding("note", f"{name} has {_shown(size)}: hooks keep it below {_shown(LIMIT)}", "move it aside")
@@ -91,7 +92,7 @@ def _used(patient: Patient) -> Iterator[str]:
     yield os.path.join(patient.root, ".fractary")
     yield os.path.join(patient.root, ".fractary", "faber")
     yield from [os.path.join(patient.root, *name.split("/")) for name in ACTIVE_FILES]
-    yield os.path.join(patient.root, *PATH.split("/"))
+    yield os.path.join(patient.root, *HOOK_LOG.split("/"))
     yield from patient.runs_folders
     if patient.common is not None:
         yield os.path.join(patient.common, "faber-ledger")

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.conflicts import conflicts
-from faber_ledger.cli.git import GitFailed, top_of
 from faber_ledger.cli.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.travellers import TRAVELLERS, check_travellers, rules_against
 from faber_ledger.cli.worktree_git import NoWorkTree, asked, is_forgotten, require_work_tree
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
-from faber_ledger.context.project import ACTIVE_FILES, find_run
-from faber_ledger.context.project_settings import PATH, Settings
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import GitFailed, top_of
+from faber_ledger.runs.run import ACTIVE_FILES, find_run
+from faber_ledger.runs.settings import PATH, Settings
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.checks.patient import has_false_journal
 from faber_ledger.cli.project import written
-from faber_ledger.context import git_tracks
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.project import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
-from faber_ledger.context.state import FINISHED
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import refusal
+from faber_ledger.runs import git_tracks
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.checks.layout import projecting
 from faber_ledger.cli.checks.patient import has_false_journal
-from faber_ledger.context import state as states
 from faber_ledger.context.environment import hostname
-from faber_ledger.context.holding import holder_elsewhere
-from faber_ledger.context.lost_ledger import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
 from faber_ledger.ledger.header import format_of
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.finding import Finding as Fault
+    from faber_ledger.runs.run import Run
 
 STALE_HOURS = 24
 ROLLED_BACK = "rolled_back"
@@ -74,7 +74,7 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
         can = (
             is_sound
             and RESOLVE not in differs[0].hint
-            and (not restore or states.read_backup(run) is not None or not os.path.lexists(run.state_path))
+            and (not restore or state_file.read_backup(run) is not None or not os.path.lexists(run.state_path))
         )
         mend = projecting(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
         yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, mend if can else None)
@@ -114,7 +114,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             yield Finding("ok", f"{what}; the run is active in {holder}")
             continue
         quiet = (patient.at - _last_sign(run, since, patient.at)) / 3600
-        if status in states.FINISHED:
+        if status in progress.FINISHED:
             yield Finding("warning", f"{what}, and the run is {status}", _ending(run))
         elif quiet >= STALE_HOURS:
             hint = f"nothing, if it goes on: its next start ends it as abandoned; or {_ending(run)}"
@@ -136,9 +136,9 @@ def _faults(patient: Patient) -> Iterator[tuple[Run, Fault]]:
 def _state_broken(run: Run) -> Finding:
     """Tell a state that cannot be read, of a run whose log says nothing of it."""
     try:
-        states.read_state(run)
+        state_file.read_state(run)
     except LedgerError as error:
-        has_backup = os.path.lexists(run.state_path) and states.read_backup(run) is not None
+        has_backup = os.path.lexists(run.state_path) and state_file.read_backup(run) is not None
         has_backup = has_backup and RESOLVE not in error.hint  # a backup knows one side alone
         mend = projecting(run, "put the newest backup of state.json back", restore=True) if has_backup else None
         return Finding("error", error.message, error.hint, mend)

@@ -7,10 +7,10 @@ import shutil
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.context.old_copies import DOCTOR_COPIES
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import sync_directory
+from faber_ledger.runs.old_copies import DOCTOR_COPIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

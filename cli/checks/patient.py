@@ -8,14 +8,15 @@ import stat
 from functools import cached_property
 from typing import Any
 
-from faber_ledger.cli.git import GitFailed
 from faber_ledger.cli.worktree_git import asked
-from faber_ledger.context import state as states
-from faber_ledger.context.git import Place, place_of
-from faber_ledger.context.project import RUNS, Run, find_run, read_active_run, run_ids
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.finding import Finding as Fault
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.git import Place, place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # logs, and bytes of them: what is left out is `verify --all`'s
@@ -84,7 +85,7 @@ class Patient:
         found = {}
         for run in self.runs:
             try:
-                found[run.run_id] = states.read_state(run).value
+                found[run.run_id] = state_file.read_state(run).value
             except LedgerError:
                 continue  # told by the check of the projection
         return found
@@ -95,7 +96,7 @@ class Patient:
 
     def is_at_work(self, run: Run) -> bool:
         """Tell whether a run's state says that it is in progress, paused, or waits for somebody."""
-        return self.state(run).get("status") in states.ACTIVE
+        return self.state(run).get("status") in progress.ACTIVE
 
     @cached_property
     def logged(self) -> list[Run]:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.checks.finding import Finding
-from faber_ledger.context.project import find_run
-from faber_ledger.context.project_settings import Settings
-from faber_ledger.context.user_config import read_user_config
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
+from faber_ledger.runs.run import find_run
+from faber_ledger.runs.settings import Settings, read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.cli.checks.patient import Patient

@@ -21,7 +21,7 @@ from support import COMMAND, Answer, Project, units
 
 from faber_ledger.context import spool
 from faber_ledger.context.decide import delivery_of
-from faber_ledger.context.project import find_run
+from faber_ledger.runs.run import find_run
 from faults.calls import ERRORS, KILL, broken_by
 from faults.crowds import KINDS
 from faults.holder import holder_of

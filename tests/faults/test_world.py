@@ -17,8 +17,8 @@ from support import COMMAND, Project, answer_of, without_overrides
 from faber_ledger.context import spool
 from faber_ledger.context.delivery import Call
 from faber_ledger.context.hooks import Hook
-from faber_ledger.context.project import find_run
 from faber_ledger.files.folders import HeldFolder
+from faber_ledger.runs.run import find_run
 from faults.calls import broken_by, stopped_at
 from faults.crowds import crowd, rewriting
 from faults.holder import holder_of

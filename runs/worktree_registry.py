@@ -1,8 +1,4 @@
-"""`worktrees.json`: which worktrees this clone has and had, and the run that each is for.
-
-One file a clone, in the main work tree, whichever worktree asks; of a bare repository, which has none, below the git
-directory. It names folders of this machine, so git never takes it.
-"""
+"""The registry of the work trees that faber-ledger made (`worktrees.json`), and those of them that are gone."""
 
 from __future__ import annotations
 
@@ -10,19 +6,20 @@ import json
 import os
 import stat
 
-from faber_ledger.context.git import Place, place_of
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs.git import Place, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Record = dict[str, Any]
+
 
 FILE = ".fractary/faber/worktrees.json"
 STATUSES = ("active", "completed", "failed", "abandoned", "removed")
@@ -175,3 +172,32 @@ def _free_name(path: str) -> str:
     while os.path.lexists(f"{path}.broken-{number}"):
         number += 1
     return f"{path}.broken-{number}"
+
+
+def gone_worktree(root: str, folder: str) -> str | None:
+    """Give the worktree of this clone, gone by now, that a folder lay in; None if it lay in none."""
+    at = os.path.join(os.path.abspath(folder), "")
+    for path in (*_of_git(root), *_recorded(root)):
+        if at.startswith(os.path.join(path, "")) and not os.path.lexists(path):
+            return path
+    return None
+
+
+def _of_git(root: str) -> Iterator[str]:
+    place = place_of(root)
+    admin = os.path.join(place.common, "worktrees") if place else ""
+    for name in os.listdir(admin) if os.path.isdir(admin) else []:
+        try:
+            with open(os.path.join(admin, name, "gitdir"), "rb") as file:
+                told = os.fsdecode(file.read(4096)).strip()
+        except OSError:
+            continue
+        yield os.path.dirname(os.path.normpath(os.path.join(admin, name, told)))
+
+
+def _recorded(root: str) -> list[str]:
+    path = registry_path(root)
+    try:
+        return [record["path"] for record in read_records(path)] if path else []
+    except MalformedRegistry:
+        return []

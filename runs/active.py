@@ -1,4 +1,8 @@
-"""Where a project keeps its runs, and which of them is meant."""
+"""Which run is active in a work tree.
+
+The active file is committed, so a fresh work tree has it checked out and names a run that another one works on. The
+claim, a run's id in the work tree's own git directory, says which run this work tree works on; no commit carries it.
+"""
 
 from __future__ import annotations
 
@@ -6,107 +10,157 @@ import errno
 import os
 import stat
 
-from faber_ledger.context.git import common_directory, place_of
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound, StateInvalid
+from faber_ledger.runs import git_tracks, progress, state_file
+from faber_ledger.runs.git import Question, place_of
+from faber_ledger.runs.run import ACTIVE_FILES, Run, find_run, run_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-# Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
-RUNS = (".fractary/runs", ".fractary/faber/runs")
-ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+
+CONFLICT = "<<<<<<<"
+
+
+def hold(root: str, run_id: str) -> None:
+    """Keep in the work tree's own git directory that a run was taken up here; raises LedgerError."""
+    place = place_of(root)
+    if place is None:
+        return
+    path = os.path.join(place.own, TAKEN_UP)
+    try:
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
+        ) from error
+
+
+def own_word_counts(root: str, named: str, mine: str) -> bool:
+    """Tell whether `mine`, which was taken up here, goes on although git brought an active file that names another run.
+
+    Not where something was recorded on that one here, and not where a tool wrote the file: a file that git brought is
+    as the index has it, or names a run that is finished or held by another worktree, or has the marks of a conflict.
+    """
+    if _status(root, mine) not in progress.ACTIVE:
+        return False
+    if named.startswith(CONFLICT) or holder_elsewhere(root, named) is not None:
+        return True
+    return not _was_recorded(root, named) and (_status(root, named) in progress.FINISHED or _is_in_index(root, named))
+
+
+def tell_kept(root: str, named: str, mine: str, tell: Callable[[str], None]) -> None:
+    """Tell, once for each run that git brings, that the active file names it and `mine` goes on all the same."""
+    place = place_of(root)
+    if place is None:
+        return
+    path = os.path.join(place.own, TAKEN_UP)
+    try:
+        with open(path, encoding="utf-8") as file:
+            if file.read(4096).split("\n")[1:2] == [named]:
+                return
+        tell(
+            f"git brought an active file that names {named:.80}; {mine}, which was taken up here, goes on"
+            f" - `faber-ledger run resume {named:.80}` makes the other one active"
+        )
+        whole_file.put(path, f"{mine}\n{named}\n".encode(), durable=False, locked=False)
+    except (OSError, ValueError):
+        pass  # it is told again the next time
+
+
+def is_theirs_our_own(root: str, ours: str, theirs: str) -> bool:
+    """Tell whether, of the two sides of an active file, `theirs` names the run that was taken up in this work tree.
+
+    Where a stash is applied, and in a rebase, git's own side is the one that came. Without a word of this work tree
+    that run is its own on which something was recorded here.
+    """
+    mine = taken_up(root)
+    if mine in (ours, theirs):
+        return mine == theirs
+    return _was_recorded(root, theirs) and not _was_recorded(root, ours)
+
+
+def _status(root: str, run_id: str) -> object:
+    """Give a run's status; that of a backup if its state is broken meanwhile, as a merge that stopped leaves it."""
+    try:
+        run = find_run(root, run_id)
+        try:
+            return state_file.read_state(run).value.get("status")
+        except StateInvalid:
+            backup = state_file.read_backup(run)
+            return backup[1].value.get("status") if backup else None
+    except LedgerError:
+        return None
+
+
+def _is_in_index(root: str, named: str) -> bool:
+    """Tell whether the active file in the index names the same run; one that only a tool has written is not there."""
+    for name in ACTIVE_FILES:
+        text = Question(["cat-file", "blob", f":./{name}"], root).answer()
+        if text is not None:
+            return text.strip().split("\n")[0].strip() == named
+    return False
+
+
+def holder_elsewhere(root: str, run_id: str) -> str | None:
+    """Give the root of another worktree that holds the run, if this one merely has its name from git; else None.
+
+    Another one holds a run if its own active file names it and the run was taken up there, in the main one: if
+    something was recorded there. The main one, where other tools make runs too, has for its own what was recorded there
+    as long as nothing else was taken up in it, and what has come home finished.
+    """
+    place = place_of(root)
+    mine = taken_up(root)
+    if place is None or mine == run_id:
+        return None
+    if not place.is_linked:
+        is_mine = mine is None and _was_recorded(root, run_id)
+        if is_mine or _status(root, run_id) in progress.FINISHED:
+            return None
+    inside = os.path.relpath(root, place.top)
+    others = [os.path.normpath(os.path.join(top, inside)) for top in place.other_tops()]
+    return next((other for other in others if _is_held(other, run_id)), None)
+
+
+def is_inherited(root: str, run_id: str) -> bool:
+    """Tell whether the active file's run came from git: held elsewhere, or nothing was ever recorded on it here.
+
+    What the main worktree has pulled, and no other one holds, is resumed there (SPEC, Example 2).
+    """
+    place = place_of(root)
+    if place is None or taken_up(root) == run_id:
+        return False
+    return holder_elsewhere(root, run_id) is not None or (place.is_linked and not _was_recorded(root, run_id))
+
+
+def _is_held(root: str, run_id: str) -> bool:
+    """Tell whether a worktree has a run for its own; a finished run's name that a merge brought does not end that."""
+    place, named, mine = place_of(root), run_in_file(root), taken_up(root)
+    if place is None or named is None:
+        return False
+    if mine == run_id:
+        return named == run_id or (_status(root, named) in progress.FINISHED and _status(root, mine) in progress.ACTIVE)
+    return named == run_id and not place.is_linked and _was_recorded(root, run_id)
+
+
+def _was_recorded(root: str, run_id: str) -> bool:
+    """Tell whether something was recorded on the run here: its lock file is made then.
+
+    One that git tracks came with a commit, and says nothing.
+    """
+    try:
+        path = find_run(root, run_id).lock_path
+    except InvalidRunId:
+        return False
+    return os.path.exists(path) and git_tracks(path) is not True
+
+
 OF_THE_SYSTEM = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)  # errors that pass
 TAKEN_UP = "faber-ledger-run"  # in the work tree's own git directory
 
 ACTIVE_BYTES = 512  # more than any run's id has
-
-LONGEST_ID = 255
-JOINING = dict.fromkeys(map(ord, "._-"))
-
-
-class Run:
-    """A run and the files in its folder; they need not exist."""
-
-    def __init__(self, root: str, run_id: str, directory: str) -> None:
-        self.root = root
-        self.run_id = run_id
-        self.directory = directory
-        self.state_path = os.path.join(directory, "state.json")
-        self.ledger_path = os.path.join(directory, "ledger.db")
-        self.lock_path = os.path.join(directory, "ledger.lock")
-
-    def shown(self, name: str) -> str:
-        """Give the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
-        return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
-
-
-def project_name(root: str) -> str:
-    """Give the project's name, as run ids have it: that of the folder, of a linked worktree the main one's."""
-    common = common_directory(root)
-    folder = os.path.dirname(common) if common and os.path.basename(common) == ".git" else root
-    return name_part(os.path.basename(folder)) or "project"
-
-
-def name_part(text: str) -> str:
-    """Make a part of a run id of a text: its letters, digits, dots, dashes and underscores."""
-    kept = "".join([letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text])
-    return kept.strip("._-")[:60].rstrip("._-")
-
-
-def is_name(text: str) -> bool:
-    """Tell whether a text is letters, digits, dots, dashes and underscores, and starts with a letter or digit.
-
-    Without a pattern: to compile one takes a hook longer than all that it looks at.
-    """
-    return text.isascii() and text[:1].isalnum() and text.translate(JOINING).isalnum()
-
-
-def is_run_id(text: str) -> bool:
-    """Tell whether a text is a run's id: one to three names joined by `/`, 255 characters in all."""
-    names = text.split("/")
-    return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
-
-
-def find_root(start: str) -> str:
-    """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
-    at = start = os.path.abspath(start)
-    while True:
-        if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):
-            return at
-        above = os.path.dirname(at)
-        if above == at:
-            return start
-        at = above
-
-
-def find_run(root: str, run_id: str) -> Run:
-    """Give a run where it is, in either layout, else where a new one goes.
-
-    Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
-    """
-    if not is_run_id(run_id):
-        raise InvalidRunId(
-            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
-            " starting with a letter or digit, 255 characters in all",
-            hint=f"run `faber-ledger run list` to see the runs; the active one is named in {ACTIVE_FILES[0]}",
-        )
-    folders = [os.path.join(root, *runs.split("/")) for runs in RUNS]
-    found = [runs for runs in folders if os.path.lexists(os.path.join(runs, *run_id.split("/")))]
-    runs = [*found, folders[0]][0]
-    directory = os.path.join(runs, *run_id.split("/"))
-    _check_inside(root, runs, directory, run_id)
-    return Run(root, run_id, directory)
-
-
-def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
-    real = os.path.realpath(directory)
-    for inside in (os.path.realpath(root), os.path.realpath(runs)):
-        if not real.startswith(os.path.join(inside, "")):
-            raise InvalidRunId(
-                f"the run {run_id} is behind a link that leads out of {inside}",
-                hint="put the folder itself in the link's place",
-            )
 
 
 def read_active_run(root: str) -> str | None:
@@ -117,8 +171,6 @@ def read_active_run(root: str) -> str | None:
     run_id = named_run(root)
     place = place_of(root) if run_id else None
     if run_id and place and (place.is_linked or os.path.isdir(os.path.join(place.common, "worktrees"))):
-        from faber_ledger.context.holding import holder_elsewhere  # a clone with one work tree, the usual, never asks
-
         return None if holder_elsewhere(root, run_id) else run_id
     return run_id
 
@@ -133,7 +185,6 @@ def named_run(root: str) -> str | None:
     mine = taken_up(root) if run_id else None
     if run_id is None or mine is None or mine == run_id:
         return run_id
-    from faber_ledger.context.holding import own_word_counts
 
     return mine if own_word_counts(root, run_id, mine) else run_id
 
@@ -201,7 +252,6 @@ def why_none(root: str) -> str:
 
     It cannot be read, or it came with the commit while its run goes on in another worktree.
     """
-    from faber_ledger.context.holding import holder_elsewhere
 
     problems: list[str] = []
     named = next(_names(root, problems), None)
@@ -275,30 +325,7 @@ def chosen_run(root: str, text: str | None) -> Run:
 
 
 def _taken_hint(root: str) -> str:
-    from faber_ledger.context.bring_back import run_taken_away  # only where no run is there
+    from faber_ledger.runs.projecting import run_taken_away  # only where no run is there
 
     taken = run_taken_away(root)
     return f"`faber-ledger run resume {taken}` brings back the run that went on here" if taken else ""
-
-
-def run_ids(root: str) -> list[str]:
-    """List the runs of a project that have a state.json or a ledger.db, in both layouts, in order of their names."""
-    found: set[str] = set()
-    for runs in RUNS:
-        found.update(_runs_below(os.path.join(root, *runs.split("/")), "", depth=3))
-    return sorted(found)
-
-
-def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
-    try:
-        entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
-    except OSError:
-        return
-    for entry in entries:
-        run_id = prefix + entry.name
-        if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
-            continue
-        if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
-            yield run_id
-        if depth > 1:
-            yield from _runs_below(entry.path, run_id + "/", depth - 1)

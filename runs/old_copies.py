@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.git import common_directory
-from faber_ledger.context.kept_summaries import remove_redacted
-from faber_ledger.context.mirror_path import mirror_path
 from faber_ledger.ledger.whole_file import OURS
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.kept_summaries import remove_redacted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
+
 
 # `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD). `state.json.tmp` is
 # another tool's, which may be about to rename it.

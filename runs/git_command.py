@@ -13,6 +13,7 @@ from faber_ledger.ledger.errors import LedgerError
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
+
 NO_MORE = 0.0  # git was too slow once, and is asked no more
 _limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", default=None)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from faber_ledger.context.project import Run
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
 
 
 class StateRefused(StateInvalid):
@@ -29,9 +29,6 @@ class ForeignState(StateRefused):
     """The state in a run's folder is another run's."""
 
 
-ACTIVE = ("in_progress", "paused", "awaiting_feedback")
-STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
-FINISHED = ("completed", "cancelled")
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
 TRIES = 20
@@ -218,7 +215,7 @@ def _is_unmerged(run: Run, content: bytes) -> bool:
     """Tell whether what cannot be read is what a merge that stopped has left: its marks, or an entry in the index."""
     if b"\n<<<<<<<" in b"\n" + content:
         return True
-    from faber_ledger.context.git import Question  # only for a file that cannot be read
+    from faber_ledger.runs.git import Question  # only for a file that cannot be read
 
     return bool(Question(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
 

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.mirror_path import make_kept_folder, mirror_path
 from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger import whole_file
+from faber_ledger.runs.clone import make_kept_folder, mirror_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Log
+    from faber_ledger.runs.run import Run
+
 
 PREFIX = "summary-"
 MOST = 16  # of a run: a conversation that goes on gets the one again that it was given first

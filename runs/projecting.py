@@ -1,31 +1,34 @@
-"""Making `state.json` show the log again: its two blocks, the file itself, or a backup with the blocks of today."""
+"""Write what a log says: the blocks of `state.json`, a missing file, a backup, or a whole run from the mirror."""
 
 from __future__ import annotations
 
 import json
 import os
 
-from faber_ledger.context import state as states
-from faber_ledger.context.git import Question
-from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.mirror import MirroredLog
-from faber_ledger.context.old_copies import remove_old_copies
-from faber_ledger.context.state_merge import OF_A_WHOLE_STATE, is_whole
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import read_active_run, taken_up
+from faber_ledger.runs.git import Question
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.old_copies import remove_old_copies
+from faber_ledger.runs.run import find_run, is_run_id
+from faber_ledger.runs.state_merge import OF_A_WHOLE_STATE, is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-    from faber_ledger.context.project import Run
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
+
 
 MOST_COMMITS = 100  # that are looked through for a state.json, of HEAD and of all other refs
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
@@ -67,24 +70,24 @@ def _written(
 ) -> tuple[bool, str | None, list[str]]:
     source = None
     try:
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
     except StateMissing:
         source = _take_back(run)
         if source is None and made is None:
             raise
         if source is None:
             blocks, known = _folded(opened), {**_known(opened.log, run), **(made or {})}
-            states.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
+            state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *UNKNOWN)
             return True, None, [name for name in names if name not in known]
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
         if opened.returned or opened.restored:
             opened.commit()  # state.json has shown all along what came back
         return source is not None, source, []
-    changed = states.write_blocks(run, _folded(opened), warn=warn)
-    if state.get("status") in states.FINISHED:
-        states.remove_backup(run)
+    changed = state_file.write_blocks(run, _folded(opened), warn=warn)
+    if state.get("status") in progress.FINISHED:
+        state_file.remove_backup(run)
     return changed or source is not None, source, []
 
 
@@ -104,7 +107,7 @@ def _take_back(run: Run) -> str | None:
     if found is None:
         return None
     name, state, like = found
-    states.write_new(run, state.text, like=like)
+    state_file.write_new(run, state.text, like=like)
     return name
 
 
@@ -113,7 +116,7 @@ def _elsewhere(run: Run) -> Iterator[tuple[str, JsonText, str | None]]:
 
     Each comes with its name, and with the file whose permissions it has.
     """
-    for name, state in states.read_backups(run):
+    for name, state in state_file.read_backups(run):
         yield name, state, os.path.join(run.directory, name)
     seen = set()
     for revisions in ("HEAD", "--all"):
@@ -122,11 +125,13 @@ def _elsewhere(run: Run) -> Iterator[tuple[str, JsonText, str | None]]:
             if commit in seen:
                 continue
             seen.add(commit)
-            question = Question(["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=states.MAX_BYTES)
+            question = Question(
+                ["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES
+            )
             content = question.answer_bytes()
             try:
                 if content is not None:  # else it was removed there
-                    yield f"commit {commit[:12]}", states.parse_state(run, content), None
+                    yield f"commit {commit[:12]}", state_file.parse_state(run, content), None
             except LedgerError:
                 continue
 
@@ -144,7 +149,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
             name = _put_back(run)
             if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
                 return name, False
-            states.write_blocks(run, _folded(opened), warn=warn)
+            state_file.write_blocks(run, _folded(opened), warn=warn)
             if opened.redacted:
                 remove_old_copies(run, opened.log)
             return name, True
@@ -156,7 +161,7 @@ def _put_back(run: Run) -> str:
             f"{run.shown('state.json')} can be read, and a backup of it is older",
             hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
         )
-    found = states.read_backup(run)
+    found = state_file.read_backup(run)
     if found is None:
         raise LedgerError(
             f"the run {run.run_id} has no backup that can be read",
@@ -164,16 +169,16 @@ def _put_back(run: Run) -> str:
         )
     name, backup = found
     if os.path.lexists(run.state_path):
-        states.check_writable(run, os.lstat(run.state_path))
+        state_file.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, run.state_path + ".broken.backup")
-    states.write_new(run, backup.text, like=os.path.join(run.directory, name))
+    state_file.write_new(run, backup.text, like=os.path.join(run.directory, name))
     return name
 
 
 def _check_has_events(log: Log, run: Run) -> None:
     """Refuse an empty log, as a killed first hook leaves it: the blocks in state.json are still to be adopted."""
     if not log.heads():
-        from faber_ledger.context.lost_ledger import loss_of_events  # asks git
+        from faber_ledger.runs.lost import loss_of_events  # asks git
 
         lost = loss_of_events(run)
         if lost is not None:
@@ -186,7 +191,7 @@ def _check_has_events(log: Log, run: Run) -> None:
 
 def _is_readable(run: Run) -> bool:
     try:
-        states.read_state(run)
+        state_file.read_state(run)
     except (StateInvalid, StateMissing):
         return False
     return True
@@ -218,3 +223,64 @@ def _said_by(recorded: Recorded) -> dict[str, Any]:
     if event["type"] in ("session_started", "session_ended") and event["phase"] is not None:
         return {"current_phase": event["phase"]}
     return {}
+
+
+MADE = {"status": "in_progress"}  # nobody finishes a run and leaves it uncommitted
+
+
+def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None:
+    """Bring back the run that is named, or the active one, if its folder is gone; raises as `regenerated`.
+
+    One that a commit has is left alone: it was deleted, or is on another branch, where it would be in git's way.
+    """
+    named = text or read_active_run(root)
+    run = _if_taken(root, named)
+    if run is None:
+        return
+
+    os.makedirs(run.directory)
+    try:
+        _, source, unknown = regenerated(run, rebuild=False, warn=warn, made=MADE)
+    except LedgerError:
+        _remove_empty(run)
+        raise
+    state = f"made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
+    warn(
+        f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
+        f" state.json is {f'taken from {source}' if source else state}"
+    )
+
+
+def run_taken_away(root: str) -> str | None:
+    """Name the run that goes on here if git has taken it away and it can be brought back; else None.
+
+    `git clean -x` takes the active file as well: then what was taken up in this work tree tells.
+    """
+    run = _if_taken(root, read_active_run(root) or taken_up(root))
+    return run.run_id if run else None
+
+
+def _if_taken(root: str, named: str | None) -> Run | None:
+    if named is None or not is_run_id(named):
+        return None
+    run = find_run(root, named)
+    if os.path.lexists(run.directory) or remembered(run) is None or _is_committed(run):
+        return None
+    return run
+
+
+def _is_committed(run: Run) -> bool:
+    """Tell whether a commit of any branch or tag has the run; git that does not answer may have one."""
+    path = run.shown("ledger.db")
+    told = Question(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer()
+    return told is None or told != ""
+
+
+def _remove_empty(run: Run) -> None:
+    try:
+        for name in (run.lock_path, run.ledger_path):
+            if os.path.lexists(name):
+                os.unlink(name)
+        os.rmdir(run.directory)
+    except OSError:
+        pass

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.git import is_at_work
-from faber_ledger.context.mirror_path import is_empty, is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
 from faber_ledger.ledger.sqlite import DURABLE, is_busy, sqlite3
+from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
+from faber_ledger.runs.git import is_at_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
-    from faber_ledger.context.project import Run
     from faber_ledger.ledger.log import Head
+    from faber_ledger.runs.run import Run
 
     Row = tuple[Any, ...]
+
 
 HINT = "check permissions and space of the run's folder"
 VACUUM_MILLISECONDS = 10_000
@@ -48,7 +49,7 @@ class MirroredLog:
         self.redacted = is_recovered = False
         if path is not None and is_recovery_due(run.ledger_path):
             is_recovered = True
-            from faber_ledger.context.recover import recover  # only after a kill, or git at the wrong moment
+            from faber_ledger.runs.recovery import recover  # only after a kill, or git at the wrong moment
 
             what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
             sources = ", ".join(recover(run, warn)) or "nothing: it had no event yet"
@@ -107,13 +108,13 @@ class MirroredLog:
 
     def _is_the_logs_fault(self, path: str, error: Exception) -> bool:
         """Tell whether the mirror is open and whole, so that it is the log that cannot be united with it."""
-        from faber_ledger.context.recover import is_sound
+        from faber_ledger.runs.recovery import is_sound
 
         return self._mirror is not None and isinstance(error, IntegrityError | sqlite3.DataError) and is_sound(path)
 
     def _is_mended(self, path: str, error: Exception) -> bool:
         """Write a mirror anew whose events hold, move any other out of the way; tell whether it can be tried again."""
-        from faber_ledger.context.recover import is_sound
+        from faber_ledger.runs.recovery import is_sound
 
         if isinstance(error, sqlite3.Error) and is_busy(error):
             return False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     Members = dict[str, Any]
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
+
 OF_A_WHOLE_STATE = ("status", "phases")  # what a state that was written from the log alone lacks
 ABSENT = object()
 DEEPEST = 20  # objects in each other; below it a value is taken as a whole

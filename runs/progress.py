@@ -1,10 +1,25 @@
-"""What a state says: where its run is, and the value at a path."""
+"""Where a run stands: status, phases and steps in its `state.json`, and the point at which work resumes."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
+
+    class ResumePoint(TypedDict):
+        """A place in the workflow and how it is entered: after_feedback, continue, retry or start."""
+
+        phase: str | None
+        step: str | None
+        mode: str
+
+    class Snapshot(TypedDict):
+        """What a run's state says of its progress."""
+
+        phase: str | None
+        step: str | None
+        phases_completed: list[str]
+
 
 PHASES = ("frame", "architect", "build", "evaluate", "release")
 
@@ -70,3 +85,42 @@ def value_at(state: dict[str, Any], path: str) -> Any:
         else:
             return None
     return value
+
+
+def resume_point(state: dict[str, Any]) -> ResumePoint | None:
+    """Tell where a run goes on; None where there is nothing to resume."""
+    status, phase, step = state.get("status"), current_phase(state), current_step(state)
+    if status == "awaiting_feedback":
+        point = _member(_member(state, "feedback_request"), "resume_point") or _member(state, "resume_point")
+        return {"phase": _text(point, "phase"), "step": _text(point, "step"), "mode": "after_feedback"}
+    if status in ("in_progress", "paused"):
+        return {"phase": phase, "step": step, "mode": "continue"}
+    if status == "failed":
+        failed = _text(phase_state(state, phase), "failed_step")
+        return {"phase": phase, "step": failed or step, "mode": "retry"}
+    if status == "pending":
+        return {"phase": "frame", "step": None, "mode": "start"}
+    return None
+
+
+def _member(value: Any, name: str | None) -> Any:
+    return value.get(name) if isinstance(value, dict) else None
+
+
+def _text(value: Any, name: str) -> str | None:
+    found = _member(value, name)
+    return found if isinstance(found, str) else None
+
+
+def snapshot(state: dict[str, Any]) -> Snapshot:
+    """Take from a state what a fact keeps of the run's progress."""
+    return {
+        "phase": current_phase(state),
+        "step": current_step(state),
+        "phases_completed": phases_completed(state),
+    }
+
+
+ACTIVE = ("in_progress", "paused", "awaiting_feedback")
+STATUSES = ("pending", *ACTIVE, "completed", "failed", "cancelled")
+FINISHED = ("completed", "cancelled")

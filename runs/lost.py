@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.context import state as states
-from faber_ledger.context.git import Question, place_of
-from faber_ledger.context.mirror_path import is_empty, is_recovery_due, mirror_path, spool_path
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.sqlite import sqlite3
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import state_file
+from faber_ledger.runs.clone import is_empty, is_recovery_due, mirror_path, spool_path
+from faber_ledger.runs.git import Question, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.context.arrival import Arrival
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 class LedgerLost(LedgerError):
@@ -119,7 +119,7 @@ def came_after_the_end(run: Run, arrival: Arrival) -> bool:
     if is_recovery_due(run.ledger_path) or remembered(run) or os.path.isdir(spool_path(run)):
         return False
     try:
-        state = states.read_state(run).value
+        state = state_file.read_state(run).value
     except (StateInvalid, StateMissing):
         return False
     blocks = shape.blocks_of(state)

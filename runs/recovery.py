@@ -11,21 +11,21 @@ import shutil
 import sqlite3
 import tempfile
 
-from faber_ledger.context.git import Question
-from faber_ledger.context.lost_ledger import remembered
-from faber_ledger.context.mirror import is_journal_put_aside
-from faber_ledger.context.mirror_path import is_recovery
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.journal import played_copy, refusal, refused
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.runs.clone import is_recovery
+from faber_ledger.runs.git import Question
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.mirror import is_journal_put_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.project import Run
+    from faber_ledger.runs.run import Run
 
 
 LARGEST = 1 << 30  # bytes
