@@ -13,10 +13,11 @@ import os
 import sys
 import time
 
-from faber_ledger.cli.hook import run_hook
-from faber_ledger.context import hooks, packet, recording, reload, told  # noqa: F401 -- before the clock
+from faber_ledger.context import packet, reload, told  # noqa: F401 -- before the clock
+from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger import log
 from faber_ledger.projections import blocks
+from faber_ledger.recording import recording
 from faber_ledger.runs import mirror, state_file
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ from memory import OPERATIONS
 from report import counted, missed, table
 from stage import DELIVERIES, Stage
 
-from faber_ledger.context.client_settings import hook_command
+from faber_ledger.hooks.client_settings import hook_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

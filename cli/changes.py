@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.context.client_settings import SCOPES
+from faber_ledger.hooks.client_settings import SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

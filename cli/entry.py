@@ -15,7 +15,7 @@ def main() -> None:
     name = _hook_in(arguments)
     if name is not None:
         gc.disable()  # the process ends before there is anything to collect
-        from faber_ledger.cli.hook import run_hook
+        from faber_ledger.hooks.main import run_hook
 
         os._exit(run_hook(name))  # all is written and closed; taking the interpreter apart is a tenth of a hook
     from faber_ledger.cli.app import run

@@ -9,10 +9,10 @@ import click
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.run_places import places_of
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context import spool
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording import spool
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import worktree_roots
 from faber_ledger.runs.kept_summaries import kept_paths

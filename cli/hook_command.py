@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from faber_ledger.context.delivery import HOOKS
+from faber_ledger.recording.call import HOOKS
 
 
 @click.command(short_help="Answer one of the client's hooks.")

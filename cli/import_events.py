@@ -12,7 +12,6 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.drain import take_in
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
@@ -20,6 +19,7 @@ from faber_ledger.ledger.journal import JournalRefused, recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
+from faber_ledger.recording.spool import take_in
 from faber_ledger.runs.active import chosen_run
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger

@@ -16,11 +16,11 @@ from faber_ledger.cli.pre_commit import pre_commit_change
 from faber_ledger.cli.summaries_setting import summaries_change
 from faber_ledger.cli.travellers import check_travellers, is_ignored
 from faber_ledger.cli.worktree_git import refuse_bare
-from faber_ledger.context.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
 from faber_ledger.context.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
+from faber_ledger.hooks.client_settings import HOOKS, PROGRAM, decode_settings, settings_path, with_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of

@@ -11,9 +11,9 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.context.notes import LONGEST, note_recorded
-from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.active import chosen_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot

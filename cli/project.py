@@ -11,12 +11,12 @@ import click
 from faber_ledger.cli import completing
 from faber_ledger.cli.ledgers import at_one_moment, folded, run_to_project, runs_with_ledgers
 from faber_ledger.cli.output import json_option, say, show
-from faber_ledger.context.drain import take_in
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import difference
+from faber_ledger.recording.spool import take_in
 from faber_ledger.runs import state_file
 from faber_ledger.runs.projecting import regenerated, restored
 from faber_ledger.runs.state_file import read_backup

@@ -17,10 +17,10 @@ from faber_ledger.context.findings import Journal
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution import load_state, run_not_found
 from faber_ledger.context.reconstitution import reconstitute as reconstituted
-from faber_ledger.context.recording import Recording
 from faber_ledger.context.session_summaries import build_input
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.active import known_run, read_active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import current_phase, current_step

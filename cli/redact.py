@@ -19,8 +19,8 @@ from faber_ledger.runs.lost import remembered
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.redact import Outcome, Plan
     from faber_ledger.ledger.log import Log
+    from faber_ledger.recording.redact import Outcome, Plan
     from faber_ledger.runs.run import Run
 
 
@@ -49,11 +49,11 @@ def redact(
     be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
     20 a ledger is damaged.
     """
-    from faber_ledger.context.leftovers import still_held
-    from faber_ledger.context.redact import places_of, plan_of
-    from faber_ledger.context.redact import redact as redacted
     from faber_ledger.ledger.clock import now
     from faber_ledger.ledger.log import Log
+    from faber_ledger.recording.leftovers import still_held
+    from faber_ledger.recording.redact import places_of, plan_of
+    from faber_ledger.recording.redact import redact as redacted
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
 
@@ -113,7 +113,7 @@ def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict
 
     Of a whole payload, a text that other events hold as well is no secret of this one: it stays where it is.
     """
-    from faber_ledger.context.leftovers import other_events, scrub
+    from faber_ledger.recording.leftovers import other_events, scrub
 
     past = plan.event["supersedes"] if plan.event is not None else []
     others = other_events(log, plan.texts, [plan.target, *past])

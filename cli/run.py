@@ -17,12 +17,12 @@ from faber_ledger.cli.run_list import run_list
 from faber_ledger.cli.run_places import check_is_new
 from faber_ledger.cli.worktree_git import can_add, refuse_bare
 from faber_ledger.context.packet import position
-from faber_ledger.context.start import active_elsewhere, start_run, take_up
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.recording.start import active_elsewhere, start_run, take_up
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import known_run
 from faber_ledger.runs.progress import resume_point
@@ -33,7 +33,7 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faber_ledger.context.start import Plan
+    from faber_ledger.recording.start import Plan
     from faber_ledger.runs.run import Run
 
 DEFAULT_WORKFLOW = "fractary-faber:default"

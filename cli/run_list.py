@@ -13,10 +13,10 @@ from faber_ledger.cli.ledgers import folded
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
 from faber_ledger.context.packet import position
-from faber_ledger.context.spool import waiting
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import differing
+from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import chosen_run, read_active_run, run_in_file, tell_kept
 from faber_ledger.runs.lost import lacks_ledger, loss_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_git
 from faber_ledger.cli.worktree_survey import keep
-from faber_ledger.context.client_settings import unanswered
+from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import state_file, worktree_registry

@@ -12,13 +12,13 @@ from faber_ledger.cli.conflicts import conflicts
 from faber_ledger.cli.ledgers import project_again, runs_with_ledgers
 from faber_ledger.cli.output import json_option, show, warn
 from faber_ledger.cli.words import events_shown
-from faber_ledger.context.drain import take_in
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
 from faber_ledger.ledger.finding import FORGED
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import findings
+from faber_ledger.recording.spool import take_in
 from faber_ledger.runs.active import read_active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.git_command import GitFailed, git, top_of

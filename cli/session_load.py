@@ -11,11 +11,9 @@ import click
 from faber_ledger.cli import completing, load_report, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.scan import run_to_load
-from faber_ledger.context import decide, messages, reload, selection
+from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.environment import Whereabouts
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
-from faber_ledger.context.recording import Recording
 from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
@@ -23,6 +21,9 @@ from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, S
 from faber_ledger.ledger.header import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import hold, read_active_run, taken_up
 from faber_ledger.runs.clone import writer_of
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.decide import Caller
     from faber_ledger.context.reload import Reload
     from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
 
@@ -194,7 +195,7 @@ class Loading:
                 not_loaded=result.not_loaded(),
             )
             session_id, drafts = self._session(view, caller)
-            lacks = not drafts and decide.lacks_environment(view, session_id)
+            lacks = not drafts and sessions.lacks_environment(view, session_id)
             environment = caller["environment"] if lacks else None
             recording.append([*drafts, *result.drafts(session_id, caller["client"], given, environment)])
         if drafts:
@@ -216,17 +217,17 @@ class Loading:
 
     def _caller(self, environment: Environment | None, writer: str = "") -> Caller:
         writer = writer or writer_of(self.run.root)
-        return decide.caller_of(os.environ, self.state, self.at, writer, environment)
+        return sessions.caller_of(os.environ, self.state, self.at, writer, environment)
 
     def _read(self, caller: Caller, *, dry: bool) -> Reload:
         """Load the artifacts by what state and log say now, without the run's lock."""
         if not check_file(self.run.ledger_path):
             return self._gathered(None, caller, dry=dry)
         with Log.read(self.run.ledger_path) as log:
-            return self._gathered(decide.View(log, shape.blocks_of(self.state)), caller, dry=dry)
+            return self._gathered(sessions.View(log, shape.blocks_of(self.state)), caller, dry=dry)
 
-    def _gathered(self, view: decide.View | None, caller: Caller, *, dry: bool) -> Reload:
-        empties = self.trigger == "session_start" and not (view and decide.is_this_clients_own(view, caller))
+    def _gathered(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
+        empties = self.trigger == "session_start" and not (view and sessions.is_this_clients_own(view, caller))
         self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
         names = [artifact["id"] for artifact in self.selected]
         return reload.gather(
@@ -241,12 +242,12 @@ class Loading:
             stops=not dry,
         )
 
-    def _session(self, view: decide.View, caller: Caller) -> tuple[str, list[Draft]]:
+    def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
         """Give the session that the load belongs to, and the facts that open it if it is a new one."""
         current = shape.current_session(view.blocks)
         starts = self.trigger == "session_start"
-        goes_on = decide.is_this_clients_own(view, caller) if starts else decide.continues(view, caller)
+        goes_on = sessions.is_this_clients_own(view, caller) if starts else sessions.continues(view, caller)
         if current is not None and goes_on:
             return current, []
         opened = identity.session_id(self.at, os.urandom(6))
-        return opened, decide.session_opened(view, caller, opened, "session_load", empties_context=starts)
+        return opened, sessions.session_opened(view, caller, opened, "session_load", empties_context=starts)

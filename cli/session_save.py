@@ -10,12 +10,12 @@ import click
 from faber_ledger.cli import completing, texts
 from faber_ledger.cli.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.run_places import check_is_here
-from faber_ledger.context import decide
-from faber_ledger.context.environment import Whereabouts
-from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import known_run, read_active_run, why_none
 from faber_ledger.runs.clone import writer_of
@@ -26,7 +26,7 @@ from faber_ledger.runs.run import Run, find_root, find_run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.decide import Reason
+    from faber_ledger.recording.sessions import Reason
 
 
 @click.command("session-save", short_help="End the open session and record it.")
@@ -69,10 +69,10 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             state_file.check_required(run, recording.state)
             session_id = shape.current_session(recording.blocks)
             if session_id is not None:
-                lacks = decide.lacks_environment(recording.view, session_id)
+                lacks = sessions.lacks_environment(recording.view, session_id)
                 environment = Whereabouts(root).environment() if lacks else None
-                caller = decide.caller_of(os.environ, recording.state, at, writer, environment)
-                recording.append([decide.session_ended(recording.view, caller, session_id, reason)])
+                caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
+                recording.append([sessions.session_ended(recording.view, caller, session_id, reason)])
     except StateMissing as error:
         error.block = texts.state_not_found(run)
         raise

@@ -12,9 +12,9 @@ from faber_ledger.cli.git_config import Setting, make_settings, settings_to_take
 from faber_ledger.cli.output import json_option, show
 from faber_ledger.cli.pre_commit import pre_commit_change
 from faber_ledger.cli.summaries_setting import summaries_removal
-from faber_ledger.context.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
 from faber_ledger.context.git_files import FILES, git_file_change
 from faber_ledger.files.change import FileChange, make_changes, read_file
+from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import find_root

@@ -15,7 +15,7 @@ from faber_ledger.cli.homecoming import bring_home, told
 from faber_ledger.cli.output import json_option, say, show, warn
 from faber_ledger.cli.worktree_blockers import blockers, homecoming_of, ignored_files, leftovers, merged_base
 from faber_ledger.cli.worktree_survey import INACTIVE_DAYS, Site, keep, record_of
-from faber_ledger.context.client_settings import HOOKS
+from faber_ledger.hooks.client_settings import HOOKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock

@@ -7,7 +7,7 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli import worktree_content, worktree_git
-from faber_ledger.context.client_settings import unanswered
+from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log

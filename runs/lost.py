@@ -15,7 +15,7 @@ from faber_ledger.runs.git import Question, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.context.arrival import Arrival
+    from faber_ledger.recording.incoming import Arrival
     from faber_ledger.runs.run import Run
 
 

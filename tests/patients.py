@@ -12,10 +12,10 @@ from typing import Any
 
 from support import COMMAND, RUN, Project, usual_state
 
-from faber_ledger.context import spool
-from faber_ledger.context.arrival import Arrival
-from faber_ledger.context.delivery import Call
 from faber_ledger.ledger.clock import now
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
+from faber_ledger.recording.incoming import Arrival
 from faber_ledger.runs.run import find_run
 
 NEW_CLIENT = "2.1.330 (Claude Code)"

@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.context.delivery import HOOKS
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.call import HOOKS
 from faber_ledger.schemas.events import check_event
 
 if TYPE_CHECKING:

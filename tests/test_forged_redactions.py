@@ -23,13 +23,13 @@ from test_hook_path import loaded_by_hook
 from test_redaction import NOTE, Redacting, note, redact, sample
 from test_union import blocks, rows, written
 
-from faber_ledger.context.redact import plan_of
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import least_of, left_of, paths_of, strip_in_place
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import findings
+from faber_ledger.recording.redact import plan_of
 from faber_ledger.schemas.events import check_event
 
 HONEST = Path(__file__).parent / "fixtures" / "redacted-by-0.1.0"  # `export` of logs that 0.1.0 redacted

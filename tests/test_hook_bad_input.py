@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import COMMAND, RUN, Answer, Project, usual_state, without_overrides
 
-from faber_ledger.context.delivery import Call
-from faber_ledger.context.hook_log import LIMIT
+from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger.formats import APPLICATION_ID, FORMAT
+from faber_ledger.recording.call import Call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -628,7 +628,7 @@ def test_a_folder_in_the_place_of_one_of_our_files_is_told(project: Project, nam
 def test_the_log_of_the_hooks_is_bounded(project: Project) -> None:
     project.active_path.write_text("../x" + "y" * 3000)
     project.log_path.parent.mkdir()
-    project.log_path.write_text("an old line\n" * (LIMIT // 12 + 1))
+    project.log_path.write_text("an old line\n" * (LONGEST_LOG // 12 + 1))
     old = project.log_path.read_bytes()
     check(project, project.deliver(END), said="is not a run id", packet=False)
     assert project.log_path.with_name("hooks.log.1").read_bytes() == old

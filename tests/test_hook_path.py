@@ -79,7 +79,7 @@ def loaded_by_hook(name: str, project: Path) -> set[str]:
 @pytest.mark.parametrize("name", HOOKS)
 def test_a_hook_in_a_project_without_a_run_loads_nothing_dear(project: Path, name: str) -> None:
     loaded = loaded_by_hook(name, project)
-    assert "faber_ledger.cli.hook" in loaded
+    assert "faber_ledger.hooks.main" in loaded
     assert loaded & (TOO_DEAR | {"_sqlite3"}) == set()
 
 
@@ -98,7 +98,7 @@ def test_a_hook_that_records_loads_nothing_dear(project: Path, name: str) -> Non
 def test_only_a_finished_compaction_loads_the_rules_for_secrets(project: Path, name: str) -> None:
     activate_run(project)
     loaded = loaded_by_hook(name, project)
-    assert ("faber_ledger.context.secret_rules" in loaded) == (name == "post-compact")
+    assert ("faber_ledger.recording.secret_rules" in loaded) == (name == "post-compact")
     assert ("faber_ledger.context.packet" in loaded) == (name == "session-start")
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support import PROTOCOL, RUN, Project, answer_of, payload_of, units
 
-from faber_ledger.context import decide
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording import sessions as decide
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber_ledger.context.masking import BY_NAME, LIKE_ASCII, OURS, TOKEN, masked
-from faber_ledger.context.secret_rules import RULES
+from faber_ledger.recording.masking import BY_NAME, LIKE_ASCII, OURS, TOKEN, masked
+from faber_ledger.recording.secret_rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable

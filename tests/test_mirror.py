@@ -15,9 +15,9 @@ from forging import forge
 from support import RUN, Project, answer_of, usual_state
 
 from faber_ledger.context.notes import note_recorded
-from faber_ledger.context.recording import Recording
 from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.mirror import MirroredLog
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_run

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from support import COMMAND, Project
 
-from faber_ledger.context import spool
-from faber_ledger.context.arrival import Arrival
-from faber_ledger.context.delivery import Call
-from faber_ledger.context.reason import shared_word
 from faber_ledger.ledger.clock import now
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
+from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.redact import shared_word
 from faber_ledger.runs.run import find_run
 
 SECRET = "hunter2-§-hunter2"
@@ -373,7 +373,7 @@ def test_a_broken_ledger_is_left_as_it_is(project: Project) -> None:
 
 KILLED = """
 import os, sys
-import faber_ledger.runs.mirror, faber_ledger.context.redact
+import faber_ledger.runs.mirror, faber_ledger.recording.redact
 from faber_ledger.cli import app
 from faber_ledger.ledger import union, whole_file
 point = sys.argv.pop(1)
@@ -388,7 +388,7 @@ elif point == "placed":
     old = whole_file.put_in_place
     whole_file.put_in_place = lambda *given: (old(*given), die())
 elif point == "projected":
-    faber_ledger.context.redact.remove_old_copies = die
+    faber_ledger.recording.redact.remove_old_copies = die
 app.run(sys.argv[1:])
 """
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from sample import START, append_sample
 from test_union import EVENTS, Clones, blocks, rows, united, written
 
-from faber_ledger.context.redact import plan_of
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import NotFound, UsageFailed
 from faber_ledger.ledger.log import Log
@@ -24,6 +23,7 @@ from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.redact import plan_of
 from faber_ledger.schemas.events import check_event
 
 NOTE = {"type": "note_recorded", "kind": "note", "phase": "build", "step": "implement"}

@@ -20,12 +20,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support import COMMAND, Project, heeding_interrupts, without_overrides
 
-from faber_ledger.context import arrival, hooks, recording, spool
-from faber_ledger.context.delivery import Call
-from faber_ledger.context.hooks import Hook
-from faber_ledger.context.spooled_shape import VARIABLES
 from faber_ledger.files import folders
 from faber_ledger.files.folders import HeldFolder
+from faber_ledger.hooks import hook as hooks
+from faber_ledger.hooks.hook import Hook
+from faber_ledger.recording import incoming, recording, spool
+from faber_ledger.recording.call import Call
+from faber_ledger.recording.spooled import VARIABLES
 from faber_ledger.runs.run import find_run
 
 START, PRE, POST, END = (
@@ -460,7 +461,7 @@ def test_a_run_that_is_not_there_gets_no_spool(project: Project) -> None:
 def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b'{"session_id":"\\ud800","x":"\xff\xfe"}'
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, arrival.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
+    path = spool.put(run, incoming.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
     assert spool.read(path)["delivery"].encode("utf-8", "surrogateescape") == content
 
 
@@ -489,7 +490,7 @@ def test_whatever_waits_can_be_read_again(content: bytes, variables: dict[str, s
     with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
         os.makedirs(os.path.join(root, ".fractary/runs/one"))
         run = find_run(root, "one")
-        one = arrival.Arrival(Call(hook, content, os.environ), run, 1.5, lambda told: None)
+        one = incoming.Arrival(Call(hook, content, os.environ), run, 1.5, lambda told: None)
         one.progress = {"phase": "build", "step": None, "phases_completed": ["x"] * phases}
         waits = one.waits()
         read = spool.read(spool.put(run, waits))
@@ -509,7 +510,7 @@ def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
 
     monkeypatch.setattr(os, "listdir", removed)
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, arrival.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
+    path = spool.put(run, incoming.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
     assert spool.waiting(run) == [path]
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support import COMMAND, RUN, Project, usual_state
 
-from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.active import write_active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_run

@@ -1,4 +1,4 @@
-"""Writes `context/secret_rules.py` from detect-secrets: `python tools/generate_secret_rules.py [--check]`.
+"""Writes `recording/secret_rules.py` from detect-secrets: `python tools/generate_secret_rules.py [--check]`.
 
 A hook may import the standard library alone, so the library's patterns are written down as data.
 """
@@ -63,10 +63,10 @@ def main(arguments: list[str]) -> int:
     if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == wanted:
         return 0
     if arguments == ["--check"]:
-        sys.stderr.write("context/secret_rules.py is stale: run `make generate`\n")
+        sys.stderr.write("recording/secret_rules.py is stale: run `make generate`\n")
         return 1
     TARGET.write_text(wanted, encoding="utf-8")
-    sys.stdout.write("wrote context/secret_rules.py\n")
+    sys.stdout.write("wrote recording/secret_rules.py\n")
     return 0
 
 

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding
-from faber_ledger.context.client_settings import (
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+from faber_ledger.files.change import read_file
+from faber_ledger.hooks.client_settings import (
     HOOKS,
     PROGRAM,
     SCOPES,
@@ -20,8 +22,6 @@ from faber_ledger.context.client_settings import (
     settings_path,
     unanswered,
 )
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
-from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.forget import gone_runs
 from faber_ledger.cli.worktree_git import asked, trees
 from faber_ledger.cli.worktree_survey import why_gone
-from faber_ledger.context.client_settings import HOOKS, unanswered
+from faber_ledger.hooks.client_settings import HOOKS, unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.runs import worktree_registry

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend
 from faber_ledger.cli.output import say
-from faber_ledger.context import spool
-from faber_ledger.context.drain import take_in
 from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.recording import spool
+from faber_ledger.recording.spool import take_in
 from faber_ledger.runs import git_tracks
 from faber_ledger.runs.clone import spool_path
 from faber_ledger.runs.run import HOOK_LOG

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.checks.finding import Finding, Mend
-from faber_ledger.context.hook_log import LIMIT
+from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
 from faber_ledger.runs.state_file import BACKUPS
@@ -62,8 +62,10 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", what, "finish the run, and start another one for what follows")
     for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
-        if size > 2 * LIMIT:
-            yield Finding("note", f"{name} has {_shown(size)}: hooks keep it below {_shown(LIMIT)}", "move it aside")
+        if size > 2 * LONGEST_LOG:
+            yield Finding(
+                "note", f"{name} has {_shown(size)}: hooks keep it below {_shown(LONGEST_LOG)}", "move it aside"
+            )
 
 
 def backups_are_few(patient: Patient) -> Iterator[Finding]:

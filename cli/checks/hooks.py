@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.changes import shown_path
 from faber_ledger.cli.checks.finding import Finding, Mend, file_mend
 from faber_ledger.cli.init import settings_change
-from faber_ledger.context.client_settings import (
+from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.client_settings import (
     HOOKS,
     SCOPES,
     decode_settings,
@@ -21,8 +23,6 @@ from faber_ledger.context.client_settings import (
     unanswered,
     without_handler,
 )
-from faber_ledger.files.change import FileChange, read_file
-from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.checks.finding import Finding
 from faber_ledger.cli.checks.layout import projecting
 from faber_ledger.cli.checks.patient import has_false_journal
-from faber_ledger.context.environment import hostname
 from faber_ledger.ledger import formats
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
 from faber_ledger.ledger.header import format_of
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording.environment import hostname
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import holder_elsewhere
 from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of

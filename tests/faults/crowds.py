@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from support import Project
 
-from faber_ledger.context.decide import delivery_of
+from faber_ledger.recording.sessions import delivery_of
 from faults.page import put
 
 if TYPE_CHECKING:

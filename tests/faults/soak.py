@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from support import COMMAND, Answer, Project, units
 
-from faber_ledger.context import spool
-from faber_ledger.context.decide import delivery_of
+from faber_ledger.recording import spool
+from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.run import find_run
 from faults.calls import ERRORS, KILL, broken_by
 from faults.crowds import KINDS

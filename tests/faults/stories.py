@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from support import ARGUMENTS, COMMAND, Project
 
 import faber_ledger
-from faber_ledger.context import spool
-from faber_ledger.context.decide import delivery_of
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording import spool
+from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.run import find_run
 from faults.calls import KILL, Call, broken_at, calls_of
 

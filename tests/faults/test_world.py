@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support import COMMAND, Project, answer_of, without_overrides
 
-from faber_ledger.context import spool
-from faber_ledger.context.delivery import Call
-from faber_ledger.context.hooks import Hook
 from faber_ledger.files.folders import HeldFolder
+from faber_ledger.hooks.hook import Hook
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
 from faber_ledger.runs.run import find_run
 from faults.calls import broken_by, stopped_at
 from faults.crowds import crowd, rewriting

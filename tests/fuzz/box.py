@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from support import ARGUMENTS, Answer, Project, units
 
-from faber_ledger.context.delivery import HOOKS, Call
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.recording.call import HOOKS, Call
 from fuzz.forks import Forks
 
 if TYPE_CHECKING:

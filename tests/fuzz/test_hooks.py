@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import FIXTURES, RUN, payload_of
 
-from faber_ledger.context import spool
+from faber_ledger.recording import spool
 from faber_ledger.runs.run import find_run
 from fuzz.box import KINDS, Box, check_leftovers
 from fuzz.forks import Forks

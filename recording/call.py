@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Delivery
 
+
 HOOKS = {
     "session-start": "SessionStart",
     "pre-compact": "PreCompact",

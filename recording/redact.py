@@ -1,30 +1,22 @@
-"""Taking an event's payload, or fields of it, out of a run: out of every file of this clone that holds it."""
+"""Take an event's payload, or fields of it, out of a run: out of every file of this clone that holds it."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
 from contextlib import ExitStack
 
-from faber_ledger.context.drain import take_in
-from faber_ledger.context.reason import shared_word
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import (
-    WHOLE_BLOCKS,
-    Redaction,
-    least_of,
-    left_of,
-    paths_of,
-    texts_of,
-    united_remains,
-)
+from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
 from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.recording.spool import take_in
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import place_of
@@ -40,6 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import EventRedacted
+
 
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
 
@@ -282,3 +275,83 @@ def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> No
         state_file.write_blocks(place, blocks, warn=warn)
     except StateMissing:
         pass
+
+
+LONG = 6  # letters: a shorter word stands within many others
+WORD = re.compile(r"\w+")
+# Reasons are given in these, and they tell nothing of anybody's.
+COMMON = frozenset(
+    [
+        "account",
+        "address",
+        "customer",
+        "customers",
+        "delete",
+        "deleted",
+        "detail",
+        "details",
+        "directory",
+        "employee",
+        "folder",
+        "hostname",
+        "internal",
+        "leaked",
+        "machine",
+        "machines",
+        "message",
+        "mistake",
+        "number",
+        "passphrase",
+        "password",
+        "passwords",
+        "people",
+        "person",
+        "personal",
+        "private",
+        "project",
+        "redact",
+        "redacted",
+        "remove",
+        "removed",
+        "repository",
+        "secret",
+        "secrets",
+        "sensitive",
+        "server",
+        "session",
+        "should",
+        "string",
+        "summary",
+        "username",
+    ]
+)
+
+
+def shared_word(reason: str, texts: Iterable[str]) -> str | None:
+    """Give what a reason has of the texts that are taken out: a whole text, or a word; None for nothing.
+
+    Words of six letters and more are looked for in the other's words too, whatever their case: a part of a password is
+    one that is too much. A shorter text, as the host name `vm`, must stand there as a word of its own. Words in which
+    reasons are given, as `password`, may stand in both.
+    """
+    said = reason.casefold()
+    words = _long_words(said)
+    for text in sorted(texts):
+        gone = text.casefold()
+        if len(gone) < LONG:
+            if gone.strip() and re.search(rf"(?<!\w){re.escape(gone)}(?!\w)", said):
+                return text
+        elif gone in said:
+            return text
+        else:
+            for word in sorted(_long_words(gone)):
+                if word in said:
+                    return word
+            for word in sorted(words):
+                if word in gone:
+                    return word
+    return None
+
+
+def _long_words(text: str) -> set[str]:
+    return {word for word in WORD.findall(text) if len(word) >= LONG} - COMMON

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.secret_rules import KEYWORDS, RULES
 from faber_ledger.files.text import both_ends
 from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.recording.secret_rules import KEYWORDS, RULES
 
 LONGEST = 6_000
 MARGIN = 4_096  # looked at beyond the longest, since masking makes room

@@ -1,4 +1,4 @@
-"""The hook's side door: no click, standard library alone, and exit code 0 whatever happens."""
+"""The program that the client's hooks run: standard library alone, and exit code 0 whatever happens."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import json
 import os
 import sys
 
-from faber_ledger.context.delivery import HOOKS, LIMIT, Call
-from faber_ledger.context.hook_log import log_line
 from faber_ledger.files.folders import HeldFolder
-from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.canonical import without_surrogates
+from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.recording.call import HOOKS, LIMIT, Call
 from faber_ledger.runs.active import read_active_run, run_in_file, why_none
-from faber_ledger.runs.run import find_root, find_run
+from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
@@ -54,7 +54,7 @@ def run_hook(name: str) -> int:
             from faber_ledger.runs.active import tell_kept  # only after git has brought another one's active file
 
             tell_kept(root, named, active, note)
-        from faber_ledger.context.hooks import Hook  # with it comes SQLite, which calls outside a run need not wait for
+        from faber_ledger.hooks.hook import Hook  # with it comes SQLite, which calls outside a run need not wait for
 
         run = find_run(root, active)
         if not os.path.isdir(run.directory):
@@ -129,3 +129,27 @@ def _write(descriptor: int, content: bytes) -> None:
     """Write past Python's buffers: what stayed in one would be tried again at exit, and fail with code 120."""
     while content:
         content = content[os.write(descriptor, content) :]
+
+
+LONGEST_LOG = 256 * 1024
+
+
+def log_line(root: str, at: float, hook: str, message: str) -> None:
+    """Append one line (time, hook, what happened); a full log becomes `hooks.log.1`. Never raises."""
+    if not os.path.isdir(os.path.join(root, ".fractary")):
+        return
+    path = os.path.join(root, *HOOK_LOG.split("/"))
+    line = f"{utc_text(at)} {hook} {message}"
+    line = "".join([letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(line)[:2000]])
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if not os.path.realpath(os.path.dirname(path)).startswith(os.path.join(os.path.realpath(root), "")):
+            return  # the folder is a link that came with the repository and leads out of it
+        if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG:
+            os.replace(path, path + ".1")
+        # No link is followed and no pipe waited for: the file may have come with the repository.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n") as file:
+            file.write(line + "\n")
+    except OSError:
+        pass  # there is nobody left to tell: a hook prints nothing and exits 0

@@ -78,3 +78,4 @@ KEYWORDS = (
     'contraseña',
     'contrasena',
 )
+

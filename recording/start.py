@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 
-from faber_ledger.context import decide
-from faber_ledger.context.environment import Whereabouts
-from faber_ledger.context.recording import Recording
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import check_active_place, hold, is_inherited, named_run, write_active_run
 from faber_ledger.runs.clone import writer_of
@@ -114,10 +114,10 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     if left is not None and left != run.run_id:
         _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
-        caller = decide.caller_of(environ, recording.state, at, writer, whereabouts.environment())
-        if not decide.is_this_clients_own(recording.view, caller):
+        caller = sessions.caller_of(environ, recording.state, at, writer, whereabouts.environment())
+        if not sessions.is_this_clients_own(recording.view, caller):
             session_id = identity.session_id(at, os.urandom(6))
-            recording.append(decide.session_opened(recording.view, caller, session_id, source, empties_context=False))
+            recording.append(sessions.session_opened(recording.view, caller, session_id, source, empties_context=False))
 
 
 def _leave(
@@ -126,10 +126,10 @@ def _leave(
     """End the session that this client has open on the run that it leaves."""
     try:
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
-            caller = decide.caller_of(environ, recording.state, at, writer, None)
+            caller = sessions.caller_of(environ, recording.state, at, writer, None)
             current = shape.current_session(recording.blocks)
-            if current is not None and decide.is_this_clients_own(recording.view, caller):
-                recording.append([decide.session_ended(recording.view, caller, current, "manual")])
+            if current is not None and sessions.is_this_clients_own(recording.view, caller):
+                recording.append([sessions.session_ended(recording.view, caller, current, "manual")])
     except LedgerError as error:
         warn(f"the session on {run_id} was not ended: {error}")
 

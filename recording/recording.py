@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.decide import View
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import spool_path
 from faber_ledger.runs.mirror import MirroredLog
@@ -69,7 +69,7 @@ class Recording:
             self._open_log()
             try:
                 if os.path.isdir(spool_path(self.run)):
-                    from faber_ledger.context.drain import drain  # only after the disk, or a lock, has refused
+                    from faber_ledger.recording.spool import drain  # only after the disk, or a lock, has refused
 
                     drain(self)
             except BaseException:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context import spool
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.redaction import REDACTED
+from faber_ledger.recording import spool
 from faber_ledger.runs.kept_summaries import kept_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
+
 
 SHORTEST = 4  # letters: a shorter text stands everywhere
 LARGEST = 64 * 1024 * 1024

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import decide
-from faber_ledger.context.delivery import LONGEST_VALUE
-from faber_ledger.context.environment import Whereabouts
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.sha256 import sha256
 from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.call import LONGEST_VALUE
+from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import writer_of
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.decide import Caller, Reason
-    from faber_ledger.context.delivery import Call
-    from faber_ledger.context.recording import Recording
-    from faber_ledger.context.spool import Spooled
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.recording.call import Call
+    from faber_ledger.recording.recording import Recording
+    from faber_ledger.recording.sessions import Caller, Reason
+    from faber_ledger.recording.spool import Spooled
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
@@ -119,11 +119,11 @@ class Arrival:
             "environment": self.environment,
             "progress": self.progress or progress.snapshot(recording.state),
         }
-        repeated = decide.is_repeated(recording.view, caller, self.call.delivery())
+        repeated = sessions.is_repeated(recording.view, caller, self.call.delivery())
         if self.changes_nothing(recording.state, recording.blocks):
             return repeated, False
         delivery = self.call.delivery()
-        facts = decide.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
+        facts = sessions.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
         recording.add(self._named(facts), at=self.at, writer=self.writer)
         return repeated, True
 
@@ -148,7 +148,7 @@ class Arrival:
 
     def _facts(self, recording: Recording, caller: Caller) -> list[Draft]:
         if self.is_subagents and self.call.hook != "PostCompact":
-            return decide.ignored(caller, self.call.delivery(), "subagent")
+            return sessions.ignored(caller, self.call.delivery(), "subagent")
         if self.call.hook == "SessionStart":
             return self._opening(recording, caller)
         if self.call.hook == "PostCompact":
@@ -157,20 +157,20 @@ class Arrival:
 
     def _opening(self, recording: Recording, caller: Caller) -> list[Draft]:
         source, delivery = self.call.text("source") or "unknown", self.call.delivery()
-        opened = decide.session_opened(
+        opened = sessions.session_opened(
             recording.view, caller, self.session_id, source, empties_context=True, delivery=delivery
         )
         return [*opened, *self.loads]
 
     def _end(self, recording: Recording, caller: Caller) -> list[Draft]:
-        session_id = decide.session_of(recording.view, caller)
+        session_id = sessions.session_of(recording.view, caller)
         if session_id is None:
-            return decide.ignored(caller, self.call.delivery(), "no_session")
-        if decide.lacks_environment(recording.view, session_id):
+            return sessions.ignored(caller, self.call.delivery(), "no_session")
+        if sessions.lacks_environment(recording.view, session_id):
             caller["environment"] = Whereabouts(self.run.root, self.call.text("cwd")).environment()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        return [decide.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
+        return [sessions.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
 
     def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
         event: CompactionCompleted = {
@@ -181,7 +181,7 @@ class Arrival:
             "step": caller["progress"]["step"],
             "delivery": self.call.delivery(),
         }
-        session_id = None if self.is_subagents else decide.session_of(recording.view, caller)
+        session_id = None if self.is_subagents else sessions.session_of(recording.view, caller)
         if session_id is not None:
             event["session_id"] = session_id
         if self.recorded_summary():
@@ -192,14 +192,14 @@ class Arrival:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
         if not said or self.is_subagents:
             return ""
-        from faber_ledger.context.masking import bounded_summary  # its rules are many, and nothing else needs them
+        from faber_ledger.recording.masking import bounded_summary  # its rules are many, and nothing else needs them
 
         return bounded_summary(said)
 
     def waits(self, *, as_it_came: bool = False) -> Spooled:
         """Give the call as the spool keeps it; `as_it_came` with nothing that is made of it or read for it now."""
-        from faber_ledger.context.spool import LONGEST_DELIVERY
-        from faber_ledger.context.spooled_shape import VARIABLES, VERSION
+        from faber_ledger.recording.spool import LONGEST_DELIVERY
+        from faber_ledger.recording.spooled import VARIABLES, VERSION
 
         if self.progress is None and not as_it_came:
             try:

@@ -6,13 +6,14 @@ One in the right shape is taken for a hook's call: it can start a session here, 
 
 from __future__ import annotations
 
-from faber_ledger.context.delivery import HOOKS
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.identity import is_event_id
+from faber_ledger.recording.call import HOOKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
 
 VERSION = 1
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")

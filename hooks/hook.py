@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.arrival import Arrival
-from faber_ledger.context.environment import Whereabouts
-from faber_ledger.context.recording import Recording
+from faber_ledger.files.text import quoted
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import taken_up
 from faber_ledger.runs.clone import is_empty
+from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
@@ -20,12 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.delivery import Call
     from faber_ledger.context.packet import Told
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.folders import HeldFolder
     from faber_ledger.ledger.log import Log
+    from faber_ledger.recording.call import Call
     from faber_ledger.runs.run import Run
+
 
 # A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
 WAIT_SECONDS = 3.0
@@ -135,7 +138,7 @@ class Hook:
             self._hold()
         path = os.environ.get("CLAUDE_ENV_FILE")
         if path:
-            from faber_ledger.context.env_file import export_run
+            from faber_ledger.hooks.session_env import export_run
 
             try:
                 export_run(path, self.run.run_id, state.get("work_id"))
@@ -189,7 +192,6 @@ class Hook:
     # PreCompact
 
     def _hint(self) -> str | None:
-        from faber_ledger.context.summary_hint import what_to_keep
 
         state, _ = self._state()
         if state.get("status") in progress.FINISHED or not self._arrival.settings().precompact_hint:
@@ -237,7 +239,7 @@ class Hook:
 
     def _spool_first(self) -> None:
         """Keep the call before a lock is asked for that a network's file system may never give."""
-        from faber_ledger.context import spool
+        from faber_ledger.recording import spool
 
         try:
             spool.put(self.run, self._arrival.waits())
@@ -252,7 +254,7 @@ class Hook:
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):
             told = f"not recorded, by a defect of faber-ledger, please report it: {error!r}"
-        from faber_ledger.context import spool
+        from faber_ledger.recording import spool
 
         try:
             spooled = self._arrival.waits()
@@ -264,3 +266,25 @@ class Hook:
             self.note(f"{told}; and it cannot be spooled: {refusal}")
         else:
             self.note(f"{told}; it waits in {path} and is taken in by the next append")
+
+
+def what_to_keep(run: Run, state: dict[str, Any]) -> str:
+    """Name in three lines the ids, paths and decisions without which the work cannot go on."""
+    artifacts = state.get("artifacts")
+    known = artifacts if isinstance(artifacts, dict) else {}
+    place = ":".join([part for part in (current_phase(state), current_step(state)) if part])
+    ids = [("FABER run", run.run_id), ("work item", state.get("work_id")), ("phase and step", place)]
+    paths = [
+        ("state", run.shown("state.json")),
+        ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),
+        ("branch", known.get("branch_name") or known.get("branch") or state.get("branch")),
+    ]
+    return (
+        f"Keep in the summary, word for word: {_listed(ids)}.\n"
+        f"Keep these names: {_listed(paths)}; and the paths of the files that were changed or are about to be.\n"
+        "Keep each decision with its reason, what the user asked for, what failed, and the next step."
+    )
+
+
+def _listed(named: list[tuple[str, Any]]) -> str:
+    return ", ".join([f"{name} {quoted(value)}" for name, value in named if value not in (None, "")])

@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+
 # No matchers: every source of a session start counts. SessionEnd is killed after 1.5 s unless a time-out says more.
 HOOKS = {
     "SessionStart": ("session-start", 20),

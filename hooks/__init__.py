@@ -1,0 +1,1 @@
+"""The client's four hooks: the program they run, what each answers, and the client's settings."""

@@ -1,0 +1,1 @@
+"""What happened becomes events: a hook call, session decisions, recording, spool, masking, redaction."""
