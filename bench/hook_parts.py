@@ -13,7 +13,7 @@ import os
 import sys
 import time
 
-from faber_ledger.context import packet, reload, told  # noqa: F401 -- before the clock
+from faber_ledger.context import notes, packet, reload  # noqa: F401 -- before the clock
 from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger import log
 from faber_ledger.projections import blocks

@@ -23,7 +23,7 @@ from faber_ledger.runs.settings import NAMES, PATH, Settings, read_user_config
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact
     from faber_ledger.runs.run import Run
 
 

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context import messages, selection
-from faber_ledger.context.artifacts import COMMANDS, ArtifactError
-from faber_ledger.context.command_artifact import mapped_arguments
+from faber_ledger.context.artifact import COMMANDS, ArtifactError
+from faber_ledger.context.artifact_command import mapped_arguments
 from faber_ledger.context.conditions import LONGEST
 from faber_ledger.files.text import one_line
 from faber_ledger.projections import blocks as shape
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.cli.session_load import Loading
-    from faber_ledger.context.artifact_content import Loaded
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact, Loaded
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.projections.blocks import Blocks

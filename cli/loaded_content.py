@@ -6,8 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
-from faber_ledger.context.artifacts import MAX_BYTES
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 from faber_ledger.runs.git_command import GitFailed, asked
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config

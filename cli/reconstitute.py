@@ -13,11 +13,11 @@ from faber_ledger.cli import completing
 from faber_ledger.cli.output import documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.reconstitution_report import boxed, brief, noted
 from faber_ledger.cli.scan import run_to_load
-from faber_ledger.context.findings import Journal
 from faber_ledger.context.notes import notes_of
-from faber_ledger.context.reconstitution import load_state, run_not_found
-from faber_ledger.context.reconstitution import reconstitute as reconstituted
-from faber_ledger.context.session_summaries import build_input
+from faber_ledger.context.reconstitution.faber_files import build_input
+from faber_ledger.context.reconstitution.journal import Journal
+from faber_ledger.context.reconstitution.steps import load_state, run_not_found
+from faber_ledger.context.reconstitution.steps import reconstitute as reconstituted
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
 from faber_ledger.recording.recording import Recording

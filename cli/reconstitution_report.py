@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.context.findings import one_line
-from faber_ledger.context.reconstitution import place
-from faber_ledger.context.run_events import event_line
+from faber_ledger.context.reconstitution.faber_files import event_line
+from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.steps import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

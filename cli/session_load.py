@@ -13,8 +13,8 @@ from faber_ledger.cli.output import documents_codes, json_option, show, tell, wa
 from faber_ledger.cli.scan import run_to_load
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import surroundings_of
+from faber_ledger.context.notes import newest_notes, summary_for
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
-from faber_ledger.context.told import newest_notes, summary_for
 from faber_ledger.ledger import identity
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
@@ -34,7 +34,7 @@ from faber_ledger.runs.settings import Settings, read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from faber_ledger.context.artifact_source import Surroundings
+    from faber_ledger.context.artifact import Surroundings
     from faber_ledger.context.reload import Reload
     from faber_ledger.ledger.events import Draft, Environment
     from faber_ledger.recording.sessions import Caller

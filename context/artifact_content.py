@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.artifact_source import find
-from faber_ledger.context.artifacts import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
-from faber_ledger.context.placeholders import empty_in, without_value
+from faber_ledger.context.artifact import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
+from faber_ledger.context.artifact_source import empty_in, find, without_value
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, text_of
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.sha256 import sha256
@@ -17,29 +16,9 @@ from faber_ledger.runs.progress import value_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, TypedDict
+    from typing import Any
 
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.artifacts import Artifact, Content
-
-    class Loaded(TypedDict):
-        """An artifact with its content.
-
-        `size_bytes` is the file's; `sha256` (hex) is the content's, which for the run's own state lacks the ledger's
-        blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows. If it
-        `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
-        """
-
-        artifact: Artifact
-        content: str
-        size_bytes: int
-        sha256: str
-        source: str
-        resolved: str
-        is_large: bool
-        is_state: bool
-        is_deferred: bool
-        notes: list[str]
+    from faber_ledger.context.artifact import Artifact, Content, Loaded, Surroundings
 
 
 LARGE_BYTES = 100 * 1024
@@ -150,19 +129,19 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 
 def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.directory_artifact import read_directory  # only who needs a kind pays for it
+    from faber_ledger.context.artifact_directory import read_directory  # only who needs a kind pays for it
 
     return read_directory(artifact, surroundings)
 
 
 def _read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.command_artifact import read_command
+    from faber_ledger.context.artifact_command import read_command
 
     return read_command(artifact, surroundings)
 
 
 def _read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.git_artifact import read_git
+    from faber_ledger.context.artifact_git import read_git
 
     return read_git(artifact, surroundings)
 

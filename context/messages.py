@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifacts import COMMANDS, REFUSED
+from faber_ledger.context.artifact import COMMANDS, REFUSED
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, one_line, quoted
 from faber_ledger.ledger.errors import StateInvalid
 from faber_ledger.runs.state_file import StateRefused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact_content import Loaded
-    from faber_ledger.context.artifacts import Artifact, ArtifactError
+    from faber_ledger.context.artifact import Artifact, ArtifactError, Loaded
     from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.runs.run import Run
 

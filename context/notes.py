@@ -1,6 +1,9 @@
-"""What somebody wrote down for the next session."""
+"""Notes and summaries of earlier sessions, as the next session reads them."""
 
 from __future__ import annotations
+
+import os
+from itertools import islice
 
 from faber_ledger.ledger.errors import NoteTooLong
 from faber_ledger.ledger.shapes import is_foldable
@@ -9,9 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from faber_ledger.ledger.events import NoteRecorded
+    from faber_ledger.context.packet import Told
+    from faber_ledger.ledger.events import NoteRecorded, Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.progress import Snapshot
+    from faber_ledger.runs.run import Run
 
     class Note(TypedDict):
         """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` what `show` takes."""
@@ -75,3 +80,74 @@ def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
     if not any([note["kind"] == "summary" for note in kept]):
         kept[count - 1 :] = [note for note in notes[count - 1 :] if note["kind"] == "summary"][:1] or kept[count - 1 :]
     return kept, len(notes) - len(kept)
+
+
+COMPACTIONS_LOOKED_AT = 64  # a session's start must not read more the longer a run gets
+
+
+def newest_notes(log: Log) -> list[Told]:
+    """Give the newest notes of a run, newest first, and say so where there are others."""
+    notes, others = notes_of(log)
+    told: list[Told] = [
+        {
+            "text": note["text"],
+            "phase": note["phase"],
+            "step": note["step"],
+            "kind": note["kind"],
+            "event_id": note["event_id"],
+        }
+        for note in notes
+    ]
+    if others:
+        more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
+        told.append({"text": f"… and {others} older: {more}", "phase": None, "step": None})
+    return told
+
+
+def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Told | None:
+    """Give the newest summary that another client recorded before this client's first session on the run.
+
+    It is looked for in the newest 64 compactions of others before that, and no further back.
+    So a conversation gets what it has never seen, and always the same. `source` is that of the session about to start.
+    None for a fork, which has seen what it was forked from, and for a client without an id. `keeper` is the run where
+    its summaries stay in this clone: those are looked for beside its mirror.
+    """
+    if client is None:
+        return None
+    first = log.first_start_of(client)
+    if first is not None and first["event"]["type"] == "session_started":
+        source = first["event"]["source"]
+    if source == "fork":
+        return None
+    kept: dict[str, str] | None = None
+    for recorded in islice(log.compactions(not_by=client, before=first), COMPACTIONS_LOOKED_AT):
+        values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
+        if values.get("agent_id", "") is not None:  # a subagent's, or redacted
+            continue
+        told = _told(recorded, values.get("summary"))
+        if told is None and keeper is not None:
+            if kept is None:
+                from faber_ledger.runs.kept_summaries import kept_paths, read_kept
+
+                kept = kept_paths(keeper)
+            path = kept.get(recorded["id"])
+            told = _told(recorded, read_kept(path)) if path else None
+            if told is not None and path:
+                told["path"] = os.path.relpath(path, keeper.root).replace(os.sep, "/")
+        if told is not None:
+            return told
+    return None
+
+
+def _told(recorded: Recorded, text: object) -> Told | None:
+    """Return a text with the place that its event says; the event may come from elsewhere: what is no text is none."""
+    values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
+    phase, step = values.get("phase"), values.get("step")
+    if not (isinstance(text, str) and text.strip()):
+        return None
+    return {
+        "text": text,
+        "phase": phase if isinstance(phase, str) else None,
+        "step": step if isinstance(step, str) else None,
+        "event_id": recorded["id"],
+    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.context.headings import BELOW_HEADINGS, sections_of, wanted_in
+from faber_ledger.context.markdown import BELOW_HEADINGS, sections_of, wanted_in
 from faber_ledger.context.messages import kilobytes
 from faber_ledger.files.text import clipped, one_line, shares, units
 
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.headings import Section
+    from faber_ledger.context.markdown import Section
 
 MATTERS = ("summary", "acceptance_criteria", "requirements", "files", "phases")
 HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # for the headings of the first two levels, and for all

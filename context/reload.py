@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context import messages, selection
+from faber_ledger.context.artifact import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.artifacts import COMMANDS, ArtifactError, is_named
-from faber_ledger.context.hook_bounds import ASK, MOST_READ, bounded
+from faber_ledger.context.selection import ASK, MOST_READ, bounded
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.errors import WorkflowNotFound
@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any, TypedDict
 
-    from faber_ledger.context.artifact_content import Loaded
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
     from faber_ledger.context.packet import Given, Part
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
@@ -226,7 +224,7 @@ def gather(
                 is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
             if is_mapped and (force or not is_current):
                 if is_dry:
-                    from faber_ledger.context.command_artifact import check_mapped  # only who needs it pays for it
+                    from faber_ledger.context.artifact_command import check_mapped  # only who needs it pays for it
 
                     check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
                 else:
@@ -279,7 +277,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
     )
     result.has_workflow = has_workflow
     if config["commands"]:
-        from faber_ledger.context.command_artifact import mapped_programs  # only who needs it pays for it
+        from faber_ledger.context.artifact_command import mapped_programs  # only who needs it pays for it
 
         result.mapped = mapped_programs(result.loaded, config["commands"], surroundings)
     result.other_problems = problems

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from typing import Any
 
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact
     from faber_ledger.context.workflow import Workflow
+
 
 RECENT_SECONDS = 300
 
@@ -114,3 +115,36 @@ def _is_triggered(artifact: Artifact, triggers: set[str]) -> bool:
 def _age(load_entry: dict[str, Any] | None, now_seconds: float) -> float | None:
     loaded_at = seconds_of(load_entry.get("loaded_at")) if load_entry is not None else None
     return None if loaded_at is None else now_seconds - loaded_at
+
+
+MOST_OF_A_LIST = 200  # artifacts: some ask git, each a process of its own
+MOST_READ = 2 * 1024 * 1024  # bytes after which no other artifact is read, of required ones, and of optional ones
+ASK = "`faber-ledger session-load` loads all"
+
+
+def bounded(workflow: Workflow, state: dict[str, Any], on_warning: Callable[[str], None]) -> Workflow:
+    """Give a workflow with at most MOST_OF_A_LIST artifacts in each list, the required ones first, and of one phase.
+
+    It is the state's current one. That some artifacts were left out is told to `on_warning`.
+    """
+
+    def first(artifacts: list[Artifact], place: str) -> list[Artifact]:
+        if len(artifacts) <= MOST_OF_A_LIST:
+            return artifacts
+        on_warning(
+            f"⚠️ WARNING: {place} names {len(artifacts):,} artifacts, and a hook loads at most {MOST_OF_A_LIST} of them,"
+            f" required ones first; {ASK}"
+        )
+        return sorted(artifacts, key=lambda artifact: not artifact["required"])[:MOST_OF_A_LIST]
+
+    critical = workflow["critical_artifacts"]
+    phase = state.get("current_phase")
+    of_phase = critical["phase_specific"].get(phase) if isinstance(phase, str) else None
+    return {
+        **workflow,
+        "critical_artifacts": {
+            "always_load": first(critical["always_load"], "always_load"),
+            "conditional_load": first(critical["conditional_load"], "conditional_load"),
+            "phase_specific": {phase: first(of_phase, f"phase_specific.{phase}")} if phase and of_phase else {},
+        },
+    }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.artifacts import artifact_of
+from faber_ledger.context.artifact import artifact_of
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.run import is_name
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, TypedDict
 
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact
 
     class CriticalArtifacts(TypedDict):
         """Which artifacts to load, and when; `phase_specific` is keyed by phase."""

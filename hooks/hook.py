@@ -76,8 +76,8 @@ class Hook:
 
     def _start(self) -> str | None:
         whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
+        from faber_ledger.context.notes import newest_notes, summary_for
         from faber_ledger.context.packet import pack
-        from faber_ledger.context.told import newest_notes, summary_for
 
         arrival = self._arrival
         try:

@@ -6,7 +6,7 @@ import os
 import re
 import stat
 
-from faber_ledger.context.placeholders import VALUE
+from faber_ledger.context.artifact_source import VALUE
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False

@@ -19,17 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import COMMAND, Project
 
-from faber_ledger.context import git_artifact
+from faber_ledger.context import artifact_git
+from faber_ledger.context.artifact import ArtifactError, artifact_of
 from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifacts import ArtifactError, artifact_of
-from faber_ledger.context.git_artifact import git_arguments
-from faber_ledger.context.git_options import SUBCOMMANDS
-from faber_ledger.context.placeholders import filled, run_suffix
+from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
+from faber_ledger.context.artifact_source import filled, run_suffix
 from faber_ledger.context.program import ProgramFailed, output_of
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact_content import Loaded
-    from faber_ledger.context.artifact_source import Surroundings
+    from faber_ledger.context.artifact import Loaded, Surroundings
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
@@ -683,7 +681,7 @@ def test_a_program_runs_in_the_project_and_the_caller_stays_where_it_is(tmp_path
 
 
 def test_git_that_takes_too_long_is_stopped(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(git_artifact, "SECONDS", 0.0)
+    monkeypatch.setattr(artifact_git, "SECONDS", 0.0)
     assert (
         reason(around(project.root), "git_info", command="git log") == "`git log` failed: it took longer than 0 seconds"
     )

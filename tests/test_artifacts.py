@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from faber_ledger.context.artifact import ArtifactError, artifact_of
 from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
 from faber_ledger.context.artifact_source import find, path_of
-from faber_ledger.context.artifacts import ArtifactError, artifact_of
 from faber_ledger.context.selection import (
     is_current,
     is_recent,
@@ -26,8 +26,7 @@ from faber_ledger.context.selection import (
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.artifacts import Artifact
+    from faber_ledger.context.artifact import Artifact, Surroundings
     from faber_ledger.context.workflow import Workflow
 
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"

@@ -10,9 +10,9 @@ from support import Project, usual_state
 from faber_ledger.context import outline as outlines
 from faber_ledger.context import packet as packets
 from faber_ledger.context.artifact_content import state_for_packet
-from faber_ledger.context.hook_bounds import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import MOST_OUTLINED, pack
+from faber_ledger.context.selection import MOST_OF_A_LIST, MOST_READ
 from faber_ledger.files.text import units
 from faber_ledger.ledger.log import Log
 

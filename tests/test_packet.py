@@ -11,9 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import PROTOCOL, RUN, Project
 
+from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
-from faber_ledger.context.spec_sections import wanted_sections
 from faber_ledger.files.text import MOST_MARKS, both_ends, clipped, one_line, shares, units
 
 if TYPE_CHECKING:

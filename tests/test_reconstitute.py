@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support import COMMAND, RUN, Project, heeding_interrupts, usual_state
 
-from faber_ledger.context.branch import NAME
+from faber_ledger.context.reconstitution.branch import NAME
 
 SPEC = "specs/WORK-00258-faber-hitl-resume-handling.md"
 BRANCH = "feat/258-better-faber-workflow-hitl-resume-handling-via-iss"

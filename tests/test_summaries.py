@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import RUN, Project
 
-from faber_ledger.context.told import summary_for
+from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.masking import LONGEST, bounded_summary, masked
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifacts import artifact_of
+from faber_ledger.context.artifact import artifact_of
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.workflow import SHIPPED, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound

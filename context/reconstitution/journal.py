@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Finding
 
+
 LONGEST = 300
 MOST = 100
 MOST_OF_KIND = 10

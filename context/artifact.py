@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypedDict
+    from typing import Any, TypedDict
 
     class Artifact(TypedDict):
         """A definition, made whole. `problem` says what is wrong with it, and comes up when it is loaded."""
@@ -33,6 +33,39 @@ if TYPE_CHECKING:
         resolved: str
         size_bytes: int
         is_deferred: bool
+
+    class Loaded(TypedDict):
+        """An artifact with its content.
+
+        `size_bytes` is the file's; `sha256` (hex) is the content's, which for the run's own state lacks the ledger's
+        blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows. If it
+        `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
+        """
+
+        artifact: Artifact
+        content: str
+        size_bytes: int
+        sha256: str
+        source: str
+        resolved: str
+        is_large: bool
+        is_state: bool
+        is_deferred: bool
+        notes: list[str]
+
+    class Surroundings(TypedDict):
+        """What artifacts are resolved against: absolute folders, and the run's state.
+
+        `root` and `run_dir` are without links, and the second is where the run really lies; `plugin_roots` are those of
+        the user's own configuration, and so are `commands`, the programs that stand in for slash commands: none in a
+        hook, which runs none.
+        """
+
+        root: str
+        run_dir: str
+        plugin_roots: list[str]
+        commands: dict[str, list[str]]
+        state: dict[str, Any]
 
 
 MAX_BYTES = 1024 * 1024

@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.artifact_source import NO_SOURCE
-from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
-from faber_ledger.context.placeholders import filled_command, unknown_in
+from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
+from faber_ledger.context.artifact_source import NO_SOURCE, filled_command, unknown_in
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
 from faber_ledger.runs.settings import SLASH_COMMAND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.context.artifact_content import Loaded
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.artifacts import Artifact, Content
+    from faber_ledger.context.artifact import Artifact, Content, Loaded, Surroundings
+
 
 SECONDS = 30.0
 

@@ -6,17 +6,18 @@ import json
 import os
 import re
 
-from faber_ledger.context.artifacts import ArtifactError
-from faber_ledger.context.command_artifact import mapped_arguments
-from faber_ledger.context.findings import one_line
+from faber_ledger.context.artifact import ArtifactError
+from faber_ledger.context.artifact_command import mapped_arguments
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
+from faber_ledger.context.reconstitution.journal import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.findings import Journal
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.reconstitution.journal import Journal
+
 
 FETCH = "/fractary-work:issue-fetch"
 OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, then fetch again", "Abort workflow"]

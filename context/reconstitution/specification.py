@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from faber_ledger.context.artifact import ArtifactError, artifact_of
 from faber_ledger.context.artifact_source import find
-from faber_ledger.context.artifacts import ArtifactError, artifact_of
-from faber_ledger.context.findings import one_line
-from faber_ledger.context.spec_sections import front_matter, title_of, wanted_sections
+from faber_ledger.context.markdown import front_matter, title_of, wanted_sections
+from faber_ledger.context.reconstitution.journal import one_line
 from faber_ledger.files.untrusted import FileRefused, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.artifact_source import Surroundings
-    from faber_ledger.context.findings import Journal
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.reconstitution.journal import Journal
+
 
 MAX_BYTES = 1024 * 1024
 NOTHING = "ℹ No specification found (may not be created yet)"

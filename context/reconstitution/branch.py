@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.findings import one_line
+from faber_ledger.context.reconstitution.journal import one_line
 from faber_ledger.runs.git import Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypedDict
 
-    from faber_ledger.context.findings import Journal
+    from faber_ledger.context.reconstitution.journal import Journal
 
     class Branch(TypedDict):
         """A branch: its newest ten commits, one line each, and `git diff --stat` against main."""

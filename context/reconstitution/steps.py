@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.branch import branch_name, inspect_branch
-from faber_ledger.context.findings import context_lost, one_line
-from faber_ledger.context.run_events import load_events
-from faber_ledger.context.run_files import json_object
-from faber_ledger.context.session_summaries import load_session_history, session_summary
-from faber_ledger.context.specification import load_specification
-from faber_ledger.context.work_item import load_work_item
+from faber_ledger.context.reconstitution.branch import branch_name, inspect_branch
+from faber_ledger.context.reconstitution.faber_files import (
+    json_object,
+    load_events,
+    load_session_history,
+    session_summary,
+)
+from faber_ledger.context.reconstitution.journal import context_lost, one_line
+from faber_ledger.context.reconstitution.specification import load_specification
+from faber_ledger.context.reconstitution.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
 from faber_ledger.runs import progress, state_file
@@ -19,10 +22,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from faber_ledger.context.findings import Journal
+    from faber_ledger.context.reconstitution.journal import Journal
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import UserConfig
+
 
 FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
-from faber_ledger.context.artifacts import MAX_BYTES, ArtifactError
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, text_of
 from faber_ledger.ledger.clock import utc_text
 
@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.context.artifact_source import Found, Surroundings
-    from faber_ledger.context.artifacts import Artifact, Content
+    from faber_ledger.context.artifact import Artifact, Content, Surroundings
+    from faber_ledger.context.artifact_source import Found
 
     # A regular file: when it was last changed (nanoseconds), its name, its bytes. The newest is the largest.
     Entry = tuple[int, str, int]

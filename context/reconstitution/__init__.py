@@ -1,0 +1,1 @@
+"""Putting a run's context together again from what is on disk."""
