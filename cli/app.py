@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.output import json_text, kept, say
-from faber_ledger.cli.pager import no_pager_option
+from faber_ledger.cli.ui.output import json_text, kept, say
+from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.sqlite import is_busy, locked
 
@@ -22,38 +22,56 @@ if TYPE_CHECKING:
 
 # A command's module is imported when the command is asked for; its short help stands here for the list of all.
 COMMANDS = {
-    "init": ("faber_ledger.cli.init:init", "Put the four hooks into the client's settings."),
-    "uninstall": ("faber_ledger.cli.uninstall:uninstall", "Take out what `init` put in."),
-    "run": ("faber_ledger.cli.run:run", "Start, resume and list runs."),
-    "workflow-run": ("faber_ledger.cli.run:workflow_run", "Alias of `run start`; --resume: of `run resume`."),
-    "worktree": ("faber_ledger.cli.worktree:worktree", "List and clean up the worktrees of this clone."),
-    "session-load": ("faber_ledger.cli.session_load:session_load", "Load the critical artifacts into context."),
-    "prime-context": ("faber_ledger.cli.session_load:session_load", "Load the critical artifacts into context."),
-    "session-save": ("faber_ledger.cli.session_save:session_save", "End the open session and record it."),
-    "session-end": ("faber_ledger.cli.session_save:session_save", "End the open session and record it."),
-    "reconstitute": ("faber_ledger.cli.reconstitute:reconstitute", "Put a run's whole context together again."),
-    "note": ("faber_ledger.cli.note:note", "Write down what the next session should know."),
-    "status": ("faber_ledger.cli.run_list:status", "Say where a run stands."),
-    "config": ("faber_ledger.cli.config:config", "Show what is configured, and where."),
-    "log": ("faber_ledger.cli.log:log", "List the events of a run."),
-    "replay": ("faber_ledger.cli.replay:replay", "Tell a run event by event, or as it was at a moment."),
-    "show": ("faber_ledger.cli.show:show_one", "Show all that is known of an event, session or artifact."),
-    "export": ("faber_ledger.cli.export:export", "Write a run's events as JSON lines, CloudEvents or a database."),
-    "import": ("faber_ledger.cli.import_events:import_events", "Take in events that `export` wrote."),
-    "timeline": ("faber_ledger.cli.timeline:timeline", "Draw runs as a page."),
-    "verify": ("faber_ledger.cli.verify:verify", "Check a whole log, and state.json against it."),
-    "redact": ("faber_ledger.cli.redact:redact", "Take an event's payload, or fields of it, out of the log."),
-    "project": ("faber_ledger.cli.project:project", "Write state.json's two blocks from the log."),
-    "seal": ("faber_ledger.cli.seal:seal", "Make a run ready for a commit, and stage it."),
-    "resolve": ("faber_ledger.cli.resolve:resolve", "Mend the conflicts of runs' files that a merge has left."),
-    "union": ("faber_ledger.cli.union:union", "Unite ledgers: the set of their events, in one file."),
-    "merge-driver": ("faber_ledger.cli.merge_driver:merge_driver", "Merge a run's file; git calls it."),
-    "textconv": ("faber_ledger.cli.textconv:textconv", "Show a ledger file as text; git calls it."),
-    "doctor": ("faber_ledger.cli.doctor:doctor", "Check the whole set-up, and mend what is safe."),
-    "migrate": ("faber_ledger.cli.migrate:migrate", "Bring a ledger to the newest format."),
-    "hook": ("faber_ledger.cli.hook_command:hook", "Answer one of the client's hooks."),
-    "demo": ("faber_ledger.cli.demo:demo", "Show a run on two machines."),
-    "completion": ("faber_ledger.cli.completion_script:completion", "Print the shell's completion script."),
+    "init": ("faber_ledger.cli.commands.init:init", "Put the four hooks into the client's settings."),
+    "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Take out what `init` put in."),
+    "run": ("faber_ledger.cli.commands.run.start:run", "Start, resume and list runs."),
+    "workflow-run": (
+        "faber_ledger.cli.commands.run.start:workflow_run",
+        "Alias of `run start`; --resume: of `run resume`.",
+    ),
+    "worktree": ("faber_ledger.cli.commands.worktree:worktree", "List and clean up the worktrees of this clone."),
+    "session-load": (
+        "faber_ledger.cli.commands.session_load:session_load",
+        "Load the critical artifacts into context.",
+    ),
+    "prime-context": (
+        "faber_ledger.cli.commands.session_load:session_load",
+        "Load the critical artifacts into context.",
+    ),
+    "session-save": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
+    "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
+    "reconstitute": (
+        "faber_ledger.cli.commands.reconstitute:reconstitute",
+        "Put a run's whole context together again.",
+    ),
+    "note": ("faber_ledger.cli.commands.note:note", "Write down what the next session should know."),
+    "status": ("faber_ledger.cli.commands.status:status", "Say where a run stands."),
+    "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
+    "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
+    "replay": ("faber_ledger.cli.commands.replay:replay", "Tell a run event by event, or as it was at a moment."),
+    "show": ("faber_ledger.cli.commands.show:show_one", "Show all that is known of an event, session or artifact."),
+    "export": (
+        "faber_ledger.cli.commands.export:export",
+        "Write a run's events as JSON lines, CloudEvents or a database.",
+    ),
+    "import": ("faber_ledger.cli.commands.import_events:import_events", "Take in events that `export` wrote."),
+    "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
+    "verify": ("faber_ledger.cli.commands.verify:verify", "Check a whole log, and state.json against it."),
+    "redact": ("faber_ledger.cli.commands.redact:redact", "Take an event's payload, or fields of it, out of the log."),
+    "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
+    "seal": ("faber_ledger.cli.commands.seal:seal", "Make a run ready for a commit, and stage it."),
+    "resolve": (
+        "faber_ledger.cli.commands.resolve:resolve",
+        "Mend the conflicts of runs' files that a merge has left.",
+    ),
+    "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers: the set of their events, in one file."),
+    "merge-driver": ("faber_ledger.cli.commands.merge_driver:merge_driver", "Merge a run's file; git calls it."),
+    "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
+    "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and mend what is safe."),
+    "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Bring a ledger to the newest format."),
+    "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),
+    "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
+    "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
 }
 
 

@@ -11,10 +11,10 @@ import os
 import stat
 
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, NoActiveRun, RunNotFound, StateInvalid
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
 from faber_ledger.runs import git_tracks, progress, state_file
 from faber_ledger.runs.git import Question, place_of
-from faber_ledger.runs.run import ACTIVE_FILES, Run, find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -284,48 +284,3 @@ def write_active_run(root: str, run_id: str) -> None:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-
-
-def known_run(root: str, text: str) -> Run:
-    """Give the run whose id is `text` or begins with it; raises InvalidRunId, and RunNotFound for none or several."""
-    run = find_run(root, text)
-    if os.path.isdir(run.directory):
-        return run
-    known = run_ids(root)
-    near = [run_id for run_id in known if run_id.startswith(text)]
-    if len(near) == 1:
-        return find_run(root, near[0])
-    if near:
-        raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
-    from difflib import get_close_matches  # only after a slip
-
-    close = get_close_matches(text, known, n=4, cutoff=0.4)
-    told = f"; near it are: {', '.join(close)}" if close else ""
-    raise RunNotFound(
-        f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project"
-    )
-
-
-def chosen_run(root: str, text: str | None) -> Run:
-    """Give the run that a command is about: the one named, else the active one; raises as `known_run`, NoActiveRun."""
-    if text is not None:
-        return known_run(root, text)
-    active = read_active_run(root)
-    if active is None:
-        told = f"no run is active here{why_none(root)}"
-        raise NoActiveRun(told, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
-    run = find_run(root, active)
-    if not os.path.isdir(run.directory):
-        raise RunNotFound(
-            f"the active run {active} is not there",
-            hint=_taken_hint(root)
-            or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
-        )
-    return run
-
-
-def _taken_hint(root: str) -> str:
-    from faber_ledger.runs.projecting import run_taken_away  # only where no run is there
-
-    taken = run_taken_away(root)
-    return f"`faber-ledger run resume {taken}` brings back the run that went on here" if taken else ""

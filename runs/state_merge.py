@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
+from faber_ledger.runs.git_command import asked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,3 +227,30 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> Members:
     if len(found) != len(pairs):
         raise ValueError("a key stands twice")
     return found
+
+
+def merged_state(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+    """Merge three versions of a state: our blocks and the later time, and git merges the lines of the rest.
+
+    Gives with it the keys of somebody's that both changed, of which ours stay. Raises LedgerError if a side is no
+    state.
+    """
+    try:
+        sides = with_one_shape(usable_base(base), ours, theirs)
+    except ValueError as error:
+        raise LedgerError(f"a side cannot be read: {error}") from error
+    merged = None if has_gutted_side(*sides) else _merged_lines(*sides)
+    return (merged, []) if merged is not None and is_state(merged) else merged_by_key(*sides)
+
+
+def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        for name, content in (("ours", ours), ("base", base), ("theirs", theirs)):
+            overwrite(os.path.join(folder, name), content)
+        done = asked("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
+    return done.stdout if done.returncode == 0 else None
+
+
+def overwrite(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)

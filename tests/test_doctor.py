@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from patients import ILLS, Patient, another_run, copied, ills, well
 from support import COMMAND, RUN
 
-from faber_ledger.cli.checks import machine
-from faber_ledger.cli.checks.finding import Check, Finding, worst
-from faber_ledger.cli.checks.patient import Patient as Looked
-from faber_ledger.cli.checks.table import CHECKS
-from faber_ledger.cli.doctor import doctor, looked_at
+from faber_ledger.cli.commands.doctor import doctor, looked_at
+from faber_ledger.cli.doctor import machine
+from faber_ledger.cli.doctor.finding import Check, Finding, worst
+from faber_ledger.cli.doctor.patient import Patient as Looked
+from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import answered_within
 
@@ -109,7 +109,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 
 
 def test_a_client_that_hangs_is_not_waited_for(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    from faber_ledger.cli.checks import client
+    from faber_ledger.cli.doctor import client
 
     (patient.bin / "claude").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(client, "SECONDS", 0.2)
@@ -119,7 +119,7 @@ def test_a_client_that_hangs_is_not_waited_for(patient: Patient, monkeypatch: py
 
 
 def test_a_client_that_came_with_the_repository_is_not_run(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
-    from faber_ledger.cli.checks import client
+    from faber_ledger.cli.doctor import client
 
     patient.write("bin/claude", f"#!/bin/sh\ntouch {patient.root}/was-run\n").chmod(0o755)
     monkeypatch.setenv("PATH", f"{patient.root}/bin{os.pathsep}{os.environ['PATH']}")
@@ -283,7 +283,7 @@ def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
     for variable, value in patient.environment().items():
         monkeypatch.setenv(variable, value)
     monkeypatch.chdir(patient.root)
-    monkeypatch.setattr("faber_ledger.cli.doctor.GIT_SECONDS", 0.5)
+    monkeypatch.setattr("faber_ledger.cli.commands.doctor.GIT_SECONDS", 0.5)
     done = CliRunner().invoke(doctor, ["--json"])
     data = json.loads(done.stdout)
     assert [one["what"] for one in ills(data["data"])["git.repository"]] == ["git did not answer in time"]
@@ -306,7 +306,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
         raise PermissionError(13, "Permission denied", "/somewhere")
 
     checks = [Check("half", half), Check("refused", refused), Check("whole", machine.versions_are_known)]  # type: ignore[arg-type]
-    monkeypatch.setattr("faber_ledger.cli.doctor.CHECKS", checks)
+    monkeypatch.setattr("faber_ledger.cli.commands.doctor.CHECKS", checks)
     found = looked_at(Looked(str(patient.root), at=0))
     assert [one.what for one in found["half"]] == ["seen before", "this check could not be made: ZeroDivisionError()"]
     assert "/somewhere" in found["refused"][0].what

@@ -12,7 +12,7 @@ import pytest
 from clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support import COMMAND
 
-from faber_ledger.cli import textconv as textconv_module
+from faber_ledger.cli.commands import textconv
 from faber_ledger.runs.state_merge import merged_by_key
 
 
@@ -368,8 +368,8 @@ def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) 
 def test_a_long_ledger_is_cut_and_says_so(
     one: Clone, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(textconv_module, "MOST", 2)
-    textconv_module.textconv([str(one.ledger)], standalone_mode=False)
+    monkeypatch.setattr(textconv, "MOST", 2)
+    textconv.textconv([str(one.ledger)], standalone_mode=False)
     assert capsys.readouterr().out.splitlines()[2:] == ["(the first 2 events; `faber-ledger log` shows all)"]
 
 

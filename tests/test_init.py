@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.git_files import IGNORED
+from faber_ledger.cli.setup.git_files import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
 from faber_ledger.hooks.client_settings import HOOKS, decode_settings, hook_command, with_hooks, without_hooks
 from faber_ledger.ledger.errors import LedgerError

@@ -11,7 +11,7 @@ import pytest
 from support import PROTOCOL, RUN, Project
 from test_summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
 
-from faber_ledger.cli.checks.table import CHECKS
+from faber_ledger.cli.doctor.table import CHECKS
 
 SETTING = ".fractary/faber/ledger.json"
 SAID = "We chose flock over fcntl."

@@ -11,7 +11,7 @@ import pytest
 from forging import forge
 from support import COMMAND, Project
 
-from faber_ledger.cli import progress
+from faber_ledger.cli.ui import progress
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from sample import FIRST, RUN, SECOND, START, history, write_run
 from support import COMMAND, Project
 from test_steps import applied
 
-from faber_ledger.cli.moments import Moment
-from faber_ledger.cli.replayed import between, state_at
+from faber_ledger.cli.reports.replay import between, state_at
+from faber_ledger.cli.ui.which_event import Moment
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sample import FIRST, RUN, SECOND, START, write_run
 
-from faber_ledger.cli.sqlite_tables import TABLES
+from faber_ledger.cli.reports.sqlite import TABLES
 from faber_ledger.ledger.log import Log
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 from support import PROTOCOL, SPEC_RUN, Project, spec_state
 
-from faber_ledger.cli.texts import duration
+from faber_ledger.cli.ui.texts import duration
 
 if TYPE_CHECKING:
     from pathlib import Path

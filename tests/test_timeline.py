@@ -17,7 +17,7 @@ from sample import write_run
 from support import Project
 from test_golden import GOLDEN, events_of
 
-from faber_ledger.cli.timeline_page import page
+from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import CROWD, LISTED, timeline

@@ -8,7 +8,7 @@ import pytest
 from browser import Browser
 from test_timeline import HOSTILE, drawn, hostile, long_history, told
 
-from faber_ledger.cli.timeline_page import page
+from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections.timeline import timeline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.cli.timeline_names import shown_names, width
+from faber_ledger.cli.timeline.chart import shown_names, width
 
 ROOM = 13.0
 ALIKE = [f"build-runner-eu-central-1-{number:03}-production-cluster-blue" for number in range(12)]

@@ -1,0 +1,41 @@
+"""`faber-ledger completion`: the script that has a shell complete commands, options and ids."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from faber_ledger.cli.ui.output import say, tell
+
+NAME = "faber-ledger"
+VARIABLE = "_FABER_LEDGER_COMPLETE"
+INSTALL = {
+    "bash": "faber-ledger completion bash > ~/.local/share/bash-completion/completions/faber-ledger",
+    "zsh": "faber-ledger completion zsh > ~/.zfunc/_faber-ledger   # with ~/.zfunc in fpath before compinit",
+    "fish": "faber-ledger completion fish > ~/.config/fish/completions/faber-ledger.fish",
+}
+
+
+@click.command(short_help="Print the shell's completion script.")
+@click.argument("shell", type=click.Choice(list(INSTALL)))
+def completion(shell: str) -> None:
+    """Print the script that has SHELL complete commands, options, and the ids of runs, sessions and events.
+
+    \b
+    Make the folder and write the script there; a new shell then completes:
+      bash  ~/.local/share/bash-completion/completions/faber-ledger
+      zsh   ~/.zfunc/_faber-ledger, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
+      fish  ~/.config/fish/completions/faber-ledger.fish
+    Example: faber-ledger completion bash
+    Exit codes: 0 done; 2 wrong usage.
+    """
+    from click.shell_completion import get_completion_class
+
+    from faber_ledger.cli.app import app
+
+    script = get_completion_class(shell)
+    if script is not None:
+        tell(script(app, {}, NAME, VARIABLE).source().rstrip())
+    if sys.stdout.isatty():
+        say(f"\nTo install it: {INSTALL[shell]}")

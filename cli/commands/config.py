@@ -1,0 +1,160 @@
+"""`faber-ledger config show`: what this project, its run and the user's configuration come to, and from where."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.context import reload
+from faber_ledger.context.selection import every_artifact
+from faber_ledger.context.workflow import lineage
+from faber_ledger.files.text import one_line
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import read_active_run, why_none
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, find_root
+from faber_ledger.runs.settings import NAMES, PATH, Settings, read_user_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.context.artifact import Artifact
+    from faber_ledger.runs.run import Run
+
+
+@click.group()
+def config() -> None:
+    """Show what is configured, and where."""
+
+
+@config.command("show")
+@click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
+@json_option
+def config_show(run_id: str | None, as_json: bool) -> None:
+    """Show what was resolved from where: project, run, workflow, artifacts, settings, plugin roots and commands.
+
+    \b
+    Example: faber-ledger config show
+    Exit codes: 0 shown, with what is wrong; 2 wrong usage; 10 no such run.
+    """
+    data = _resolved(find_root(os.getcwd()), run_id)
+    show(data, [" ".join(line.splitlines()) for line in _lines(data)], as_json=as_json)
+
+
+def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
+    user = read_user_config()
+    active = read_active_run(root)
+    data: dict[str, Any] = {
+        "root": root,
+        "active_run": active,
+        "active_file": _active_file(root),
+        "run_layouts": list(RUNS),
+        "run": None,
+        "user_config": {
+            "path": user["path"],
+            "exists": os.path.lexists(user["path"]),
+            "plugin_roots": [{"path": path, "exists": os.path.isdir(path)} for path in user["plugin_roots"]],
+            "commands": user["commands"],
+        },
+        "problems": [
+            *([user["problem"]] if user["problem"] else []),
+            *[f"{user['path']}: {one}" for one in user["unknown"]],
+        ],
+    }
+    why = "" if active else why_none(root)
+    if why:
+        data["problems"].append(f"no run is active{why}")
+    if run_id is not None or active is not None:
+        try:
+            run = known_run(root, run_id or active or "")
+        except LedgerError as error:
+            if run_id is not None:
+                raise
+            data["problems"].append(f"the active run: {error.message}")
+        else:
+            data["run"] = _of_run(run, user["plugin_roots"], data["problems"])
+    return data
+
+
+def _active_file(root: str) -> str | None:
+    return next((name for name in ACTIVE_FILES if os.path.isfile(os.path.join(root, name))), None)
+
+
+def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str, Any]:
+    """Resolve a run's workflow; what is wrong is added to `problems`."""
+    found: dict[str, Any] = {
+        "run_id": run.run_id,
+        "state": run.shown("state.json"),
+        "workflow_id": None,
+        "workflow_path": None,
+        "workflow_status": "unknown",
+        "extends": [],
+        "artifacts_path": None,
+        "artifacts": [],
+    }
+    settings = Settings(run, os.environ)
+    found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
+    found["settings_places"] = [
+        f"{PATH} (the project)",
+        f"{run.shown('ledger.json')} (this run)",
+        "FABER_LEDGER_<NAME>",
+    ]
+    problems += settings.problems
+    try:
+        state = state_file.read_state(run).value
+        found["workflow_id"] = state.get("workflow_id")
+        found["workflow_status"] = "cannot be used"
+        workflow = reload.workflow_of(run, state, plugin_roots)
+        found["workflow_path"], found["artifacts_path"] = workflow["path"], workflow["artifacts_path"]
+        found["artifacts"] = [_artifact(one) for one in every_artifact(workflow)]
+        found["workflow_status"] = "found"
+        for name, path, _ in lineage(run.root, workflow["id"], plugin_roots):
+            found["extends"].append({"id": name, "path": path})
+    except LedgerError as error:
+        if error.message == f"Workflow configuration not found: {found['workflow_id']}":
+            found["workflow_status"] = "not found"
+        problems.append(error.message)
+    return found
+
+
+def _artifact(artifact: Artifact) -> dict[str, Any]:
+    source = artifact["path"] or artifact["path_from_state"] or artifact["command"]
+    kept = ("id", "type", "required", "condition", "reload_triggers", "load_strategy", "problem")
+    return {"source": source, **{name: value for name, value in artifact.items() if name in kept}}
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    yield f"Project: {data['root']}"
+    yield f"Runs: {' or '.join(data['run_layouts'])}"
+    active = data["active_run"]
+    yield f"Active run: {one_line(active, 80)} ({data['active_file']})" if active else "Active run: none"
+    run = data["run"]
+    if run:
+        yield f"Run: {run['run_id']} ({run['state']})"
+        yield f"Workflow: {run['workflow_id'] or '-'} ({run['workflow_path'] or run['workflow_status']})"
+        for step in run["extends"][1:]:
+            yield f"  extends {step['id']} ({step['path']})"
+        yield f"Critical artifacts: {run['artifacts_path'] or '-'}"
+        for artifact in run["artifacts"]:
+            required = "required" if artifact["required"] else "optional"
+            yield f"  {artifact['id']}: {artifact['type']}, {required}, {artifact['source'] or '-'}"
+            if artifact["problem"]:
+                yield f"    {artifact['problem']}"
+        yield "Settings:"
+        for name, setting in run["settings"].items():
+            yield f"  {name}: {json.dumps(setting['value'])} ({setting['from']})"
+        yield f"  to change one: {' or '.join(run['settings_places'])}"
+    user = data["user_config"]
+    yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (not there)")
+    for root in user["plugin_roots"]:
+        yield f"  plugin root {root['path']}" + ("" if root["exists"] else " (not there)")
+    for name, program in user["commands"].items():
+        yield f"  command {name}: {' '.join(program)}"
+    for problem in data["problems"]:
+        yield f"Problem: {problem}"

@@ -1,0 +1,117 @@
+"""`faber-ledger demo`: a run on two machines in a temporary folder, played with real commands and hooks."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.demo.machine import StepFailed
+from faber_ledger.cli.demo.story import tell_story
+from faber_ledger.cli.ui.output import json_option, say, show, tell
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.projections.history import told_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from faber_ledger.projections.blocks import Blocks
+
+
+WIDTH = 100
+REASONS = ["compaction", "abandoned", "normal"]
+
+
+@click.command(short_help="Show a run on two machines.")
+@click.option("--keep", is_flag=True, help="Keep the folder with both clones, and print its path.")
+@json_option
+def demo(keep: bool, as_json: bool) -> None:
+    """Show one run on two machines, with a compaction, a kill and a resume, in a temporary folder.
+
+    \b
+    Example: faber-ledger demo
+    Exit codes: 0 everything held; 1 a step failed, or `verify` found something; 2 wrong usage.
+    """
+    if shutil.which("git") is None:
+        raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run it again")
+    folder = os.path.realpath(tempfile.mkdtemp(prefix="faber-ledger-demo-"))
+    try:
+        data = _played(folder, (lambda line: None) if as_json else tell)
+        show(data | {"directory": folder if keep else None}, [], as_json=as_json)
+    finally:
+        if keep:
+            say(f"\nkept: both clones, in {folder}/laptop/myproject and {folder}/desktop/myproject")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _played(folder: str, told: Callable[[str], None]) -> dict[str, Any]:
+    """Play the whole demo and give what came of it; raises StepFailed."""
+    told("One FABER run on two machines. Every command below is really run.\n")
+    laptop, desktop = tell_story(folder, told)
+    state = desktop.state()
+    blocks = blocks_of(state)
+    told("\n8. What state.json knows now. The sessions of the run:\n")
+    for line in _summary(blocks):
+        told(line)
+    told("\n9. The laptop gets all of it with a pull, and the whole log is verified there")
+    laptop.run("git", "pull", shown=slice(0, 1))
+    laptop.run("faber-ledger", "verify", shown=slice(0, None))
+    log = laptop.run("faber-ledger", "log", "--json", told=False)
+    reasons = [session.get("end_reason") for session in blocks["sessions"]["session_history"]]
+    if reasons != REASONS or blocks_of(laptop.state()) != blocks:
+        raise StepFailed(f"the sessions ended as {reasons}, not as {REASONS}", hint="this is a bug: please report it")
+    return {"run_id": state["run_id"], **blocks, "log": [json.loads(line) for line in log.splitlines()]}
+
+
+def _summary(blocks: Blocks) -> Iterator[str]:
+    yield from _table(_sessions(blocks))
+    yield "\n   In context at the end:"
+    loads = blocks["context_metadata"]["artifacts_in_context"]
+    yield from _table([[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads])
+    yield "\n   The two blocks of state.json, projected from the log:"
+    for line in _json_text(blocks).split("\n"):
+        yield f"   {line}"
+
+
+def _sessions(blocks: Blocks) -> list[list[str]]:
+    """Tell each session's machine, times (UTC), end, what it newly completed, and, a line each, what it had loaded."""
+    rows = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]]
+    for told in told_sessions(blocks):
+        first, *others = told["artifacts_loaded"]
+        rows.append(
+            [
+                told["session_id"].rpartition("-")[2],
+                told["hostname"] or "",
+                (told["started_at"] or "")[11:19],
+                (told["ended_at"] or "")[11:19],
+                told["end_reason"] or "",
+                ", ".join(told["newly_completed"]),
+                first,
+            ]
+        )
+        rows += [["", "", "", "", "", "", other] for other in others]
+    return rows
+
+
+def _table(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "   " + "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
+
+
+def _json_text(value: Any, indent: str = "") -> str:
+    """Write JSON with each object and list on one line where it fits."""
+    line = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(indent) + len(line) <= WIDTH:
+        return line
+    inner = indent + "  "
+    if isinstance(value, dict):
+        members = [f"{json.dumps(name)}: {_json_text(member, inner)}" for name, member in value.items()]
+        return "{\n" + ",\n".join([inner + member for member in members]) + f"\n{indent}}}"
+    return "[\n" + ",\n".join([inner + _json_text(member, inner) for member in value]) + f"\n{indent}]"

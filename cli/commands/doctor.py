@@ -1,0 +1,157 @@
+"""`faber-ledger doctor`: looks at the whole set-up, says what is wrong and what to run, and mends what is safe."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.doctor.finding import LEVELS, Finding, bounded, worst
+from faber_ledger.cli.doctor.mending import Mended, mended, mends_of
+from faber_ledger.cli.doctor.patient import Patient
+from faber_ledger.cli.doctor.table import CHECKS
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.worktrees.git import refuse_bare
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError, NotWell
+from faber_ledger.runs.git_command import answered_within
+from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.doctor.finding import Check, Mend
+
+    Results = dict[str, list[Finding]]
+
+
+GIT_SECONDS = 10.0  # for each answer: what keeps git from answering is what doctor is asked about
+
+
+@click.command(short_help="Check the whole set-up, and mend what is safe.")
+@click.option("--fix", is_flag=True, help="Mend what can be mended safely; each file is copied before.")
+@click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
+@json_option
+def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
+    """Check hooks, git, files, runs, ledgers and clone, and say what to run; write nothing without --fix.
+
+    \b
+    Example: faber-ledger doctor --fix --dry-run
+    Exit codes: 0 all well, or notes alone; 1 no project is here; 2 wrong usage;
+    23 a warning or an error is left.
+    """
+    if dry_run and not fix:
+        raise click.UsageError("give --dry-run with --fix")
+    with answered_within(GIT_SECONDS):
+        return _examined(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
+
+
+def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
+    """Look at a project, mend it if asked to, tell all, and give the exit code."""
+    _require_project(root)
+    patient = Patient(root, at=now())
+    results = looked_at(patient)
+    mends = mends_of([finding for findings in results.values() for finding in findings]) if fix else []
+    done = mended(patient, mends) if not dry_run else []
+    if done:
+        results = looked_at(Patient(root, at=now()))
+    data = {
+        "root": root,
+        "dry_run": dry_run,
+        "checks": [_check_data(name, findings) for name, findings in results.items()],
+        "mended": [item._asdict() for item in done],
+        "would_mend": [{"what": mend.what, "diff": _diff(mend)} for mend in mends] if dry_run else [],
+    }
+    lines = [*_mend_lines(root, done), *(_dry_lines(mends) if dry_run else ()), *_lines(results, fix=fix)]
+    show(data, lines, as_json=as_json)
+    grave = worst([finding for findings in results.values() for finding in findings])
+    return NotWell.exit_code if grave in ("warning", "error") else 0
+
+
+def looked_at(patient: Patient) -> Results:
+    """Make every check and give its findings by its name; a check that fails is itself a finding."""
+    return {check.name: _found(check, patient) for check in CHECKS}
+
+
+def _found(check: Check, patient: Patient) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        for finding in check.look(patient):
+            found.append(finding)  # one by one: what was found before a failure is told
+    except LedgerError as error:
+        found.append(Finding("error", f"this check could not be made: {error.message}", error.hint))
+    except OSError as error:
+        what = f"this check could not be made: {error.filename or ''} {error.strerror or error}"
+        found.append(Finding("error", what, "check the permissions of the file"))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks go on
+        what = f"this check could not be made: {error!r:.300}"
+        found.append(Finding("error", what, "please report it, with this line: it is a defect of faber-ledger"))
+    return list(bounded(found))
+
+
+def _require_project(root: str) -> None:
+    """Raise LedgerError where there is nothing to look at."""
+    refuse_bare(root)
+    if os.path.isdir(os.path.join(root, ".fractary")) or os.path.lexists(os.path.join(root, ".git")):
+        return
+    raise LedgerError(
+        f"there is no project here: neither {root} nor a folder above it has .fractary or .git",
+        hint="run the command in a project; `faber-ledger init` sets one up",
+    )
+
+
+def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
+    told = [
+        {"level": one.level, "what": one.what, "hint": one.hint, "can_mend": one.mend is not None} for one in findings
+    ]
+    return {"check": name, "level": worst(findings), "findings": told}
+
+
+def _lines(results: Results, *, fix: bool) -> Iterator[str]:
+    """Give what is to be told, the gravest first, then what is well, and how many there are of each."""
+    for level in reversed(LEVELS[1:]):
+        for name, findings in results.items():
+            for finding in [one for one in findings if one.level == level]:
+                yield f"{level:<7}  {name}: {finding.what}"
+                if finding.hint:
+                    yield f"         hint: {finding.hint}"
+    for name, findings in results.items():
+        if worst(findings) == "ok" and findings:
+            yield f"{'ok':<7}  {name}: {'; '.join([one.what for one in findings])}"
+    silent = [name for name, findings in results.items() if not findings]
+    for theme in dict.fromkeys([name.partition(".")[0] for name in silent]):
+        well = [name.removeprefix(f"{theme}.") for name in silent if name.partition(".")[0] == theme]
+        yield f"{'ok':<7}  {theme}: {', '.join(well)}"
+    yield ""
+    counts = [
+        (level, [one for found in results.values() for one in found if one.level == level]) for level in LEVELS[1:]
+    ]
+    told = [f"{len(found)} {level}{'' if len(found) == 1 else 's'}" for level, found in reversed(counts) if found]
+    yield f"{len(results)} checks: {', '.join(told) or 'all is well'}"
+    if not fix and mends_of([one for found in results.values() for one in found]):
+        yield "`faber-ledger doctor --fix --dry-run` shows what can be mended here"
+
+
+def _mend_lines(root: str, done: list[Mended]) -> Iterator[str]:
+    for item in done:
+        yield f"{'mended' if item.problem is None else 'failed':<7}  {item.what}"
+        if item.problem is not None:
+            yield f"         {item.problem}"
+        yield from [f"         the file as it was: {os.path.relpath(copy, root)}" for copy in item.copies]
+    if done:
+        yield ""
+
+
+def _dry_lines(mends: list[Mend]) -> Iterator[str]:
+    for mend in mends:
+        yield f"{'would':<7}  {mend.what}"
+        yield from _diff(mend)
+    yield "" if mends else "nothing here can be mended safely"
+
+
+def _diff(mend: Mend) -> list[str]:
+    try:
+        return list(mend.diff())
+    except LedgerError as error:
+        return [error.message]

@@ -1,0 +1,104 @@
+"""`faber-ledger export`: a run's events in a form that other tools read."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import say
+from faber_ledger.cli.ui.output_file import check_no_database, output_file
+from faber_ledger.cli.ui.progress import progress
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.errors import LedgerError, NotWritable
+from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.log import Log
+
+OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
+LOOKED_AT = 4096  # of a file that would be written over
+
+
+@click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write to FILE, whole or not at all; `-`, and without it, is standard output.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["jsonl", "cloudevents"]),
+    help="JSON lines with everything, which `import` reads (the default), or CloudEvents 1.0.",
+)
+@click.option(
+    "--sqlite",
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="Write tables for sqlite3 and Datasette, and FILE's metadata beside it.",
+)
+@click.option("--all", "every", is_flag=True, help="With --sqlite: every run of the project that has a ledger.")
+def export(run: str | None, output: str | None, form: str | None, sqlite: str | None, every: bool) -> None:
+    """Write the events of RUN (default: the active run) for other tools, or for `faber-ledger import`.
+
+    \b
+    Example: faber-ledger export -o events.jsonl
+    Exit codes: 0 done; 1 a file cannot be written; 2 wrong usage;
+    10 no such run or ledger; 12 newer format; 20 the ledger is damaged.
+    """
+    if sqlite is not None:
+        if output is not None or form is not None:
+            raise click.UsageError("give --sqlite FILE, or -o and --format")
+        if sqlite == "-":
+            raise click.UsageError("a database is a file, and cannot go to standard output: name one")
+        from faber_ledger.cli.reports.sqlite import write_database  # at its use: `--help` loads every command
+
+        write_database(runs_to_tell(run, every=every), sqlite)
+        return
+    if every:
+        raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
+    from faber_ledger.ledger.checked import checked_batches
+    from faber_ledger.ledger.cloud_event import cloud_event_line
+    from faber_ledger.ledger.exchange import line_of
+
+    _check_ours(output)
+    chosen, count = run_with_ledger(run), 0
+    with (
+        output_file(output) as file,
+        Log.read(chosen.ledger_path) as log,
+        progress(chosen, "exporting") as advance,
+    ):
+        check_types(log)
+        for rows in checked_batches(log):
+            for row in rows:
+                file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
+            count += len(rows)
+            advance(len(rows))
+    if not count:
+        say(f"no events of {chosen.run_id}")
+    elif output is not None and output != "-":
+        say(f"{output}: {events_shown(count)} of {chosen.run_id}")
+
+
+def _check_ours(output: str | None) -> None:
+    """Raise LedgerError if a file stands at `output` that is no earlier export: a slip must cost nobody a file."""
+    if output is None or output == "-" or not os.path.isfile(output):
+        return
+    check_no_database(output)
+    try:
+        with open(output, "rb") as file:
+            beginning = file.read(LOOKED_AT)
+    except OSError as error:
+        raise NotWritable(
+            f"cannot write {output}: {error.strerror or error}", hint="name a file that you may write"
+        ) from error
+    if not OURS.match(beginning):
+        raise LedgerError(
+            f"{output} holds something else than an export, and is not written over",
+            hint="name another file, or remove this one first",
+        )

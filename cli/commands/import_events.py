@@ -1,0 +1,167 @@
+"""`faber-ledger import`: events from a file of JSON lines, checked whole and then taken into a run's log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.effective import effective_redactions, lost_rows
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
+from faber_ledger.ledger.journal import JournalRefused, recovered
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import holds_any
+from faber_ledger.recording.spool import take_in
+from faber_ledger.runs.clone import is_recovery_due, mirror_path
+from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.mirror import MirroredLog, is_journal_put_aside
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import find_root, find_run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.log import Head
+    from faber_ledger.ledger.staged import Staged
+    from faber_ledger.runs.run import Run
+
+
+@click.command("import", short_help="Take in events that `export` wrote.")
+@click.argument("file", metavar="FILE", shell_complete=completion.files)
+@click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
+@click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
+@json_option
+def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
+    """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into the run they are of.
+
+    All of FILE is checked before any of it is written; what the run has already stays as it is.
+
+    \b
+    Example: faber-ledger import events.jsonl --dry-run
+    Exit codes: 0 done, or there was nothing new; 1 a file cannot be read or written; 2 wrong usage;
+    10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
+    22 an event has another content in the run's log, or FILE is of another run.
+    """
+    from faber_ledger.ledger.staged import Staged, check  # at its use: `--help` loads every command
+    from faber_ledger.schemas.events import are_events, check_event
+
+    with ExitStack() as stack:
+        opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
+        staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
+        check(staged.problems, file)
+        if not staged.lines:
+            raise LedgerError(f"{file} holds no event", hint="name a file that `faber-ledger export` wrote")
+        run = _target(staged, run_id, file)
+        if not dry_run and is_recovery_due(run.ledger_path):
+            _recover(run)
+        new = lacks_ledger(run)
+        log = None if new else stack.enter_context(Log.read(run.ledger_path))
+        _check_against(staged, log, run, file)
+        count = staged.count_missing_in(log)
+        heads = None if log is None else log.heads()
+        takes_out = brings_back = False
+        if log is not None:
+            gone = effective_redactions(log.connection, staged.connection).gone
+            takes_out = holds_any(log.connection, gone)
+            brings_back = bool(lost_rows(log.connection, [staged.connection], gone))
+            log.close()
+        code = 0
+        if not dry_run and (count or new or takes_out or brings_back):
+            count, redacted = _taken_in(staged, run, file, heads)
+            code = _projected(run, redacted=redacted)
+    told = "would be imported" if dry_run else "imported"
+    known = staged.lines - count
+    line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
+    if takes_out:
+        line += "; payloads that FILE has redacted " + ("would be taken out" if dry_run else "are taken out")
+    if brings_back:
+        line += "; payloads that the log had lost " + ("would come back" if dry_run else "are back")
+    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
+    show(data, [line], as_json=as_json)
+    return code
+
+
+def _recover(run: Run) -> None:
+    """Undo what a writer that was killed has begun: such as an import that made the log."""
+    with RunLock(run.lock_path):
+        if mirror_path(run) is None:
+            try:
+                recovered(run.ledger_path)
+            except JournalRefused as error:
+                is_journal_put_aside(run.ledger_path, error, warn)
+        else:
+            MirroredLog(run, warn).close()
+
+
+def _target(staged: Staged, run_id: str | None, file: str) -> Run:
+    """Give the run to import into: the one named, else the one that the events are of, else the active one.
+
+    Raises IntegrityError for events that cannot begin a log where there is none that they could be of.
+    """
+    root = find_root(os.getcwd())
+    if run_id is None and len(staged.runs) == 1:
+        run_id = next(iter(staged.runs))
+    if run_id is not None:
+        return find_run(root, run_id)
+    try:
+        return chosen_run(root, None)
+    except NoActiveRun:
+        from faber_ledger.ledger.staged import check
+
+        check(staged.problems_with(None), file)
+        raise
+
+
+def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
+    from faber_ledger.ledger.staged import check
+
+    check(staged.problems_with(log), file)
+    if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):
+        return
+    raise UnionConflict(
+        f"{file} holds the events of {', '.join(sorted(staged.runs)[:3])}, and {run.run_id} has others",
+        hint="leave out --run-id to import into the run that the events are of",
+    )
+
+
+def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
+    """Put what the run's log lacks into it, all of it or nothing.
+
+    Gives how many events that were, and whether a payload that was here was taken out.
+
+    `checked` are the heads of the log that the events were held against; None if there was none.
+    """
+    try:
+        os.makedirs(run.directory, exist_ok=True)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
+        ) from error
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened, opened.log.writing():
+        if opened.log.heads() != (checked or []):  # somebody has written since
+            _check_against(staged, opened.log, run, file)
+        count = staged.count_missing_in(opened.log)
+        opened.take_in(staged.missing_in, staged.connection)
+        opened.commit()
+    return count, opened.redacted
+
+
+def _projected(run: Run, *, redacted: bool) -> int:
+    """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
+    try:
+        take_in(run, now(), warn=warn)
+        regenerated(run, rebuild=False, warn=warn, redacted=redacted, made={})
+    except IntegrityError:
+        raise
+    except LedgerError as error:
+        warn(f"the events are in the log, and state.json does not show them yet: {error.message}")
+        warn(f"hint: {error.hint or f'run `faber-ledger project {run.run_id}`'}")
+        return error.exit_code
+    return 0

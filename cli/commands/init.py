@@ -1,0 +1,193 @@
+"""`faber-ledger init`: hooks into the client's settings, and what git needs to know of a run's files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.setup.changes import (
+    described,
+    diff_lines,
+    dry_run_option,
+    in_project,
+    report,
+    scope_option,
+    shown_path,
+)
+from faber_ledger.cli.setup.client_settings import settings_change
+from faber_ledger.cli.setup.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
+from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.ignored import check_travellers, is_ignored
+from faber_ledger.cli.setup.pre_commit import pre_commit_change
+from faber_ledger.cli.setup.summaries import summaries_change
+from faber_ledger.cli.ui.output import json_option, say, show
+from faber_ledger.cli.worktrees.git import refuse_bare
+from faber_ledger.files.change import FileChange, make_changes
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.client_settings import HOOKS, PROGRAM, settings_path
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.settings import PATH, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+OF_ALL_PROJECTS = (
+    "what a compaction came to is recorded, secrets masked, and goes with git; "
+    f'a project keeps it in each clone by `{{"summaries": false}}` in {PATH}'
+)
+PURPOSES = {
+    IGNORE_FILE: "backups, locks, journals and logs stay out of git",
+    ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
+    PATH: "whether what a compaction came to goes with git",
+}
+
+
+@click.command(short_help="Put the four hooks into the client's settings.")
+@scope_option
+@click.option("--git-only", is_flag=True, help="Set up git alone, as each clone needs it: no client settings.")
+@click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
+@click.option(
+    "--summaries/--no-summaries",
+    default=None,
+    help="Record what compactions came to, so that it goes with git; or keep it in the clone where it happened, as in "
+    "each project that is set up for the first time. A project that was set up before keeps its setting.",
+)
+@dry_run_option
+@json_option
+def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, dry_run: bool, as_json: bool) -> None:
+    """Put the four hooks into the client's settings, and tell git how to treat a run's files, in this clone too.
+
+    \b
+    Example: faber-ledger init --dry-run
+    Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
+    what must travel; 2 wrong usage.
+    """
+    root = find_root(os.getcwd())
+    if git_only or in_project(root, scope):
+        refuse_bare(root)
+    elif summaries is not None:
+        raise click.UsageError("--summaries and --no-summaries are for a project, and none is here.")
+    changes, notes, setting = [], [], None
+    if not git_only:
+        settings, warnings = _client_settings(root, scope)
+        changes.append(settings)
+        notes += warnings
+    git_says, config, top = None, [], top_of(root)
+    if git_only or in_project(root, scope):
+        changes += [git_file_change(root, name) for name in FILES]
+        setting = summaries_change(root, summaries)
+        changes += [setting] if setting is not None else []
+        git_says = check_travellers(root)
+        config = settings_to_make(root) if top is not None else []
+        notes += [
+            f"{key} is switched off: git refuses to pull over a changed ledger" for key in _switched_off(root, top)
+        ]
+    if pre_commit:
+        if top is None:
+            raise LedgerError("this is no git repository: there is no commit to prepare for", hint="run `git init`")
+        changes.append(pre_commit_change(root, top))
+    if not dry_run:
+        make_changes(changes)
+        make_settings(root, config)
+    notes += [git_says] if git_says else []
+    if setting is not None and is_ignored(root, PATH):
+        notes.append(f"git ignores {PATH}: other clones lack that setting, and record what a compaction came to")
+    commit = _to_commit(changes, root, scope, git_only) if git_says is None else []
+    data = report(changes, root, dry_run=dry_run) | {
+        "scope": None if git_only else scope,
+        "git_config": [setting._asdict() for setting in config],
+        "commit": commit,
+        "notes": notes,
+    }
+    show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
+    for note in [] if as_json else notes:  # they stand in the data
+        say(f"note: {note}")
+
+
+def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
+    change = settings_change(root, scope)
+    return change, list(_warnings((change.after or b"").decode(), root, scope))
+
+
+def _switched_off(root: str, top: str | None) -> list[str]:
+    return overruled(root) if top is not None else []
+
+
+def _lines(
+    changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, git_only: bool
+) -> Iterator[str]:
+    due = [setting for setting in config if setting.before != setting.after]
+    if dry_run:
+        yield from diff_lines(changes, root)
+        yield from [setting.command for setting in due]
+        if not due and all([change.action == "unchanged" for change in changes]):
+            yield "nothing to change"
+        return
+    for change in changes:
+        yield f"{described(change, root)}: {_purpose(change, root)}"
+    if config:
+        stashes = [setting.key for setting in config if setting.key in STASHES]
+        told = f", {' and '.join(stashes)} switched on" if stashes else ""
+        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{told}"
+    yield ""
+    is_shared = any([shown_path(change.path, root) in FILES for change in changes])
+    yield f"note: {_of_summaries(root) if is_shared else OF_ALL_PROJECTS}"
+    if commit:
+        yield f"next: commit {_listed(commit)}, so that every clone has them"
+    if not git_only:
+        yield "then: start a new session of the client, which reads its settings when it starts"
+
+
+def _of_summaries(root: str) -> str:
+    """Say what becomes of a summary in this project, and how to have it otherwise."""
+    project = Run(root, "", os.path.dirname(os.path.join(root, *PATH.split("/"))))
+    if Settings(project, {}).summaries:
+        return (
+            "what a compaction came to is recorded and goes with git, secrets masked; "
+            "`faber-ledger init --no-summaries` keeps it in the clone where it happened"
+        )
+    if common_directory(root) is None:
+        return (
+            "without git nothing keeps what a compaction came to; "
+            "`faber-ledger init --summaries` records it in the ledger, secrets masked"
+        )
+    return (
+        "what a compaction came to stays in the clone where it happened, under the git directory, secrets masked; "
+        "`faber-ledger init --summaries` records it, so that it goes with git"
+    )
+
+
+def _purpose(change: FileChange, root: str) -> str:
+    if change.executable:
+        return "`faber-ledger seal` prepares the active run for each commit"
+    return PURPOSES.get(shown_path(change.path, root), f"hooks {', '.join(HOOKS)}")
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
+
+
+def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool) -> list[str]:
+    """Name the files that belong into the repository: never those of one machine or user."""
+    shared = changes if git_only or scope == "project" else changes[1:]
+    paths = [shown_path(change.path, root) for change in shared if not change.executable]
+    return [path for path in paths if not is_ignored(root, path)]
+
+
+def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
+    if shutil.which(PROGRAM) is None:
+        folder = os.path.dirname(os.path.abspath(sys.argv[0]))
+        yield f"{PROGRAM} is not on PATH, so the hooks find nothing to run: add {folder} to PATH"
+    if JsonText(text).value.get("disableAllHooks"):
+        yield "these settings hold `disableAllHooks`: the client runs no hook until that is taken out"
+    path = shown_path(settings_path(scope, root), root)
+    if scope == "project" and is_ignored(root, path):
+        yield f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"

@@ -1,0 +1,90 @@
+"""`log`: the events of a run, one line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_text, say
+from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
+from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.words import line_of
+from faber_ledger.ledger.shapes import CURRENT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Recorded
+
+
+@click.command(short_help="List the events of a run.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="The newest N events alone.")
+@click.option("--reverse", is_flag=True, help="Newest first.")
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completion.sessions,
+    help="One session: its id, its beginning or last part, or its client's id.",
+)
+@click.option("--type", "kind", type=click.Choice(list(CURRENT)), metavar="TYPE", help=f"One of {', '.join(CURRENT)}.")
+@click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
+@click.option("--phase", metavar="PHASE", help="What happened while the run was in a phase.")
+@click.option("--since", type=Time(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")
+@click.option("--until", type=Time(), metavar="TIME", help="Up to this time, its second included.")
+@no_pager_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object an event.")
+def log(
+    run: str | None,
+    count: int | None,
+    reverse: bool,
+    session: str | None,
+    kind: str | None,
+    machine: str | None,
+    phase: str | None,
+    since: float | None,
+    until: float | None,
+    as_json: bool,
+) -> None:
+    """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
+
+    An event's phase is the one that it names, else the one that its session named last before it, else the one that
+    the run was in. The pager is that of FABER_LEDGER_PAGER, else of PAGER, else less.
+
+    \b
+    Example: faber-ledger log --type session_started -n 5
+    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, session, machine or phase, or
+    several sessions of that name; 12 newer format; 20 the ledger is damaged.
+    """
+    from faber_ledger.ledger.queries import Wanted, events  # at its use: `--help` loads every command
+
+    if since is not None and until is not None and since > until:
+        raise click.UsageError("--since is later than --until: no event is between them")
+    chosen = run_with_ledger(run)
+    wanted = Wanted(
+        session=session_meant(chosen, session),
+        type=kind,
+        machine=machine_meant(chosen, machine),
+        since=since,
+        until=until,
+        phase=phase_meant(chosen, phase),
+    )
+
+    is_empty = True
+
+    def found() -> Iterator[Recorded]:
+        nonlocal is_empty
+        for recorded in events(chosen.ledger_path, wanted, limit=count, newest_first=reverse):
+            is_empty = False
+            yield recorded
+
+    if as_json:
+        for recorded in found():
+            click.echo(json_text(recorded, indent=None))
+    else:
+        show_long(lambda: map(line_of, found()))
+    if is_empty:
+        say("no events")

@@ -1,0 +1,54 @@
+"""`migrate`: brings older ledgers to the newest format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import runs_with_ledgers
+from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from faber_ledger.migrations.upgrade import Outcome
+
+
+@click.command(short_help="Bring a ledger to the newest format.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
+@click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")
+@json_option
+def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
+    """Bring RUN's ledger (default: the active run's) to the newest format, on a copy that is verified and then renamed.
+
+    \b
+    Example: faber-ledger migrate --all --dry-run
+    Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage; 10 no such run or
+    ledger; 11 locked; 12 newer format; 20 the ledger or its copy is damaged.
+    Whatever fails, the ledger is as it was.
+    """
+    from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
+
+    runs = runs_with_ledgers(run, every=every)
+    outcomes: dict[str, Outcome] = {}
+    failures: list[LedgerError] = []
+    for one in runs:
+        try:
+            outcomes[one.run_id] = migrate_file(one.ledger_path, dry_run=dry_run)
+        except LedgerError as error:
+            failures.append(error)
+            if len(runs) > 1:
+                warn(f"{one.run_id}: {error.message}")
+    data = [{"run_id": run_id, **outcome._asdict(), "dry_run": dry_run} for run_id, outcome in outcomes.items()]
+    show({"runs": data}, [_line(run_id, outcome, dry_run) for run_id, outcome in outcomes.items()], as_json=as_json)
+    if failures:
+        raise failures[0]
+
+
+def _line(run_id: str, outcome: Outcome, dry_run: bool) -> str:
+    if outcome.before == outcome.after:
+        return f"{run_id}: already at format {outcome.after}"
+    verb = "would go" if dry_run else "went"
+    return f"{run_id}: {verb} from format {outcome.before} to format {outcome.after}"

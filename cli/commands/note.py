@@ -1,0 +1,77 @@
+"""`faber-ledger note`: write down what the next session should know."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Literal
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.context.notes import LONGEST, note_recorded
+from faber_ledger.ledger.clock import now
+from faber_ledger.projections import blocks as shape
+from faber_ledger.recording.recording import Recording
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import snapshot
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import NoteRecorded
+
+
+@click.group(short_help="Write down what the next session should know.")
+def note() -> None:
+    """Write down what the next session should know: what is being worked on, key files, hints."""
+
+
+@note.command()
+@click.argument("text", required=False)
+@click.option(
+    "--kind",
+    type=click.Choice(["note", "summary"]),
+    default="note",
+    show_default=True,
+    help="One fact, or the sum of a session's work.",
+)
+@click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
+@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@json_option
+def add(
+    text: str | None, kind: Literal["note", "summary"], from_stdin: bool, run_id: str | None, as_json: bool
+) -> None:
+    """Record TEXT for the sessions to come; the context packet and `reconstitute` show the newest notes.
+
+    \b
+    Example: faber-ledger note add "the lock in auth/cache.py must stay"
+    Exit codes: 0 recorded; 1 it could not be; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
+    """
+    if (text is None) != from_stdin:
+        raise click.UsageError("Give the text, or --from-stdin.")
+    written = (_from_stdin() if text is None else text).strip()
+    if not written:
+        raise click.UsageError("The note is empty.")
+    root = find_root(os.getcwd())
+    bring_back(root, run_id, warn)
+    run = chosen_run(root, run_id)
+    with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
+        session_id = shape.current_session(recording.blocks)
+        fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
+        (recorded,) = recording.append([{"event": fact, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
+    data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **fact}
+    show(data, [f"✓ Recorded a {kind} on {run.run_id} ({len(written):,} letters)"], as_json=as_json)
+
+
+def _from_stdin() -> str:
+    """Read a little more than a note may hold, so that a longer one is refused and never read whole."""
+    content = sys.stdin.buffer.read(4 * LONGEST + 4)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if error.reason == "unexpected end of data" and len(content) == 4 * LONGEST + 4:
+            return content[: error.start].decode("utf-8-sig")  # cut inside a letter, and too long anyway
+        raise click.UsageError(f"Standard input is no UTF-8 text (byte {error.start}).") from error

@@ -1,0 +1,112 @@
+"""`faber-ledger project`: write the two blocks of state.json from the log, or check them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.reports.project import written
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.which_run import at_one_moment, folded, run_to_project, runs_with_ledgers
+from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.difference import difference
+from faber_ledger.runs import state_file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.projections.difference import Difference
+    from faber_ledger.runs.run import Run
+
+
+@click.command(short_help="Write state.json's two blocks from the log.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
+@click.option("--rebuild", is_flag=True, help="Fold the whole log, whatever state.json shows already.")
+@click.option("--stdout", "to_stdout", is_flag=True, help="Print the two blocks as JSON, and write nothing.")
+@click.option("--restore", is_flag=True, help="Put the newest readable backup in the place of a broken state.json.")
+@json_option
+def project(
+    run: str | None, every: bool, check: bool, rebuild: bool, to_stdout: bool, restore: bool, as_json: bool
+) -> int:
+    """Regenerate the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
+
+    \b
+    Example: faber-ledger project --check
+    Exit codes: 0 done; 1 state.json cannot be read or written; 2 wrong usage;
+    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged;
+    21 state.json differs (--check).
+    """
+    if sum([check, rebuild, to_stdout, restore]) > 1:
+        raise click.UsageError("Give one of --check, --rebuild, --stdout and --restore.")
+    reads = every or check or to_stdout
+    runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
+    if to_stdout:
+        blocks = {one.run_id: folded(one) for one in runs}
+        shown = blocks if every else blocks[runs[0].run_id]
+        show(shown, [json.dumps(shown, indent=2, ensure_ascii=False)], as_json=as_json)
+        return 0
+    results, failed = [], []
+    for one in runs:
+        try:
+            results.append(_checked(one) if check else written(one, rebuild=rebuild, restore=restore))
+        except LedgerError as error:
+            if not every:
+                raise
+            failed.append(error)
+            results.append({"run_id": one.run_id, "outcome": "failed", "error": error.message})
+    show(results if every else results[0], [_line(result) for result in results], as_json=as_json)
+    if failed:
+        return failed[0].exit_code
+    return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
+
+
+def _checked(run: Run) -> dict[str, Any]:
+    found = at_one_moment(run, lambda: list(_differences(run)))
+    if not found:
+        return {"run_id": run.run_id, "outcome": "agrees"}
+    return {"run_id": run.run_id, "outcome": "differs", **found[0]}
+
+
+def _differences(run: Run) -> Iterator[Difference]:
+    """Give the first event and field in which log and state.json differ, if they do."""
+    found = shape.blocks_of(state_file.read_state(run).value)
+    with Log.read(run.ledger_path) as log:
+        differs = difference(log.stream, found)
+    if differs is not None:
+        yield differs
+
+
+def _line(result: dict[str, Any]) -> str:
+    run_id, outcome = result["run_id"], result["outcome"]
+    if outcome == "differs":
+        event = result["event"]
+        where = f"event {event['seq']} {event['id']} ({event['event']['type']})" if event else "no event of the log"
+        return (
+            f"{run_id}: {result['field']} differs\n"
+            f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}\n"
+            f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}\n"
+            f"  it was settled by:   {where}\n"
+            f"  hint: run `faber-ledger verify {run_id}`; if the log holds, `faber-ledger project {run_id} --rebuild`"
+        )
+    if outcome == "made":
+        return (
+            f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}\n"
+            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to go on with it"
+        )
+    if outcome == "failed":
+        return f"{run_id}: failed: {result['error']}"
+    words = {
+        "agrees": "state.json shows what the log says",
+        "written": "sessions and context_metadata written from the log",
+        "unchanged": "state.json already shows what the log says",
+        "restored": f"state.json restored from {result.get('backup')}, "
+        + ("and the log projected onto it" if result.get("projected") else "as it is: there is no event to project"),
+    }
+    return f"{run_id}: {words[outcome]}"

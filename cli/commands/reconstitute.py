@@ -1,0 +1,157 @@
+"""`faber-ledger reconstitute`: put a run's whole context together again (RECON)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.reports.reconstitution import boxed, brief, noted
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import documents_codes, json_option, json_text, say, show, tell, warn
+from faber_ledger.cli.ui.which_run import known_run, run_to_load
+from faber_ledger.context.notes import notes_of
+from faber_ledger.context.reconstitution.faber_files import build_input
+from faber_ledger.context.reconstitution.journal import Journal
+from faber_ledger.context.reconstitution.steps import load_state, run_not_found
+from faber_ledger.context.reconstitution.steps import reconstitute as reconstituted
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
+from faber_ledger.recording.recording import Recording
+from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import current_phase, current_step
+from faber_ledger.runs.run import find_root, find_run, run_ids
+from faber_ledger.runs.settings import read_user_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.context.notes import Note
+    from faber_ledger.ledger.events import ContextReconstituted, Finding
+    from faber_ledger.runs.progress import ResumePoint
+    from faber_ledger.runs.run import Run
+
+
+SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
+
+
+@click.command(short_help="Put a run's whole context together again.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--for", "reader", type=click.Choice(["build"]), help="Print the build skill's input, and nothing else.")
+@click.option(
+    "--skip",
+    type=click.Choice(sorted(SKIPPED.values())),
+    multiple=True,
+    help="Go on without this if it fails, unasked; may be given again.",
+)
+@json_option
+@documents_codes
+def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_json: bool) -> None:
+    """Load everything that a workflow needs to go on with RUN (default: the active run), and record it.
+
+    \b
+    Example: faber-ledger reconstitute --json
+    Exit codes: 0 done; 1 the run cannot be read, or it was aborted; 2 wrong usage; 3 a choice is needed: --skip.
+    """
+    root = find_root(os.getcwd())
+    log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
+    meant = _run(root, run, log)
+    journal = Journal(log, warn, _Chooser(skip))
+    try:
+        context = reconstituted(meant, read_user_config(), journal)
+    except (click.Abort, KeyboardInterrupt) as error:  # RECON knows no exit code of its own for it
+        raise Aborted("interrupted", block="interrupted") from error
+    except LedgerError as error:
+        error.data |= {"block": error.block, "findings": journal.findings}
+        if journal.findings and os.path.isfile(meant.ledger_path):
+            _record_stop(meant, journal)
+        raise
+    notes, others = _recorded(meant, _fact(context, context["resume_point"], journal.findings))
+    if reader:
+        data: Any = build_input(context["session_summary"], context["current_phase"])
+        show(data, [json_text(data)], as_json=as_json)
+        return
+    data = {**context, "notes": notes, "findings": journal.findings}
+    show(data, [*boxed(context), *brief(context), *noted(notes, others)], as_json=as_json)
+
+
+class _Chooser:
+    """Asks how to go on after an ERROR: what `--skip` names is answered with the first option, else the user is."""
+
+    def __init__(self, skip: tuple[str, ...]) -> None:
+        self.skip = skip
+
+    def __call__(self, code: str, question: str, options: list[str]) -> int:
+        """Give the number of the option chosen; raises ChoiceNeeded without a terminal."""
+        if SKIPPED[code] in self.skip:
+            warn(question.partition("\n\n")[0])
+            return 1
+        if not sys.stdin.isatty():
+            hint = f"ask the user; for option 1 run it again with --skip {SKIPPED[code]}"
+            needed = ChoiceNeeded(question.partition("\n")[0], hint=hint, block=f"{question}\n\nhint: {hint}")
+            needed.data["options"] = options
+            raise needed
+        say(question)
+        while True:
+            try:
+                chosen: int = click.prompt("", prompt_suffix="> ", type=int, err=True)
+            except click.Abort as error:
+                raise Aborted("interrupted at a question", block="Workflow aborted.") from error
+            if 1 <= chosen <= len(options):
+                return chosen
+            say(f"There is no number {chosen}.")
+
+
+def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
+    """Give the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
+    named = named or read_active_run(root)
+    if named is None:
+        return run_to_load(root, None, log, example="reconstitute")
+    try:
+        return known_run(root, named)
+    except RunNotFound as error:
+        if any([run_id.startswith(named) for run_id in run_ids(root)]):
+            raise
+        raise run_not_found(find_run(root, named)) from error
+
+
+def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Finding]) -> ContextReconstituted:
+    """Make a reconstitution the fact that is recorded."""
+    return {
+        "type": "context_reconstituted",
+        "status": state["status"],
+        "phase": point["phase"] if point else current_phase(state),
+        "step": point["step"] if point else current_step(state),
+        "mode": point["mode"] if point else None,
+        "findings": findings,
+    }
+
+
+def _record_stop(run: Run, journal: Journal) -> None:
+    """Record what was found before an ERROR ended the reconstitution, the ERROR itself included."""
+    journal.finish()
+    try:
+        fact = _fact(load_state(run), None, journal.findings)
+    except LedgerError:
+        return  # the state cannot be read: that is the error which the caller raises
+    _recorded(run, {**fact, "mode": "stopped"})
+
+
+def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
+    """Record the reconstitution and give the run's newest notes, and how many are left out.
+
+    A ledger that cannot be used stops nobody.
+    """
+    notes: list[Note] = []
+    others = 0
+    try:
+        with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
+            notes, others = notes_of(recording.view.log)
+            recording.append([{"event": event, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
+    except (LedgerError, sqlite3.DatabaseError, OSError) as error:
+        warn(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
+    return notes, others

@@ -1,0 +1,190 @@
+"""`faber-ledger redact`: take an event's payload, or fields of it, out of the log."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_event import thing_meant
+from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
+from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.lost import remembered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.recording.redact import Outcome, Plan
+    from faber_ledger.runs.run import Run
+
+
+@click.command(short_help="Take an event's payload, or fields of it, out of the log.")
+@click.argument("event", metavar="EVENT", shell_complete=completion.events)
+@click.option(
+    "--field", "fields", multiple=True, metavar="PATH", help="One field, as `environment.hostname`; repeatable."
+)
+@click.option(
+    "--run", metavar="RUN", shell_complete=completion.runs, help="The run that it is of, instead of the active one."
+)
+@click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
+@click.option("--dry-run", is_flag=True, help="Say what would go and what would stay, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask: what is taken out does not come back.")
+@json_option
+def redact(
+    event: str, fields: tuple[str, ...], run: str | None, reason: str | None, dry_run: bool, yes: bool, as_json: bool
+) -> None:
+    """Take the payload of EVENT (its seq or id), or fields of it, out of the run's files in this clone.
+
+    \b
+    The event keeps its place and its hash. Git's history, and other clones until they take the redaction
+    in, still hold what was taken out: docs/REDACTION.md. Of an event_redacted the reason goes; --reason gives another.
+    Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
+    Exit codes: 0 done, or it was done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
+    be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
+    20 a ledger is damaged.
+    """
+    from faber_ledger.ledger.clock import now
+    from faber_ledger.ledger.log import Log
+    from faber_ledger.recording.leftovers import still_held
+    from faber_ledger.recording.redact import places_of, plan_of
+    from faber_ledger.recording.redact import redact as redacted
+    from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
+    from faber_ledger.schemas.events import check_event
+
+    chosen = run_with_ledger(run)
+    name = _event_meant(chosen, event)
+
+    def make_plan(log: Log) -> Plan:
+        return plan_of(log, name, fields, reason, check_event)
+
+    with Log.read(chosen.ledger_path) as log:
+        plan = make_plan(log)
+    data = _data(chosen, plan) | {"dry_run": dry_run}
+    if dry_run:
+        show(data, _planned(plan), as_json=as_json)
+        return
+    if plan.event is not None and not yes:
+        _ask(plan, as_json=as_json)
+    writer = writer_of(chosen.root)
+    client = os.environ.get("CLAUDE_CODE_SESSION_ID") or None
+    beside: dict[str, Any] = {}
+
+    def clean(log: Log, plan: Plan) -> None:
+        beside.update(_cleaned(log, plan, places_of(chosen), is_whole=not fields))
+
+    outcome = redacted(
+        chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda told: warn(f"⚠️  {told}")
+    )
+    texts = plan.texts.difference(beside.pop("common"))
+    beside["also_in_files"] = [path for path in still_held(places_of(chosen), texts) if not path.endswith("ledger.db")]
+    versions = _versions(chosen)
+    data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
+    show(data | {"versions_in_git": versions}, _done(chosen, plan, outcome, beside, versions), as_json=as_json)
+
+
+def _event_meant(run: Run, text: str) -> str:
+    """Give the id of the event that is meant; raises NotFound, with what brings it back if only the mirror has it."""
+    try:
+        return thing_meant(run, text, ("event",)).id
+    except NotFound as error:
+        known, kept = (_has_event(one, text) for one in (run.ledger_path, remembered(run)))
+        if known or not kept:
+            raise
+        raise NotFound(
+            f"this clone's mirror has the event {text}, and the ledger of {run.run_id} lacks it",
+            hint=f"run `faber-ledger project {run.run_id}` to bring it back, then redact it",
+        ) from error
+
+
+def _has_event(path: str | None, text: str) -> bool:
+    from faber_ledger.ledger.lookup import matches
+
+    return path is not None and any(one.kind == "event" for one in matches(path, text))
+
+
+def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
+    """Clean what is kept beside the log, and tell which other events hold the same texts.
+
+    Of a whole payload, a text that other events hold as well is no secret of this one: it stays where it is.
+    """
+    from faber_ledger.recording.leftovers import other_events, scrub
+
+    past = plan.event["supersedes"] if plan.event is not None else []
+    others = other_events(log, plan.texts, [plan.target, *past])
+    common = sorted(others) if is_whole else []
+    return {
+        "scrubbed": scrub(places, plan.texts.difference(common)),
+        "also_in_events": sorted({name for names in others.values() for name in names}),
+        "common": common,
+    }
+
+
+def _ask(plan: Plan, *, as_json: bool) -> None:
+    question = f"Take {_what(plan)} out of event {plan.target}? It does not come back."
+    if as_json or not sys.stdin.isatty():
+        raise ChoiceNeeded(question, hint="run the command again with --yes, or with --dry-run to see what would go")
+    click.confirm(question, abort=True, err=True)
+
+
+def _versions(chosen: Run) -> int | None:
+    """Count the commits that have a version of this ledger; None without git."""
+    listed = asked("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
+    return len(listed.stdout.split()) if listed.returncode == 0 else None
+
+
+def _what(plan: Plan) -> str:
+    return ", ".join(plan.fields) if plan.fields else "the whole payload"
+
+
+def _data(chosen: Run, plan: Plan) -> dict[str, Any]:
+    return {
+        "run_id": chosen.run_id,
+        "event": plan.target,
+        "type": plan.kind,
+        "fields": plan.fields,
+        "is_new": plan.event is not None,
+        "remains": plan.event["remains"] if plan.event is not None else None,
+    }
+
+
+def _planned(plan: Plan) -> Iterator[str]:
+    if plan.event is None:
+        yield f"{_what(plan)} of event {plan.target} ({plan.kind}) is redacted already: nothing more would go"
+        return
+    yield f"{_what(plan)} of event {plan.target} ({plan.kind}) would go; these would stay:"
+    for name, value in plan.event["remains"].items():
+        yield f"  {name}: {value if isinstance(value, str) else _json(value)}"
+
+
+def _json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _done(chosen: Run, plan: Plan, outcome: Outcome, beside: dict[str, Any], versions: int | None) -> Iterator[str]:
+    if outcome.id is None:
+        yield f"{_what(plan)} of event {plan.target} was redacted already; whatever still held it is written anew"
+    else:
+        yield f"✓ Took {_what(plan)} out of event {plan.target} ({plan.kind}), as event {outcome.id}"
+    for title, paths in (
+        ("written anew", outcome.rewritten),
+        ("removed", outcome.removed),
+        ("cleaned", beside["scrubbed"]),
+    ):
+        for path in paths:
+            yield f"  {title}: {os.path.relpath(path, chosen.root)}"
+    if beside["also_in_events"]:
+        yield f"  the same text stands in other events too: {', '.join(beside['also_in_events'])}"
+    for path in beside["also_in_files"]:
+        yield f"  still in {os.path.relpath(path, chosen.root)}, which is not the log's: change it yourself"
+    if versions:
+        commits = "1 commit" if versions == 1 else f"{versions} commits"
+        yield f"  git still holds {commits} with an earlier ledger.db, and so may every clone: see docs/REDACTION.md"
+    yield "  If it was a password or a key, change it: whoever has an old copy can read it."

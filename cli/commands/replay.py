@@ -1,0 +1,152 @@
+"""`faber-ledger replay`: tell a run event by event, as it was at a moment, or what changed between two."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.ui import completion, which_event
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.which_event import session_meant
+from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.reports.replay import Wish
+    from faber_ledger.runs.run import Run
+
+
+@click.command(short_help="Tell a run event by event, or as it was at a moment.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option(
+    "--at",
+    metavar=which_event.MOMENT,
+    shell_complete=completion.events,
+    help="The state at a moment, and nothing else.",
+)
+@click.option(
+    "--diff",
+    nargs=2,
+    metavar="A B",
+    shell_complete=completion.events,
+    help="What changed between two moments, field by field.",
+)
+@click.option(
+    "--from",
+    "start",
+    metavar=which_event.MOMENT,
+    shell_complete=completion.events,
+    help="Tell the events from this moment on.",
+)
+@click.option(
+    "--to",
+    "end",
+    metavar=which_event.MOMENT,
+    shell_complete=completion.events,
+    help="Tell the events up to this moment.",
+)
+@click.option(
+    "--session",
+    metavar="ID",
+    shell_complete=completion.sessions,
+    help="One session: its id, its beginning or last part, or its client's id.",
+)
+@click.option("--step", is_flag=True, help="Tell the state after each event too.")
+@click.option("--strict", is_flag=True, help="Hold each event against its model, and name those that do not fit.")
+@click.option("--check", is_flag=True, help="Where state.json, in the work tree and in HEAD, stops agreeing.")
+@no_pager_option
+@json_option
+def replay(
+    run: str | None,
+    at: str | None,
+    diff: tuple[str, str] | None,
+    start: str | None,
+    end: str | None,
+    session: str | None,
+    step: bool,
+    strict: bool,
+    check: bool,
+    as_json: bool,
+) -> int:
+    """Tell what happened in RUN (default: the active run), event by event, and what each session came to.
+
+    A moment is a seq (0: before the first event), an event's id or its beginning, or a time with
+    its zone. The state at an event is what it and all before it, in the log's order, fold to; the
+    state at a time, what the events fold to whose own clock shows that time or an earlier one.
+
+    \b
+    Example: faber-ledger replay --at 2026-01-05T14:30:22Z
+    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several of that
+    name; 12 newer format; 20 the ledger is damaged, or an event does not fit (--strict);
+    21 state.json differs (--check).
+    """
+    _check_usage(
+        {"--at": at, "--diff": diff, "--check": check, "--strict": strict},
+        {"--from": start, "--to": end, "--session": session, "--step": step},
+    )
+    chosen = run_with_ledger(run)
+    if check:
+        return _check(chosen, as_json)
+    from faber_ledger.cli.reports import replay as replayed  # at its use: `--help` loads every command
+
+    if at is not None:
+        data, lines = replayed.state_at(chosen, which_event.moment_of(chosen, at))
+        show(data, lines, as_json=as_json)
+        return 0
+    if diff is not None:
+        first, second = (which_event.moment_of(chosen, text) for text in diff)
+        data, lines = replayed.between(chosen, first, second)
+        show(data, lines, as_json=as_json)
+        return 0
+    wish = replayed.Wish(
+        start=which_event.moment_of(chosen, start) if start is not None else None,
+        end=which_event.moment_of(chosen, end) if end is not None else None,
+        session=session_meant(chosen, session),
+        step=step,
+    )
+    replayed.check_order(wish)
+    return _strict(chosen, wish, as_json) if strict else _told(chosen, wish, as_json)
+
+
+def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
+    """Refuse what makes no sense together; raises UsageError."""
+    asked = [name for name, value in modes.items() if value is not None and value is not False]
+    limited = [name for name, value in limits.items() if value is not None and value is not False]
+    if len(asked) > 1:
+        raise click.UsageError(f"give one of {', '.join(modes)}, not {' and '.join(asked)}")
+    if asked == ["--strict"]:
+        limited = [name for name in limited if name == "--step"]
+    if asked and limited:
+        raise click.UsageError(f"{asked[0]} cannot be had with {' and '.join(limited)}")
+
+
+def _told(run: Run, wish: Wish, as_json: bool) -> int:
+    from faber_ledger.cli.reports import replay as replayed
+
+    if as_json:
+        replayed.show_as_json(run, wish)
+    else:
+        show_long(lambda: replayed.lines(run, wish))
+    return 0
+
+
+def _strict(run: Run, wish: Wish, as_json: bool) -> int:
+    from faber_ledger.cli.reports.strict import Strict
+
+    strict = Strict(run, wish)
+    if as_json:
+        show(strict.data(), [], as_json=True)
+    else:
+        show(None, strict.lines(), as_json=False)
+    return IntegrityError.exit_code if strict.misfits else 0
+
+
+def _check(run: Run, as_json: bool) -> int:
+    from faber_ledger.cli.reports.state_check import comparisons, lines_of
+
+    results = comparisons(run)
+    show({"run_id": run.run_id, "states": results}, lines_of(results), as_json=as_json)
+    differs = any(result["outcome"] not in ("agrees", "missing") for result in results)
+    return ProjectionDiffers.exit_code if differs else 0

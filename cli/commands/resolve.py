@@ -1,0 +1,255 @@
+"""`faber-ledger resolve`: mends the conflicts of runs' files that a merge has left in the index."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import project_again
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.change import read_file
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import is_theirs_our_own
+from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.git_command import GitFailed, git, top_of
+from faber_ledger.runs.recovery import recover
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_root, find_run
+from faber_ledger.runs.state_merge import is_state, merged_state, usable_base, with_edits, with_what_it_lacks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.runs.state_merge import Left
+
+    Result = dict[str, Any]
+
+
+LONGEST = 300
+UNREADABLE = (
+    "`git checkout --ours PATH` or `git checkout --theirs PATH` takes the side that can be read,"
+    " then stage it with `git add`"
+)
+
+
+@click.command(short_help="Mend the conflicts of runs' files that a merge has left.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@json_option
+def resolve(dry_run: bool, as_json: bool) -> int:
+    """Mend conflicts that are in the index already: a clone without the merge driver, or a hosting site, made them.
+
+    \b
+    Ledgers are united, our blocks of state.json are written anew, the active file stays
+    ours, and all of it is staged. Where both sides changed the same of somebody's keys,
+    both are shown and the conflict is left.
+    Example: faber-ledger resolve --dry-run
+    Exit codes: 0 all mended, or nothing to mend; 1 a conflict is left; 2 wrong usage; 11 locked.
+    """
+    root = find_root(os.getcwd())
+    top = top_of(root)
+    if top is None:
+        raise GitFailed("this is no git repository", hint="run it in the clone whose merge has stopped")
+    found = conflicts(root, top)
+    results = [_mended(root, conflict, dry_run) for conflict in found]
+    if not dry_run:
+        _project(found, results)
+    show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
+    return 1 if any(not result["mended"] for result in results) else 0
+
+
+def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
+    path = os.path.join(root, *conflict.path.split("/"))
+    result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
+    try:
+        if conflict.name == "ledger.db" and conflict.run is not None:
+            result["how"] = _united(conflict.run, conflict, dry_run)
+        else:
+            result["how"], content, left = _chosen(root, conflict, path)
+            if not dry_run and content is not None:
+                _put_resolved(conflict, path, content)
+            if left:
+                keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
+                result |= {"mended": False, "keys": keys}
+        if not dry_run and conflict.name != "state.json":
+            git("add", "--", path)
+    except (LedgerError, sqlite3.Error) as error:
+        result |= {"mended": False, "how": str(error)}
+    return result
+
+
+def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
+    """Unite the sides, and what hooks have appended to the file since the merge stopped, into the ledger."""
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        sides = []
+        for stage in (OURS, THEIRS):
+            content = conflict.side(stage)
+            if content is not None:
+                sides.append(os.path.join(folder, f"{stage}.db"))
+                _put(sides[-1], content)
+                _check_readable(sides[-1], stage)
+        if dry_run:
+            events = write_union(sides, os.path.join(folder, "united.db"), check_event)
+        else:
+            os.makedirs(run.directory, exist_ok=True)
+            with RunLock(run.lock_path):
+                if is_recovery_due(run.ledger_path):
+                    recover(run, warn)
+                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
+    return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
+
+
+def _check_readable(path: str, stage: str) -> None:
+    """See that a side is a ledger, and name the side if not; raises IntegrityError."""
+    try:
+        with opened(path) as log:
+            for _ in united([rows_of(log)]):
+                pass
+    except (LedgerError, sqlite3.Error) as error:
+        side = "our side (stage 2)" if stage == OURS else "their side (stage 3)"
+        told = str(error).replace(path, "it")
+        raise IntegrityError(f"{side} of the ledger cannot be united: {told}") from error
+
+
+def _readable(path: str) -> list[str]:
+    try:
+        opened(path).close()
+    except (LedgerError, OSError):
+        return []
+    return [path]
+
+
+def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None, list[Left]]:
+    """Say how any other file is mended, and give its bytes (None: it is right as it is) and the keys that are left."""
+    base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
+    here = read_file(path)
+    if ours is None or theirs is None:
+        side = ours if theirs is None else theirs
+        if side is not None and conflict.name == "state.json":
+            side = with_what_it_lacks(side, usable_base(base or b""))
+        return "the side that has it", side, []
+    if conflict.name != "state.json":
+        named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
+        own = theirs if is_theirs_our_own(root, *named) else ours
+        return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
+    merged, left = merged_state(base or b"", ours, theirs)
+    if here is not None and is_state(here):
+        merged, left = with_edits(usable_base(base or b""), ours, merged, left, here)
+    return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left
+
+
+def _project(found: list[Conflict], results: list[Result]) -> None:
+    """Write the blocks of the runs whose ledger or state was mended, and stage their states."""
+    left = {result["path"] for result in results if not result["mended"]}
+    runs = {conflict.run.run_id: conflict.run for conflict in found if conflict.run is not None}
+    for run in runs.values():
+        if run.shown("state.json") in left or run.shown("ledger.db") in left:
+            continue
+        try:
+            if os.path.lexists(run.ledger_path):
+                project_again(run, rebuild=True)
+                git("add", "--", run.ledger_path)
+            if os.path.lexists(run.state_path) or run.shown("state.json") in [conflict.path for conflict in found]:
+                git("add", "--", run.state_path)
+        except LedgerError as error:
+            for result in results:
+                if result["path"] == run.shown("state.json"):
+                    result |= {"mended": False, "how": error.message}
+            warn(f"note: {run.run_id}: {error.message}")
+
+
+def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
+    if not results:
+        yield "no run's file is in conflict"
+    for result in results:
+        done = ("would mend" if dry_run else "mended") if result["mended"] else "left"
+        yield f"{done:<6}  {result['path']}: {result['how']}"
+        for key in result["keys"]:
+            yield f"  {key['key']}"
+            yield f"    ours:   {_short(key['ours'])}"
+            yield f"    theirs: {_short(key['theirs'])}"
+    if any(not result["mended"] for result in results):
+        if any(result["keys"] for result in results):
+            yield "ours stands in the file: edit it until it says what you mean, then stage it with `git add`"
+        if any(not result["mended"] and not result["keys"] for result in results):
+            yield f"what cannot be read is left: {UNREADABLE}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
+    """Put a resolved file in its place; raises StateNotWritten for a state.json that its owner may not write."""
+    if conflict.run is not None and os.path.lexists(path):
+        state_file.check_writable(conflict.run, os.lstat(path))
+    _put(path, content)
+
+
+def _put(path: str, content: bytes) -> None:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    beside = whole_file.own_name(*os.path.split(path))
+    whole_file.put(path, content, durable=False, temporary=beside)  # git has it
+
+
+BASE, OURS, THEIRS = "1", "2", "3"
+
+
+class Conflict(NamedTuple):
+    """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage."""
+
+    path: str
+    run: Run | None
+    blobs: dict[str, str]
+
+    @property
+    def name(self) -> str:
+        """The file's own name."""
+        return self.path.rpartition("/")[2]
+
+    def side(self, stage: str) -> bytes | None:
+        """Give what one side holds; None if it has no such file."""
+        return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None
+
+
+def conflicts(root: str, top: str) -> list[Conflict]:
+    """List the conflicts of runs' ledgers and states, and of the active file; the others are somebody's."""
+    prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
+    prefix = prefix.removeprefix("./")
+    blobs: dict[str, dict[str, str]] = {}
+    for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):
+        described, tab, name = entry.partition(b"\t")
+        if tab and described.startswith(b"100"):  # a link is nothing of ours
+            _, blob, stage = described.decode().split(" ")
+            blobs.setdefault(os.fsdecode(name), {})[stage] = blob
+    found = []
+    for path, sides in blobs.items():
+        inside = path.removeprefix(prefix)
+        run = _run_of(root, inside) if path.startswith(prefix) else None
+        if run is not None or (path.startswith(prefix) and inside in ACTIVE_FILES):
+            found.append(Conflict(inside, run, sides))
+    return found
+
+
+def _run_of(root: str, path: str) -> Run | None:
+    """Give the run whose ledger or state a path is; None for any other file."""
+    for runs in RUNS:
+        folder, _, name = path.removeprefix(runs + "/").rpartition("/")
+        if path.startswith(runs + "/") and folder and name in ("ledger.db", "state.json"):
+            try:
+                run = find_run(root, folder)
+            except InvalidRunId:
+                return None
+            directory = os.path.join(root, *runs.split("/"), *folder.split("/"))
+            return run if run.directory == directory else None
+    return None

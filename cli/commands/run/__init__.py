@@ -1,0 +1,1 @@
+"""The `run` group: start, resume, list, finish, forget."""

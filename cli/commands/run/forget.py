@@ -1,0 +1,87 @@
+"""`faber-ledger run forget`: this clone's memory of a run that is gone, named and removed."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.recording import spool
+from faber_ledger.runs.git_command import worktree_roots
+from faber_ledger.runs.kept_summaries import kept_paths
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.run import find_root, find_run
+
+
+@click.command()
+@click.argument("run_id", required=False, metavar="[RUN]")
+@click.option("--list", "listing", is_flag=True, help="List the runs that only this clone's mirror still has.")
+@click.option("--yes", is_flag=True, help="Remove deliveries that wait to be recorded, too.")
+@json_option
+def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
+    """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
+
+    \b
+    The summaries beside it go with it. So do deliveries that wait to be recorded on it, and only with --yes.
+    Example: faber-ledger run forget --list
+    Exit codes: 0 done; 1 the run is still there, or deliveries wait; 2 wrong usage; 10 no mirror of such a run.
+    """
+    root = find_root(os.getcwd())
+    if listing == bool(run_id):
+        raise click.UsageError("give RUN, or --list")
+    if run_id is None:
+        gone = [(run.run_id, count_events(path)) for run, path in gone_runs(root)]
+        data = [{"run_id": name, "events": events} for name, events in gone]
+        lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
+        show(data, lines or ["no mirror is without its run"], as_json=as_json)
+        return
+    run = find_run(root, run_id)
+    path = remembered(run)
+    if path is None:
+        raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
+    places = places_of(run, worktree_roots(root))
+    if places:
+        raise LedgerError(
+            f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
+        )
+    events, waits = count_events(path), spool.waiting(run)
+    told = f"{len(waits)} deliveries that were never recorded" if len(waits) != 1 else "a delivery never recorded"
+    if waits and not yes:
+        raise LedgerError(
+            f"the mirror of {run_id}, with {events_shown(events)}, would go, and {told}",
+            hint=f"`faber-ledger run resume {run_id}` brings the run back; `faber-ledger run forget {run_id} --yes`"
+            " removes both",
+        )
+    kept = kept_paths(run).values()
+    for one in kept:
+        whole_file.remove(one)
+    _remove(path)
+    for one in [*waits, *spool.set_aside(run)]:
+        spool.remove(one)
+    spool.tidy(run)
+    beside = f", {len(kept)} kept {'summary' if len(kept) == 1 else 'summaries'}" if kept else ""
+    removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {told}" if waits else "")
+    show(
+        {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
+        [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],
+        as_json=as_json,
+    )
+
+
+def _remove(path: str) -> None:
+    """Remove a mirror and the folders that held it alone."""
+    for name in (path + "-journal", path):
+        if os.path.lexists(name):
+            os.unlink(name)
+    folder = os.path.dirname(path)
+    while os.path.basename(folder) != "faber-ledger":
+        try:
+            os.rmdir(folder)
+        except OSError:
+            return  # another run's mirror is in it
+        folder = os.path.dirname(folder)

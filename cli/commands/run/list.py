@@ -1,0 +1,109 @@
+"""`faber-ledger run list` and `status`: the runs of a project, and where one of them stands."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.projections import blocks as shape
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.projecting import run_taken_away
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.queries import Summary
+
+
+COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
+
+
+@click.command("list", short_help="List the runs of this project.")
+@click.option("--status", type=click.Choice(progress.STATUSES), help="Only runs with this status.")
+@click.option("--work-id", help="Only runs of this work item.", metavar="ID")
+@json_option
+def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
+    """List the runs of this project; the active one is marked with `*`.
+
+    \b
+    Example: faber-ledger run list --status in_progress
+    Exit codes: 0 done; 2 wrong usage.
+    """
+    root = find_root(os.getcwd())
+    rows = [_row(root, run_id) for run_id in run_ids(root)]
+    rows = [row for row in rows if status is None or row["status"] == status]
+    rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
+    lines = [*_table(rows, is_filtered=bool(status or work_id))]
+    taken = None if as_json else run_taken_away(root)
+    if taken:
+        lines.append(f"{taken}: it went on here and was taken away; `faber-ledger run resume {taken}` brings it back")
+    show(rows, lines, as_json=as_json)
+
+
+def _row(root: str, run_id: str) -> dict[str, Any]:
+    run = find_run(root, run_id)
+    try:
+        state, problem, ledger_problem = state_file.read_state(run).value, None, None
+    except LedgerError as error:
+        state, problem, ledger_problem = {}, error.message, None
+    try:
+        log = log_summary(run)
+    except (LedgerError, sqlite3.DatabaseError) as error:
+        log, ledger_problem = None, str(error)
+    blocks = shape.blocks_of(state)
+    return {
+        "run_id": run_id,
+        "active": read_active_run(root) == run_id,
+        "work_id": state.get("work_id"),
+        "status": state.get("status"),
+        "phase": current_phase(state),
+        "sessions": len(shape.session_history(blocks)),
+        "open_session": shape.current_session(blocks),
+        "events": log.events if log else 0,
+        "last_event_at": log.last_at if log else None,
+        "problem": problem,
+        "ledger_problem": ledger_problem,
+    }
+
+
+def log_summary(run: Run) -> Summary | None:
+    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+
+    return None if lacks_ledger(run) else summary(run.ledger_path)
+
+
+def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
+    if not rows and is_filtered:
+        yield "no run of this project is like that"
+        return
+    if not rows:
+        yield "no runs yet: start one with `faber-ledger run start --work-id ID`"
+        return
+    cells = [COLUMNS, *[_cells(row) for row in rows]]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    for row in rows:
+        for problem in filter(None, [row["problem"], row["ledger_problem"]]):
+            yield f"{row['run_id']}: {problem}"
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        f"{'*' if row['active'] else ' '} {row['run_id']}",
+        "unreadable" if row["problem"] else str(row["status"] or "unknown"),
+        row["phase"] or "-",
+        str(row["sessions"]),
+        "yes" if row["open_session"] else "no",
+        "unreadable" if row["ledger_problem"] else str(row["events"]),
+        row["last_event_at"] or "-",
+    )

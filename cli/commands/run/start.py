@@ -1,0 +1,301 @@
+"""`faber-ledger run`: start, resume and list the runs of a project; `workflow-run` is the documents' name for both."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.commands.run.finish import finish
+from faber_ledger.cli.commands.run.forget import forget
+from faber_ledger.cli.commands.run.list import run_list
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.cli.worktrees import for_run
+from faber_ledger.cli.worktrees.git import can_add, refuse_bare
+from faber_ledger.cli.worktrees.places import check_is_new
+from faber_ledger.context.packet import position
+from faber_ledger.context.workflow import load_workflow
+from faber_ledger.ledger import identity
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.recording.start import active_elsewhere, start_run, take_up
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.progress import resume_point
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root, find_run, name_part, project_name
+from faber_ledger.runs.settings import read_user_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from faber_ledger.recording.start import Plan
+    from faber_ledger.runs.run import Run
+
+
+DEFAULT_WORKFLOW = "fractary-faber:default"
+CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
+ENTER_W = "Enter w to create that worktree and start there."
+QUESTION = (
+    "Do you want to proceed anyway? This will take over context management\n"
+    "for this worktree, potentially interfering with the other workflow. [y/N]: "
+)
+
+
+@click.group(short_help="Start, resume and list runs.")
+def run() -> None:
+    """Start, resume, list and forget the runs of this project."""
+
+
+def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a run's start."""
+    for option in (
+        click.option(
+            "--worktree",
+            "in_worktree",
+            is_flag=True,
+            help="Make ../PROJECT-issue-ID on the new branch feature/ID, and start there.",
+        ),
+        click.option("--yes", is_flag=True, help="Take over from another active workflow without asking."),
+        click.option("--target", help="What is being worked on, in words.", metavar="TEXT"),
+        click.option("--plan-id", help="The plan that this run carries out.", metavar="ID"),
+        click.option(
+            "--workflow", default=DEFAULT_WORKFLOW, show_default=True, help="The workflow's id.", metavar="ID"
+        ),
+        click.option(
+            "--run-id", metavar="RUN", help="The new run's id, instead of one made from project, work item and time."
+        ),
+        click.option("--work-id", help="The work item, for example an issue's number.", metavar="ID"),
+    ):
+        command = option(command)
+    return command
+
+
+run.add_command(run_list)
+run.add_command(forget)
+run.add_command(finish)
+
+
+@run.command(short_help="Start a run and make it the active one.")
+@start_options
+@json_option
+def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
+    """Start a run: its folder, its state.json, its ledger, and the active file; with --worktree in one of its own.
+
+    \b
+    Example: faber-ledger run start --work-id 258
+    Exit codes: 0 started; 1 declined, or it could not be; 2 wrong usage.
+    """
+    begin(as_json, yes, in_worktree, given)
+
+
+@run.command(short_help="Make a run the active one; say where it goes on.")
+@click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
+@click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
+@json_option
+def resume(run_id: str, yes: bool, as_json: bool) -> None:
+    """Make a run the active one of this worktree, and say where it goes on.
+
+    \b
+    Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
+    Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
+    cannot be read; 2 wrong usage; 10 no such run.
+    """
+    go_on(run_id, yes, as_json)
+
+
+@click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
+@start_options
+@click.option(
+    "--resume",
+    "resumed",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="Resume this run instead of starting one.",
+)
+@json_option
+def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
+    """Start a run, or resume one with --resume: the documents' name for `run start` and `run resume`.
+
+    \b
+    Example: faber-ledger workflow-run --work-id 258
+    Exit codes: those of `run start` and `run resume`.
+    """
+    if resumed is None:
+        begin(as_json, yes, in_worktree, given)
+    elif in_worktree:
+        raise click.UsageError("--worktree is for a new run: a run to resume is on its own branch.")
+    else:
+        go_on(resumed, yes, as_json)
+
+
+@documents_codes
+def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | None]) -> None:
+    """Start a run with the options given; raises LedgerError, and UsageError if nothing says what it is about."""
+    root, at = find_root(os.getcwd()), now()
+    refuse_bare(root)
+    work_id, target = given["work_id"], given["target"]
+    if not work_id and not target:
+        raise click.UsageError("Say what the run is about with --work-id or --target.")
+    plan: Plan = {
+        "workflow_id": given["workflow"] or DEFAULT_WORKFLOW,
+        "work_id": work_id or None,
+        "plan_id": given["plan_id"] or None,
+        "target": target or f"Work item {work_id}",
+    }
+    about = name_part(work_id or target or "")
+    run_id = given["run_id"]
+    if run_id is None:
+        run_id = identity.run_id(project_name(root), about, at, os.urandom(6))
+    try:
+        new = find_run(root, run_id)
+    except InvalidRunId as error:
+        error.hint = "give another --run-id, or none: one is made then"
+        raise
+    check_is_new(new, everywhere=given["run_id"] is not None)
+    try:
+        load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
+    except WorkflowNotFound as error:  # there is no state.json yet that could be corrected
+        error.hint = error.hint.replace("correct workflow_id in state.json", "give another --workflow")
+        error.block = error.block.replace("Correct workflow_id in state.json", "Give another --workflow")
+        raise
+    subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
+    commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
+    told: list[str] = []
+    if not in_worktree:
+        told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
+    if in_worktree:
+        own = for_run.planned(root, about)
+        for_run.make(root, own)
+        try:
+            # The client that asks, if one does, goes on in its own folder, and its hooks with it: no session is opened.
+            started = _started(own.root, run_id, plan, at, {}, "fractary-faber")
+        except BaseException:
+            for_run.take_back(root, own)
+            raise
+        lines = [
+            f"✓ Worktree created: {for_run.shown(own.folder)} (branch {own.branch})",
+            *_start_lines(started, plan),
+            *for_run.next_lines(own),
+        ]
+        made = {"path": own.folder, "branch": own.branch}
+    else:
+        started, made = _started(root, run_id, plan, at, os.environ, None), None
+        lines = _start_lines(started, plan)
+    data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told}
+    show({**data, "worktree": made}, lines, as_json=as_json)
+
+
+def _started(root: str, run_id: str, plan: Plan, at: float, environ: Mapping[str, str], created_by: str | None) -> Run:
+    load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
+    member = for_run.state_member(root, created_by)
+    started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
+    for_run.note_kept(root, at=at, warn=say, created_by=created_by or "manual")
+    return started
+
+
+def _start_lines(started: Run, plan: Plan) -> list[str]:
+    lines = [
+        f"✓ Workflow started: {started.run_id}",
+        f"  Workflow: {plan['workflow_id']}",
+        f"  State: {started.shown('state.json')}",
+        f"  Ledger: {started.shown('ledger.db')}",
+    ]
+    if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
+        lines.append("Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git.")
+    return lines
+
+
+def go_on(text: str, yes: bool, as_json: bool) -> None:
+    """Make a run the active one; raises LedgerError."""
+    root = find_root(os.getcwd())
+    bring_back(root, text, say)
+    resumed = known_run(root, text)
+    state = state_file.read_state(resumed).value
+    status = state.get("status")
+    if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
+        status = "in_progress"
+        with RunLock(resumed.lock_path):
+            state_file.write_members(resumed, {"status": status}, warn=say)
+        say(f"⚠️  its state said no status, and says {status} from now on")
+        state = state_file.read_state(resumed).value
+    if status not in progress.STATUSES:
+        told = f"Invalid state status: {status}"
+        raise LedgerError(told, hint=f"correct `status` in {resumed.shown('state.json')}", block=f"❌ ERROR: {told}")
+    point, warnings = resume_point(state), list[str]()
+    if point is None:
+        completed = "ℹ Workflow already completed - nothing to resume"
+        lines = [completed if status == "completed" else "ℹ Workflow was cancelled - cannot resume"]
+    else:
+        again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
+        about = name_part(str(state.get("work_id") or "resumed"))
+        command = f"/fractary-faber:workflow-run {again}"
+        warnings, _ = _take_over(root, resumed.run_id, about, command, yes, as_json, offers=False)
+        at = now()
+        take_up(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+        for_run.note_resumed(resumed, at=at, warn=say)
+        lines = [
+            f"✓ Workflow resumed: {resumed.run_id}",
+            *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
+        ]
+    data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
+    show(data, lines, as_json=as_json)
+
+
+def _take_over(
+    root: str, run_id: str, about: str, command: str, yes: bool, as_json: bool, *, offers: bool
+) -> tuple[list[str], bool]:
+    """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
+
+    Gives the warnings, with `as_json` not printed, and whether a worktree of its own is wanted, which is only asked if
+    `offers`. Raises Declined.
+    """
+    other = active_elsewhere(root, run_id)
+    if other is None:
+        return [], False
+    active, status = other
+    finished = status in progress.FINISHED
+    told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
+    if not finished:
+        own = for_run.planned(root, about)
+        told = [
+            "⚠️  WARNING: Another workflow is active in this worktree",
+            f"   Active: {active}",
+            f"   New: {run_id}",
+            "",
+            "Recommendation: Use separate worktrees for concurrent workflows:",
+            f"  git worktree add {shlex.quote(for_run.shown(own.folder))} -b {own.branch}",
+            f"  cd {shlex.quote(for_run.shown(own.root))}",
+            f"  {command}",
+            *([ENTER_W] if offers else []),
+            "",
+        ]
+    for line in told if not as_json else []:
+        tell(line)
+    answer = "y" if finished or yes else _answer(as_json)
+    if answer not in ("y", "yes") and not (offers and answer == "w"):
+        if as_json:
+            hint = "start in a worktree of its own with --worktree, or take over with --yes"
+            why = f"another workflow is active in this worktree: {active}"
+            raise Declined(why, hint=hint if offers else "take over with --yes")
+        tell(CANCELLED)
+        click.get_current_context().exit(1)
+    return told, answer == "w"
+
+
+class Declined(LedgerError):
+    """Nobody agreed to take over from the active workflow."""
+
+    code = "declined"
+
+
+def _answer(as_json: bool) -> str:
+    if as_json or not sys.stdin.isatty():
+        return ""
+    click.echo(QUESTION, nl=False)
+    return sys.stdin.readline().strip().lower()

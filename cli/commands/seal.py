@@ -1,0 +1,132 @@
+"""`faber-ledger seal`: a run made ready for a commit: whole, checked, projected and staged."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from faber_ledger.cli.commands.resolve import conflicts
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
+from faber_ledger.ledger.finding import FORGED
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import findings
+from faber_ledger.recording.spool import take_in
+from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.git_command import GitFailed, git, top_of
+from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.recovery import recover
+from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run
+
+TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
+
+
+@click.command(short_help="Make a run ready for a commit, and stage it.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@json_option
+def seal(run: str | None, every: bool, as_json: bool) -> None:
+    """Make RUN (default: the active run) ready for a commit: recover, unite with what git took back, check, stage.
+
+    What waits in the spool is recorded first.
+    Staged are its ledger.db, state.json and metadata.json, and the active file if it
+    names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
+    Example: faber-ledger seal && git commit -m 'Save the session'
+    Exit codes: 0 done, or there is no active run, or no git; 1 git or a file refuses; 2 wrong usage;
+    10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
+    """
+    root = find_root(os.getcwd())
+    bring_back(root, run, warn)
+    why = None if run or every else _nothing_to_seal(root)
+    top = top_of(root)
+    if why is None and top is None:
+        why = "no git repository is here, so there is nothing to stage"
+    if why is not None or top is None:
+        show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
+        return
+    _check_settled(root, top)
+    results = [_sealed(one) for one in runs_with_ledgers(run, every=every)]
+    show({"runs": results, "why": None}, [_line(result) for result in results], as_json=as_json)
+
+
+def _nothing_to_seal(root: str) -> str | None:
+    """Say why a commit can go on without a seal; None if the active run has a ledger."""
+    active = read_active_run(root)
+    if active is None:
+        return "no run is active here"
+    try:
+        run = find_run(root, active)
+    except InvalidRunId as error:
+        return error.message
+    return None if os.path.lexists(run.ledger_path) else f"the active run {active} has no ledger here"
+
+
+def _check_settled(root: str, top: str) -> None:
+    """Refuse while a run's file is in conflict: staging it would take our side of somebody's keys unseen."""
+    found = conflicts(root, top)
+    if found:
+        raise GitFailed(
+            f"in conflict: {', '.join([conflict.path for conflict in found])}",
+            hint="run `faber-ledger resolve`, which mends what is ours and shows what is not",
+        )
+
+
+def _sealed(run: Run) -> dict[str, Any]:
+    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
+        opened.commit()
+        returned, redacted = opened.returned, opened.redacted
+    take_in(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
+    _check(run)
+    project_again(run, rebuild=False, redacted=redacted)
+    with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
+        if is_recovery_due(run.ledger_path):
+            recover(run, warn)
+        with Log.read(run.ledger_path) as log:
+            (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+        staged = _staged(run)
+    return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
+
+
+def _check(run: Run) -> None:
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    found = list(findings(run.ledger_path, check_event=check_event))
+    wrong = [item for item in found if item.is_damage]
+    for item in found:
+        if item.kind == FORGED:  # what a forged redaction could not take out is whole, and goes into the commit
+            warn(f"event {item.event}: {item.what}; run `faber-ledger verify {run.run_id}`")
+    if wrong:
+        about = f"event {wrong[0].event}: " if wrong[0].event else ""
+        raise IntegrityError(
+            f"{run.shown('ledger.db')} is damaged and is not staged: {about}{wrong[0].what}",
+            hint=f"run `faber-ledger verify {run.run_id}` to see all that is wrong",
+        )
+
+
+def _staged(run: Run) -> list[str]:
+    """Stage a run's files and name them; nothing in a commit of named paths, which is not to hold anything else."""
+    if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
+        warn(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
+        return []
+    paths = [path for name in TRAVELLERS if os.path.isfile(path := os.path.join(run.directory, name))]
+    if read_active_run(run.root) == run.run_id:
+        named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
+        paths += [path for path in named if os.path.isfile(path)][:1]
+    git("add", "--", *paths)
+    return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+
+
+def _line(result: dict[str, Any]) -> str:
+    returned = result["returned"]
+    back = f", {returned} of them back from this clone's mirror" if returned else ""
+    staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
+    return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

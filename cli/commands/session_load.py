@@ -1,0 +1,254 @@
+"""`faber-ledger session-load`: load the critical artifacts of a run (AGENT, Session Load; RELOAD)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.reports import session_load as load_report
+from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
+from faber_ledger.cli.ui.which_run import run_to_load
+from faber_ledger.context import messages, reload, selection
+from faber_ledger.context.artifact_source import surroundings_of
+from faber_ledger.context.notes import newest_notes, summary_for
+from faber_ledger.context.packet import COMMAND_BUDGET, pack
+from faber_ledger.ledger import identity
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
+from faber_ledger.ledger.header import check_file
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.recording import Recording
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import hold, read_active_run, taken_up
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import find_root
+from faber_ledger.runs.settings import Settings, read_user_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.context.artifact import Surroundings
+    from faber_ledger.context.reload import Reload
+    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.recording.sessions import Caller
+    from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import UserConfig
+
+
+class Trigger(click.ParamType[str]):
+    """A trigger in one of the forms of AGENT, Load Triggers."""
+
+    name = "trigger"
+    FORMS = "session_start, manual, phase_start, phase_start:PHASE, phase_transition:FROM->TO, compaction_detected"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Check a trigger's form; fails with a usage error."""
+        kind, colon, phases = str(value).partition(":")
+        named = phases.split("->") if kind == "phase_transition" else [phases]
+        whole = all(phase.isalpha() for phase in named) and len(named) == (2 if kind == "phase_transition" else 1)
+        if kind in ("phase_start", "phase_transition") and colon and whole:
+            return str(value)
+        if value not in ("session_start", "manual", "phase_start", "compaction_detected"):
+            self.fail(f"{value!r} is not one of {self.FORMS}.", param, ctx)
+        return str(value)
+
+
+@click.command("session-load", short_help="Load the critical artifacts into context.")
+@click.option(
+    "--run-id",
+    metavar="RUN",
+    shell_complete=completion.runs,
+    help="The run; the active one, else the one that a scan finds, if omitted.",
+)
+@click.option("--trigger", type=Trigger(), default="manual", show_default=True, help="What triggered this reload.")
+@click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
+@click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")
+@click.option("--dry-run", is_flag=True, help="Show what would be loaded, and change nothing.")
+@click.option(
+    "--budget",
+    type=click.IntRange(min=1000),
+    default=COMMAND_BUDGET,
+    show_default=True,
+    metavar="N",
+    help="How much to print of the contents, in UTF-16 code units.",
+)
+@click.option("--content", is_flag=True, help="Print the contents on a terminal, too.")
+@json_option
+@documents_codes
+def session_load(
+    run_id: str | None,
+    trigger: str,
+    artifacts: str | None,
+    force: bool,
+    dry_run: bool,
+    budget: int,
+    content: bool,
+    as_json: bool,
+) -> None:
+    """Load a run's critical artifacts, print them, and record it.
+
+    \b
+    Example: faber-ledger session-load --artifacts workflow-state,specification --force
+    Exit codes: 0 loaded, or a dry run; 1 no run, its state cannot be read, or a
+    required artifact failed; 2 wrong usage.
+    """
+    root, at = find_root(os.getcwd()), now()
+    log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    if not dry_run:
+        bring_back(root, run_id, lambda text: warn(f"⚠️  {text}"))
+    run = run_to_load(root, run_id, log)
+    config = read_user_config()
+    if config["problem"]:
+        raise LedgerError(config["problem"], hint="correct the file, or remove it")
+    requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
+    if requested == [] or run_id == "":
+        raise click.UsageError("--artifacts and --run-id must not be empty.")
+    loading = Loading(run, config, trigger, requested, at, force)
+    try:
+        if dry_run:
+            result = loading.tried()
+            show(load_report.dry_data(loading, result), load_report.dry_lines(loading, result), as_json=as_json)
+            return
+        shows = as_json or content or not sys.stdout.isatty()
+        result, packet, recording = loading.done(budget if shows else 0, log)
+        _hold(root, run)
+    except (StateMissing, StateInvalid, NotWritable) as error:
+        error.block = texts.load_failed(run, error)
+        raise
+    if packet and not as_json:
+        tell(packet)
+    if result.required_failed:
+        failed = result.required_failed[0]
+        raise LedgerError(
+            f"required artifact {failed['artifact']['id']}: {failed['error'].message}",
+            hint="check its path in the workflow's configuration, or run the phase that creates it",
+            block=messages.required_failed(**failed),
+        )
+    data = load_report.data(run, loading.state, recording.blocks, result)
+    lines = load_report.lines(run, loading.state, recording.blocks, result)
+    show({**data, "context": packet}, lines, as_json=as_json)
+
+
+def _hold(root: str, run: Run) -> None:
+    """Keep that work goes on here on the active run, so that no active file that git brings switches it."""
+    if read_active_run(root) == run.run_id != taken_up(root):
+        try:
+            hold(root, run.run_id)
+        except LedgerError as error:  # what was loaded is in the ledger
+            warn(f"⚠️  {error.message} - {error.hint}")
+
+
+class Loading:
+    """One session-load of one run."""
+
+    def __init__(
+        self, run: Run, config: UserConfig, trigger: str, requested: list[str] | None, at: float, force: bool
+    ) -> None:
+        self.run = run
+        self.config = config
+        self.trigger = trigger
+        self.requested = requested
+        self.at = at
+        self.force = force
+        self.state: dict[str, Any] = {}
+        self.in_context: dict[str, dict[str, Any]] = {}
+
+    def tried(self) -> Reload:
+        """Load without recording, by the rules of the real load; raises LedgerError."""
+        self._take(state_file.read_state(self.run).value)
+        return self._read(self._caller(None), dry=True)
+
+    def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
+        """Load, record and project, and tell each step to `log`; raises LedgerError.
+
+        What takes long, the user's programs above all, is over before the run is locked: hooks wait for the lock.
+        """
+        whereabouts = Whereabouts(self.run.root)
+        writer = writer_of(self.run.root)
+        self._take(state_file.read_state(self.run).value)
+        for line in load_report.config_lines(self.workflow, self.state):
+            log(line)
+        caller = self._caller(whereabouts.environment(), writer)
+        result = self._read(caller, dry=False)
+        for line in load_report.step_lines(result, len(self.selected)):
+            log(line)
+        for warning in load_report.warnings(result):
+            warn(warning)
+        with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+            view = recording.view
+            keeper = None if Settings(self.run, os.environ).summaries else self.run
+            packet, given = pack(
+                self.run.run_id,
+                self.state,
+                result.parts(),
+                result.other_problems,
+                budget=budget,
+                notes=newest_notes(view.log),
+                summary=summary_for(view.log, caller["client"], "session_load", keeper),
+                not_loaded=result.not_loaded(),
+            )
+            session_id, drafts = self._session(view, caller)
+            lacks = not drafts and sessions.lacks_environment(view, session_id)
+            environment = caller["environment"] if lacks else None
+            recording.append([*drafts, *result.drafts(session_id, caller["client"], given, environment)])
+        if drafts:
+            log(f"✓ New session detected: {session_id}")
+        log("✓ Updated state metadata")
+        return result, packet if budget else "", recording
+
+    def surroundings(self, commands: dict[str, list[str]]) -> Surroundings:
+        """Give what this run's artifacts are resolved against, and the programs that may run for slash commands."""
+        return surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
+
+    def _take(self, state: dict[str, Any]) -> None:
+        state_file.check_required(self.run, state)
+        self.state = state
+        self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
+        self.selected = selection.select(
+            self.workflow, state, [self.trigger], self.requested, lambda text: warn(f"⚠️ WARNING: {text}")
+        )
+
+    def _caller(self, environment: Environment | None, writer: str = "") -> Caller:
+        writer = writer or writer_of(self.run.root)
+        return sessions.caller_of(os.environ, self.state, self.at, writer, environment)
+
+    def _read(self, caller: Caller, *, dry: bool) -> Reload:
+        """Load the artifacts by what state and log say now, without the run's lock."""
+        if not check_file(self.run.ledger_path):
+            return self._gathered(None, caller, dry=dry)
+        with Log.read(self.run.ledger_path) as log:
+            return self._gathered(sessions.View(log, shape.blocks_of(self.state)), caller, dry=dry)
+
+    def _gathered(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
+        empties = self.trigger == "session_start" and not (view and sessions.is_this_clients_own(view, caller))
+        self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
+        names = [artifact["id"] for artifact in self.selected]
+        return reload.gather(
+            self.selected,
+            self.surroundings(self.config["commands"]),
+            triggers=[self.trigger],
+            at=self.at,
+            in_context=self.in_context,
+            last_loads=view.log.last_loads(names) if view else {},
+            force=self.force,
+            is_dry=dry,
+            stops=not dry,
+        )
+
+    def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
+        """Give the session that the load belongs to, and the facts that open it if it is a new one."""
+        current = shape.current_session(view.blocks)
+        starts = self.trigger == "session_start"
+        goes_on = sessions.is_this_clients_own(view, caller) if starts else sessions.continues(view, caller)
+        if current is not None and goes_on:
+            return current, []
+        opened = identity.session_id(self.at, os.urandom(6))
+        return opened, sessions.session_opened(view, caller, opened, "session_load", empties_context=starts)

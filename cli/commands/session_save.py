@@ -1,0 +1,127 @@
+"""`faber-ledger session-save`: end the open session of a run (AGENT, Session Save; END)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui import completion, texts
+from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
+from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.cli.worktrees.places import check_is_here
+from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
+from faber_ledger.projections import blocks as shape
+from faber_ledger.recording import sessions
+from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.recording import Recording
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import read_active_run, why_none
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.progress import phase_statuses
+from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.run import Run, find_root, find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.recording.sessions import Reason
+
+
+@click.command("session-save", short_help="End the open session and record it.")
+@click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@click.option(
+    "--reason",
+    type=click.Choice(["compaction", "normal", "manual"]),
+    default="manual",
+    show_default=True,
+    help="Why the session is ending.",
+)
+@json_option
+@documents_codes
+def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
+    """Save session metadata before the session ends or the context is compacted.
+
+    \b
+    Example: faber-ledger session-save --reason compaction
+    Exit codes: 0 saved, or there was nothing to save; 1 it could not be saved;
+    2 wrong usage.
+    """
+    root, at = find_root(os.getcwd()), now()
+    if run_id == "":
+        raise click.UsageError("--run-id must not be empty.")
+    named = run_id or read_active_run(root)
+    if named is None:
+        why = why_none(root).removeprefix(": ")
+        if why:
+            warn(f"⚠️  {why}")
+        show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
+        return
+    if run_id is not None:
+        run_id = named = _run(root, named).run_id
+        check_is_here(root, run_id, f"session-save --run-id {run_id}")
+    bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
+    run = _run(root, named)
+    writer = writer_of(root)
+    try:
+        with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
+            state_file.check_required(run, recording.state)
+            session_id = shape.current_session(recording.blocks)
+            if session_id is not None:
+                lacks = sessions.lacks_environment(recording.view, session_id)
+                environment = Whereabouts(root).environment() if lacks else None
+                caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
+                recording.append([sessions.session_ended(recording.view, caller, session_id, reason)])
+    except StateMissing as error:
+        error.block = texts.state_not_found(run)
+        raise
+    except StateInvalid as error:
+        error.block = texts.state_not_parsed(run, error)
+        raise
+    except NotWritable as error:
+        error.block = texts.state_not_saved(run, error)
+        raise
+    if session_id is None:
+        _show_nothing_to_end(run, recording, as_json)
+        return
+    entry = shape.entry_of(recording.blocks, session_id) or {}
+    show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
+
+
+def _run(root: str, named: str) -> Run:
+    try:
+        return known_run(root, named)
+    except RunNotFound:
+        return find_run(root, named)
+
+
+def _show_nothing_to_end(run: Run, recording: Recording, as_json: bool) -> None:
+    last = next((entry for entry in reversed(shape.session_history(recording.blocks)) if _has_ended(entry)), None)
+    lines = ["⚠️  No current session to end"]
+    if last is not None:
+        lines += [
+            "⚠️  Session already ended",
+            f"   Session ID: {last.get('session_id')}",
+            f"   Ended at: {last.get('ended_at')}",
+            "",
+            "   No changes made to state.json",
+        ]
+    show({"saved": False, "run_id": run.run_id, "session": last}, lines, as_json=as_json)
+
+
+def _has_ended(entry: object) -> bool:
+    return isinstance(entry, dict) and bool(entry.get("ended_at"))
+
+
+def _report(entry: dict[str, Any], state: dict[str, Any]) -> Iterator[str]:
+    started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
+    running = [f"{name} (partial)" for name, status in phase_statuses(state).items() if status == "in_progress"]
+    loaded = [str(name) for name in entry.get("artifacts_loaded") or []]
+    yield "✓ Session ended and saved"
+    yield f"  Session ID: {entry.get('session_id')}"
+    yield f"  Reason: {entry.get('end_reason')}"
+    yield f"  Duration: {texts.duration(None if started is None or ended is None else ended - started)}"
+    yield f"  Phases completed: {', '.join([*entry.get('phases_completed', []), *running])}"
+    yield f"  Artifacts loaded: {len(loaded)}{' (' + ', '.join(loaded) + ')' if loaded else ''}"

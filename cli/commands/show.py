@@ -1,0 +1,83 @@
+"""`faber-ledger show`: everything known of one event, session or artifact."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, printable, show
+from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.which_event import thing_meant
+from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.ledger.errors import NotFound
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.run import Run
+
+
+@click.command("show", short_help="Show all that is known of an event, session or artifact.")
+@click.argument("what", metavar="EVENT|SESSION|ARTIFACT", shell_complete=completion.things)
+@click.option(
+    "--run", metavar="RUN", shell_complete=completion.runs, help="The run that it is of, instead of the active one."
+)
+@click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
+@no_pager_option
+@json_option
+def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
+    """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
+
+    \b
+    An id may be cut to its beginning. A load's content is found by its digest, in the file as it
+    is now and in all of git's history of it. What a folder or a command gave is not kept.
+    Example: faber-ledger show specification --content
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things of that
+    name, or a content that is nowhere any more; 12 newer format; 20 the ledger is damaged.
+    """
+    from faber_ledger.cli.reports import show as told  # at its use: `--help` loads every command
+
+    chosen = run_with_ledger(run)
+    match = thing_meant(chosen, what)
+    data, lines = told.TELLERS[match.kind](chosen, match.id)
+    if not content and not as_json:
+        show_long(lambda: lines)
+        return
+    if not content:
+        show(data, [], as_json=True)
+        return
+    text = _content(chosen, data)
+    if as_json:
+        show({**data, "content": text}, [], as_json=True)
+    elif sys.stdout.isatty():
+        click.echo(printable(text), nl=False)
+    else:
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _content(run: Run, data: dict[str, Any]) -> str:
+    """Give what a load gave the agent; raises NotFound if nothing has it any more."""
+    from faber_ledger.cli.reports.loaded_content import kept_contents, why_not_kept
+
+    load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
+    if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
+        raise click.UsageError("--content is for an artifact that was loaded, or for the event of a load")
+    kept = kept_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    if kept is None and (kind := why_not_kept(run.root, load["source"])):
+        raise NotFound(
+            f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which nothing keeps:"
+            " it cannot be had again",
+            hint=f"run `faber-ledger session-load --artifacts {shlex.quote(load['artifact_id'])} --force`"
+            " to have it as it is now",
+        )
+    if kept is None:
+        raise NotFound(
+            f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
+            " any version that git has of it, nor in a plugin root",
+            hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
+            " in plugin_roots of ~/.config/faber-ledger/config.json",
+        )
+    return kept.text

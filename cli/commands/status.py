@@ -1,0 +1,107 @@
+"""`faber-ledger status`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.commands.run.list import log_summary
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import chosen_run, folded
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.context.packet import position
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.difference import differing
+from faber_ledger.recording.spool import waiting
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active import run_in_file, tell_kept
+from faber_ledger.runs.lost import loss_of
+from faber_ledger.runs.progress import current_phase, resume_point
+from faber_ledger.runs.run import Run, find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.queries import Summary
+
+
+@click.command(short_help="Say where a run stands.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@json_option
+def status(run: str | None, as_json: bool) -> None:
+    """Say where RUN stands (default: the active run): its phase, its session, its context and its ledger.
+
+    \b
+    Example: faber-ledger status
+    Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
+    12 newer format; 20 the ledger is damaged.
+    """
+    root = find_root(os.getcwd())
+    meant = chosen_run(root, run)
+    named = run_in_file(root)
+    if run is None and not as_json and named not in (None, meant.run_id):
+        tell_kept(root, named, meant.run_id, warn)
+    state = state_file.read_state(meant).value
+    log = log_summary(meant)
+    blocks = folded(meant) if log else shape.blocks_of(state)
+    agrees = not differing(blocks, shape.blocks_of(state))
+    data = {
+        "run_id": meant.run_id,
+        "work_id": state.get("work_id"),
+        "target": state.get("target"),
+        "workflow_id": state.get("workflow_id"),
+        "status": state.get("status"),
+        "current_phase": current_phase(state),
+        "resume_point": resume_point(state),
+        "sessions": blocks.get("sessions"),
+        "context_metadata": blocks.get("context_metadata"),
+        "events": log.events if log else 0,
+        "last_event_at": log.last_at if log else None,
+        "state_agrees": agrees,
+        "waiting": len(waiting(meant)),
+    }
+    show(data, [*_status_lines(meant, state, blocks, log, agrees), *_waiting_lines(meant)], as_json=as_json)
+
+
+def _status_lines(
+    run: Run, state: dict[str, Any], blocks: shape.Blocks, log: Summary | None, agrees: bool
+) -> Iterator[str]:
+    yield f"Run: {run.run_id}"
+    yield from position(run.run_id, state)[2:]
+    yield f"Session: {_session_text(blocks)}"
+    loads = shape.artifacts_in_context(blocks)
+    names = ", ".join([str(load.get("artifact_id")) for load in loads])
+    metadata = blocks.get("context_metadata")
+    reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+    yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
+    if log is None:
+        lost = loss_of(run)
+        yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event makes it"
+        return
+    last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
+    yield f"Ledger: {events_shown(log.events)}{last}"
+    if not agrees:
+        yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
+
+
+def _waiting_lines(run: Run) -> Iterator[str]:
+    count = len(waiting(run))
+    if count:
+        waits = "1 delivery waits" if count == 1 else f"{count} deliveries wait"
+        command = f", and so does `faber-ledger project {run.run_id}`" if os.path.lexists(run.ledger_path) else ""
+        yield f"{waits} to be recorded: the next hook does it{command}"
+
+
+def _session_text(blocks: shape.Blocks) -> str:
+    current = shape.current_session(blocks)
+    count = len(shape.session_history(blocks))
+    if current is None:
+        return f"none open ({count} in all)"
+    entry = shape.entry_of(blocks, current) or {}
+    environment = entry.get("environment")
+    host = environment.get("hostname") if isinstance(environment, dict) else None
+    since = entry.get("started_at") or "an unknown time"
+    return f"{current}, open since {since} on {host or 'an unknown machine'} ({count} in all)"

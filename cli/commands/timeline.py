@@ -1,0 +1,101 @@
+"""`faber-ledger timeline`: one page, a picture of a run and the table of its events."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import webbrowser
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.timeline.page import counted, page
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.output_file import output_file
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
+from faber_ledger.files.change import read_file
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.timeline import timeline as folded
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.timeline_shapes import Timeline
+    from faber_ledger.runs.run import Run
+
+
+class NoPage(LedgerError):
+    """The page's file holds something else."""
+
+    code = "not_a_page"
+
+
+@click.command(short_help="Draw runs as a page.")
+@click.argument("runs", nargs=-1, metavar="[RUN...]", shell_complete=completion.runs)
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    shell_complete=completion.files,
+    help="The page to write, `-` for standard output; an older page is replaced.",
+)
+@click.option("--all", "every", is_flag=True, help="Every run of this project, with an index.")
+@click.option("--open", "opened", is_flag=True, help="Open the page in the browser.")
+@json_option
+def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_json: bool) -> None:
+    """Draw each RUN (default: the active run) as one HTML page: phases, sessions by machine, the context, the events.
+
+    The page needs no network and no JavaScript.
+
+    \b
+    Example: faber-ledger timeline -o run.html
+    Exit codes: 0 done; 1 FILE cannot be written; 2 wrong usage; 10 no such run or ledger;
+    12 newer format; 20 the ledger is damaged.
+    """
+    if every and runs:
+        raise click.UsageError("give RUN or --all, not both")
+    if output == "-" and (opened or as_json):
+        raise click.UsageError("-o - writes the page to standard output: it goes without --open and --json")
+    _check_page(output)
+    told: list[Timeline] = []
+    problems: list[tuple[str, str]] = []
+    for run in _chosen(runs, every):
+        try:
+            told.append(_timeline(run))
+        except (LedgerError, sqlite3.DatabaseError) as error:
+            if not every:
+                raise
+            problems.append((run.run_id, str(error)))
+            warn(f"{run.run_id} is left out: {error}")
+    content = page(told, problems).encode("utf-8", "replace")
+    with output_file(output) as file:
+        file.write(content)
+    if output == "-":
+        return
+    sessions, events = sum(len(one["bars"]) for one in told), sum(one["events"] for one in told)
+    data = {"path": output, "runs": [one["run_id"] for one in told], "bytes": len(content)}
+    line = f"wrote {output}: {counted(sessions, 'session')}, {counted(events, 'event')}, {len(content) / 1000:,.0f} KB"
+    if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
+        warn(f"no browser could be started: open {output} yourself")
+    show(data, [line], as_json=as_json)
+
+
+def _chosen(runs: tuple[str, ...], every: bool) -> list[Run]:
+    if every or not runs:
+        return runs_to_tell(None, every=every)
+    chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}
+    return list(chosen.values())
+
+
+def _timeline(run: Run) -> Timeline:
+    with Log.read(run.ledger_path) as log:
+        return folded(run.run_id, log.stream(), seconds_of)
+
+
+def _check_page(output: str) -> None:
+    """Look at the page that will be replaced; raises NoPage if it is none, so that a slip costs nobody a ledger."""
+    before = read_file(output) if output != "-" and (os.path.isfile(output) or os.path.islink(output)) else None
+    if before and not before.lstrip()[:14].lower().startswith(b"<!doctype html"):
+        raise NoPage(f"{output} holds something else than a page", hint="name another file, or remove this one first")

@@ -1,0 +1,120 @@
+"""`faber-ledger uninstall`: takes out what `init` put in, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.cli.setup.changes import (
+    described,
+    diff_lines,
+    dry_run_option,
+    in_project,
+    report,
+    scope_option,
+    shown_path,
+)
+from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_take_out
+from faber_ledger.cli.setup.git_files import FILES, git_file_change
+from faber_ledger.cli.setup.pre_commit import pre_commit_change
+from faber_ledger.cli.setup.summaries import summaries_removal
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.files.change import FileChange, make_changes, read_file
+from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.command(short_help="Take out what `init` put in.")
+@scope_option
+@dry_run_option
+@json_option
+def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
+    """Take out what `init` put in; runs, ledgers and everything else in the files stay.
+
+    \b
+    Example: faber-ledger uninstall --scope local
+    Exit codes: 0 done, or nothing to do; 1 a file cannot be used; 2 wrong usage.
+    """
+    root = find_root(os.getcwd())
+    changes = [_settings_change(scope, root)]
+    kept_for = _hooks_elsewhere(scope, root)
+    config: list[Setting] = []
+    if in_project(root, scope) and not kept_for:
+        setting = summaries_removal(root)
+        changes += [setting] if setting is not None else []
+        changes += [git_file_change(root, name, remove=True) for name in FILES]
+        top = top_of(root)
+        if top is not None:
+            hook = pre_commit_change(root, top, remove=True)
+            changes += [hook] if hook.action != "unchanged" else []
+            config = settings_to_take_out(root)
+    if not dry_run:
+        make_changes(changes)
+        make_settings(root, config)
+        _remove_empty_folders(changes, root)
+    data = report(changes, root, dry_run=dry_run) | {
+        "scope": scope,
+        "git_config": [setting._asdict() for setting in config],
+        "hooks_remain_in": kept_for,
+    }
+    show(data, _lines(changes, config, root, kept_for, dry_run=dry_run), as_json=as_json)
+
+
+def _settings_change(scope: str, root: str) -> FileChange:
+    """Plan the settings without our hooks; a file that `init` would have made for them alone goes with them."""
+    path = settings_path(scope, root)
+    before = read_file(path)
+    if before is None:
+        return FileChange(path, None, None)
+    text = decode_settings(before, shown_path(path, root))
+    after = without_hooks(text).encode()
+    alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
+    return FileChange(path, before, None if alone else after)
+
+
+def _hooks_elsewhere(scope: str, root: str) -> list[str]:
+    """Name the other settings that hold our hooks for this project: they need the ignore file still."""
+    held = []
+    for other in SCOPES:
+        path = settings_path(other, root)
+        try:
+            content = read_file(path)
+            if other != scope and content is not None and has_hooks(decode_settings(content, path)):
+                held.append(shown_path(path, root))
+        except LedgerError:
+            continue  # settings that the client cannot read either run no hook
+    return held
+
+
+def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
+    for change in changes:
+        folder = os.path.dirname(change.path)
+        if change.action == "removed" and os.path.dirname(folder) in (root, os.path.join(root, ".fractary")):
+            try:
+                os.rmdir(folder)
+            except OSError:
+                pass  # not empty: it holds what is not ours
+
+
+def _lines(
+    changes: list[FileChange], config: list[Setting], root: str, kept_for: list[str], *, dry_run: bool
+) -> Iterator[str]:
+    if not config and all([change.action == "unchanged" for change in changes]):
+        yield f"nothing to take out of {shown_path(changes[0].path, root)}"
+    elif dry_run:
+        yield from diff_lines(changes, root)
+        yield from [setting.command for setting in config]
+    else:
+        for change in changes:
+            yield described(change, root)
+        if config:
+            yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
+    if kept_for:
+        yield f"what git was told stays: {', '.join(kept_for)} still holds the hooks"

@@ -1,0 +1,76 @@
+"""`faber-ledger union`: several logs of one run made one."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.header import check_file
+from faber_ledger.ledger.union import hash_in, write_union
+
+
+@click.command(short_help="Unite ledgers: the set of their events, in one file.")
+@click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", shell_complete=completion.files)
+@click.option(
+    "-o",
+    "--out",
+    required=True,
+    metavar="OUT",
+    shell_complete=completion.files,
+    help="The file to write; it may be one of those united.",
+)
+@json_option
+def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
+    """Unite the ledgers A, B and so on: the set of their events, in the order that every clone gives them.
+
+    \b
+    Example: faber-ledger union mine/ledger.db theirs/ledger.db -o ledger.db
+    Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
+    12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents,
+    or they are of two runs.
+    """
+    if out == "-":
+        raise click.UsageError("a ledger is a file, and cannot go to standard output: name one")
+    check_file(out)  # a file that is something else is not written over
+    for path in (*ledgers, out):
+        _check_at_rest(path)
+    _check_keeps_all(ledgers, out)
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    events = write_union(ledgers, out, check_event)
+    show(
+        {"out": out, "united": list(ledgers), "events": events},
+        [f"{out}: {events_shown(events)}, united from {len(ledgers)} ledgers"],
+        as_json=as_json,
+    )
+
+
+def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
+    """Refuse to write over a ledger that has events which none of those to be united has."""
+    if not check_file(out) or any([os.path.exists(path) and os.path.samefile(path, out) for path in ledgers]):
+        return
+    with ExitStack() as opened_logs:
+        there = opened_logs.enter_context(opened(out))
+        logs = [opened_logs.enter_context(opened(path)) for path in ledgers]
+        names = there.connection.execute("SELECT id FROM event")
+        lost = sum([all([hash_in(log, name) is None for log in logs]) for (name,) in names])
+    if lost:
+        raise LedgerError(
+            f"{out} is there and has {events_shown(lost)} that none of these ledgers has",
+            hint=f"name {out} among the ledgers too, or another file after -o",
+        )
+
+
+def _check_at_rest(path: str) -> None:
+    if os.path.exists(path + "-journal"):
+        raise LedgerError(
+            f"a journal stands beside {path}: a writer is at work on it, or was killed",
+            hint="run `faber-ledger project RUN` in its project, which recovers it, then run this again",
+        )

@@ -1,0 +1,111 @@
+"""`verify`: everything that is wrong with a run's log, and whether `state.json` shows what it says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import click
+
+from faber_ledger.cli.reports.verify import run_findings
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.which_run import runs_with_ledgers
+from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
+from faber_ledger.ledger.finding import Finding
+from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+
+
+@click.command(short_help="Check a whole log, and state.json against it.")
+@click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
+@click.option("--git", "with_git", is_flag=True, help="Also hold the log against every version that git keeps of it.")
+@json_option
+def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
+    """Check RUN's whole log (default: the active run), and whether state.json shows what it says.
+
+    With --git, says which anchors outside the file it was held against: this clone's
+    mirror, the versions in git's history, the upstream branch.
+
+    \b
+    Example: faber-ledger verify --git
+    Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
+    20 something is wrong with a log; 21 the logs are sound and state.json differs.
+    """
+    runs = _every_run() if every and run is None else runs_with_ledgers(run, every=every)
+    if not runs:
+        warn("no run of this project has a ledger")
+    found = {one.run_id: _lost(one) if lacks_ledger(one) else run_findings(one) for one in runs}
+    there = [one for one in runs if with_git and not lacks_ledger(one)]
+    anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in there}
+    show(
+        {
+            "runs": [
+                {"run_id": run_id, "findings": [_data(item) for item in items]}
+                | ({"anchors": anchors.get(run_id, [])} if with_git else {})
+                for run_id, items in found.items()
+            ]
+        },
+        [
+            line
+            for run_id, items in found.items()
+            for line in [*_lines(run_id, items), *_anchor_lines(run_id, anchors.get(run_id))]
+        ],
+        as_json=as_json,
+    )
+    wrong = [item for items in found.values() for item in items if not item.is_note]
+    if not wrong:
+        return 0
+    only_projection = all(item.kind == ProjectionDiffers.code for item in wrong)
+    return ProjectionDiffers.exit_code if only_projection else IntegrityError.exit_code
+
+
+def _every_run() -> list[Run]:
+    """Give the project's runs that have a ledger, be it an empty file, or have lost it."""
+    root = find_root(os.getcwd())
+    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    return [run for run in runs if os.path.lexists(run.ledger_path) or loss_of(run)]
+
+
+def _lost(run: Run) -> list[Finding]:
+    """Tell of a run whose ledger is gone, or an empty file."""
+    lost = loss_of(run)
+    if lost is not None:
+        return [Finding("rolled_back", None, *lost)]
+    told = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
+    return [Finding("empty", None, told, "nothing needs to be run: the first event makes the ledger")]
+
+
+def _anchors(run: Run, items: list[Finding]) -> list[str]:
+    """Hold a log against its anchors, put what they show behind `items`, and name those that were read."""
+    from faber_ledger.cli.reports.anchors import Anchors
+
+    try:
+        anchors = Anchors(run)
+        anchors.check()
+    except IntegrityError:
+        return []  # the log cannot be read, and that has been reported
+    items += anchors.findings
+    return anchors.checked
+
+
+def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
+    if anchors:
+        yield f"{run_id}: held against {'; '.join(anchors)}: an event that none of these has seen would not be missed"
+    elif anchors is not None:
+        yield f"{run_id}: there is nothing outside the file to hold it against: whether events are missing is not known"
+
+
+def _data(finding: Finding) -> dict[str, object]:
+    return {**finding._asdict(), "is_note": finding.is_note}
+
+
+def _lines(run_id: str, items: list[Finding]) -> Iterator[str]:
+    if not any(not item.is_note for item in items):
+        yield f"{run_id}: sound"
+    for item in items:
+        kind = "note" if item.is_note else item.kind
+        about = f"event {item.event}: " if item.event else ""
+        yield f"{run_id}: {kind}: {about}{item.what}"
+        yield f"  hint: {item.hint}"

@@ -1,0 +1,252 @@
+"""`faber-ledger worktree`: the worktrees of this clone and their runs, and those that have had their time."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.output import json_option, say, show, warn
+from faber_ledger.cli.worktrees import git
+from faber_ledger.cli.worktrees.hand_back import bring_home, told
+from faber_ledger.cli.worktrees.removal import blockers, homecoming_of, ignored_files, leftovers, merged_base
+from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, keep, record_of
+from faber_ledger.hooks.client_settings import HOOKS
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.run import find_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.runs.worktree_registry import Record
+
+
+CLEANUP_LOCK_SECONDS = 60.0
+COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")
+
+days_option = click.option(
+    "--inactive-days",
+    "days",
+    type=click.IntRange(min=0),
+    default=INACTIVE_DAYS,
+    show_default=True,
+    metavar="N",
+    help="After how many days without an event an unfinished run counts as forgotten.",
+)
+
+
+@click.group(short_help="List and clean up the worktrees of this clone.")
+def worktree() -> None:
+    """List and clean up the worktrees of this clone: one run has one worktree."""
+
+
+@worktree.command("list", short_help="List the worktrees and their runs.")
+@days_option
+@json_option
+def list_(days: int, as_json: bool) -> None:
+    """List the worktrees of this clone, each with its run, and what is wrong with one.
+
+    \b
+    Example: faber-ledger worktree list
+    Exit codes: 0 done; 1 git refuses, or there is no work tree; 2 wrong usage.
+    """
+    root = find_root(os.getcwd())
+    sites, records = keep(root, at=now(), warn=say, days=days)
+    show([_data(site, record_of(site, records)) for site in sites], _lines(sites), as_json=as_json)
+
+
+@worktree.command(short_help="Remove the worktrees of finished, merged runs.")
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=completion.worktrees)
+@click.option("--dry-run", is_flag=True, help="Show what would be removed and why, and remove nothing.")
+@days_option
+@json_option
+def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> None:
+    """Remove the worktrees whose run is finished and whose branch is merged; orphans only by NAME (folder or run).
+
+    \b
+    None is removed with uncommitted or unpushed work or an open session, named or not.
+    The branch stays.
+    Example: faber-ledger worktree cleanup --dry-run
+    Exit codes: 0 done; 1 one that was named stays, or git refuses; 2 wrong usage.
+    """
+    root, at, here = find_root(os.getcwd()), now(), os.getcwd()
+    with _alone(root):
+        sites, records = keep(root, at=at, warn=warn, days=days)
+        chosen = [_chosen(sites, name) for name in names] or [site for site in sites if _is_linked_run(site, records)]
+        once = {site.tree.path: site for site in chosen}.values()
+        results = [_cleaned(site, records, here, named=bool(names), dry_run=dry_run) for site in once]
+        if any([result["action"] == "removed" for result in results]):
+            keep(root, at=at, warn=warn, days=days)
+    show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
+    if names and any([result["action"] == "kept" for result in results]):
+        click.get_current_context().exit(1)
+
+
+def cleanup_of(site: Site, records: list[Record], here: str) -> dict[str, Any]:
+    """Remove one worktree if nothing speaks against it, and say what was done; raises GitFailed."""
+    return _cleaned(site, records, here, named=False, dry_run=False)
+
+
+def costs(site: Site) -> list[str]:
+    """Say what would go with a worktree, and what of its run would go home; raises GitFailed."""
+    home = homecoming_of(site)
+    return [*_lost(site), *([told(home)] if home else [])]
+
+
+def _lost(site: Site) -> list[str]:
+    lost = ignored_files(site) if site.is_there else []
+    return [f"what git ignores goes with it: {', '.join(lost)}"] if lost else []
+
+
+@contextmanager
+def _alone(root: str) -> Iterator[None]:
+    """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
+    common = common_directory(root)
+    if common is None:
+        yield  # without git, the survey says so
+        return
+    folder = os.path.join(common, "faber-ledger")
+    os.makedirs(folder, exist_ok=True)
+    with RunLock(os.path.join(folder, "cleanup.lock"), CLEANUP_LOCK_SECONDS):
+        yield
+
+
+def _is_linked_run(site: Site, records: list[Record]) -> bool:
+    return not site.tree.is_main and (site.run_id or site.orphan or record_of(site, records)) is not None
+
+
+def _chosen(sites: list[Site], name: str) -> Site:
+    """Give the worktree of that path, folder name or run; raises LedgerError for none or several."""
+    path = os.path.realpath(name)
+    found = [site for site in sites if os.path.realpath(site.tree.path) == path]
+    linked = [site for site in sites if not site.tree.is_main]  # the main one names a merged run as well
+    found = found or [site for site in linked if name in (site.run_id, os.path.basename(site.tree.path))]
+    found = found or [site for site in sites if name == os.path.basename(site.tree.path)]
+    if len(found) != 1:
+        told = "no worktree" if not found else "several worktrees"
+        raise LedgerError(f"there is {told} {name}", hint="run `faber-ledger worktree list`, and name one by its path")
+    return found[0]
+
+
+def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_run: bool) -> dict[str, Any]:
+    why = blockers(site, records, here, named=named)
+    action = "kept" if why else "would be removed" if dry_run else "removed"
+    if not why:
+        try:
+            why = [_reason(site), *_lost(site)]
+            home = homecoming_of(site)
+            if home is not None:
+                why.append(told(home) if dry_run else bring_home(site, home, warn=warn))
+            if not dry_run:
+                for name in leftovers(site) if site.is_there else []:
+                    os.unlink(os.path.join(site.tree.path, name))
+                git.remove(site.tree, common_directory(here) or here)
+        except (LedgerError, sqlite3.Error) as error:
+            action, why = "kept", [getattr(error, "message", str(error))]
+    return {
+        "path": site.tree.path,
+        "run_id": site.run_id,
+        "branch": site.tree.branch,
+        "branch_stays": site.tree.branch is not None and git.branch_exists(site.tree),
+        "action": action,
+        "why": why,
+        "orphaned_reason": site.orphan,
+        "orphaned_why": site.why,
+    }
+
+
+def _reason(site: Site) -> str:
+    if site.orphan is not None:
+        return str(site.why)
+    base = merged_base(site)
+    done = f"its run is {site.status}"
+    return f"{done}, and {site.tree.branch or 'its commit'} is merged into {base}" if base else done
+
+
+def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
+    """Say what was done with each worktree, and why; `named` are those that the user gave by name."""
+    if not results:
+        yield "no worktree of this clone has a run of its own"
+    for result in results:
+        yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
+        for reason in result["why"]:
+            yield f"  {reason}"
+        if result["action"] == "kept" and result["orphaned_reason"]:
+            yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
+            if not named:
+                yield f"  to remove it: faber-ledger worktree cleanup {shlex.quote(os.path.basename(result['path']))}"
+        elif result["action"] == "removed" and result["branch_stays"]:
+            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
+
+
+def _data(site: Site, record: Record | None) -> dict[str, Any]:
+    return {
+        "path": site.tree.path,
+        "main": site.tree.is_main,
+        "run_id": site.run_id,
+        "work_id": site.work_id,
+        "branch": site.tree.branch,
+        "commit": site.tree.head,
+        "status": site.status,
+        "phase": site.phase,
+        "open_session": site.session,
+        "disk_usage_bytes": site.bytes,
+        "last_event_at": site.last_event,
+        "locked": site.tree.locked,
+        "orphaned_reason": site.orphan,
+        "orphaned_why": site.why,
+        "events_without_hook": site.without_hooks,
+        "problem": site.problem,
+        "record": record,
+    }
+
+
+def _lines(sites: list[Site]) -> Iterator[str]:
+    cells = [COLUMNS, *[_cells(site) for site in sites]]
+    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
+    for line in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    for site in sites:
+        for remark in _remarks(site):
+            yield f"{_shown(site)}: {remark}"
+
+
+def _cells(site: Site) -> tuple[str, ...]:
+    return (
+        _shown(site),
+        site.run_id or "-",
+        site.tree.branch or "(detached)",
+        site.phase or "-",
+        "-" if site.run_id is None else "yes" if site.session else "no",
+        "-" if site.bytes is None else _size_text(site.bytes),
+        site.last_event or "-",
+    )
+
+
+def _remarks(site: Site) -> Iterator[str]:
+    if site.without_hooks:
+        none = len(site.without_hooks) == len(HOOKS)
+        told = "it has no hooks" if none else f"it has no hook for {', '.join(site.without_hooks)}"
+        yield f"{told}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
+    if site.problem:
+        yield site.problem
+    if site.tree.locked is not None:
+        yield f"locked: {site.tree.locked}"
+    if site.orphan:
+        yield f"orphaned ({site.orphan}): {site.why}"
+
+
+def _shown(site: Site) -> str:
+    return os.path.relpath(site.tree.path, os.getcwd())
+
+
+def _size_text(size: int) -> str:
+    return f"{size / 1024:.1f} KB" if size < 1024 * 1024 else f"{size / 1024 / 1024:.1f} MB"

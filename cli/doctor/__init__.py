@@ -1,0 +1,1 @@
+"""What `doctor` checks, one module per theme, and what it fixes."""

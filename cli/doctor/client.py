@@ -1,0 +1,119 @@
+"""The programs on both sides of a hook: this one as the client's shell finds it, and the client itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+from faber_ledger.files.change import read_file
+from faber_ledger.hooks.client_settings import (
+    HOOKS,
+    PROGRAM,
+    SCOPES,
+    decode_settings,
+    handlers,
+    runs_hook,
+    settings_path,
+    unanswered,
+)
+from faber_ledger.ledger.errors import LedgerError
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+CLIENT = "claude"
+FIRST_WITH_POST_COMPACT = (2, 1, 76)
+SECONDS = 10.0
+VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger)["']? +hook\b""")
+
+
+def program_is_found(patient: Patient) -> Iterator[Finding]:
+    """Look for the program on PATH, and at the paths that hooks name; the client's shell may have another PATH."""
+    found, mine = shutil.which(PROGRAM), os.path.abspath(sys.argv[0])
+    if found is None:
+        what = f"{PROGRAM} is not on PATH, or may not be run, so the hooks find nothing to run"
+        yield Finding("error", what, f"add {os.path.dirname(mine)} to the PATH of the shell that starts the client")
+    elif os.path.basename(mine) == PROGRAM and os.path.realpath(found) != os.path.realpath(mine):
+        what = f"the hooks run {found}, and this is {mine}: they may be of different versions"
+        yield Finding("note", what, "take one of them off PATH, or uninstall it")
+    for path in _named(patient.root):
+        if not os.path.isfile(path):
+            yield Finding(
+                "error", f"a hook runs {path}, which is not there", "take it out, then run `faber-ledger init`"
+            )
+        elif not os.access(path, os.X_OK):
+            yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {path}`")
+
+
+def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
+    """Ask the client for its version: before 2.1.76 it has no PostCompact."""
+    path = shutil.which(CLIENT)
+    if path is None or _is_inside(path, patient.root):  # what came with the repository is not run
+        hint = "run `claude --version` where the client is; before 2.1.76 it has no PostCompact"
+        yield Finding("note", f"the client's version is not known: there is no `{CLIENT}` on PATH", hint)
+        return
+    environment = {**os.environ, **UNATTENDED}
+    try:
+        printed = output_of([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
+    except ProgramFailed as error:
+        yield Finding("note", f"the client's version is not known: {error}", f"run `{CLIENT} --version`")
+        return
+    found = VERSION.search(printed.decode("utf-8", "replace"))
+    if found is None:
+        yield Finding("note", f"`{CLIENT} --version` names no version", f"run `{CLIENT} --version`")
+    elif tuple(map(int, found.groups())) < FIRST_WITH_POST_COMPACT:
+        what = f"the client is {found[0]}, and before 2.1.76 it has no PostCompact: summaries are not recorded"
+        yield Finding("warning", what, "update the client")
+    else:
+        yield Finding("ok", f"the client is {found[0]}")
+
+
+def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
+    """Look for compactions whose PostCompact never came, as with a client that is too old, in the active run."""
+    if "PostCompact" in unanswered(patient.root):
+        return  # told by the check of the hooks
+    for run in patient.logged:
+        if run.run_id != patient.active:
+            continue
+        from faber_ledger.ledger.log import Log
+
+        try:
+            with Log.read(run.ledger_path) as log:
+                newest = log.newest(2_000)
+                kinds = [dict(one["event"]) for one in newest]
+        except LedgerError:
+            return  # told by the checks of the ledgers
+        starts = [event for event in kinds if event["type"] == "session_started" and event.get("source") == "compact"]
+        if starts and not any([event["type"] == "compaction_completed" for event in kinds]):
+            what = f"{run.run_id} was compacted {len(starts)} times, and PostCompact never came"
+            yield Finding(
+                "note", what, "update the client if it is older than 2.1.76, or was the hook installed later?"
+            )
+
+
+def _named(root: str) -> list[str]:
+    """List the absolute paths at which hooks run the program."""
+    found: list[str] = []
+    for scope in SCOPES:
+        path = settings_path(scope, root)
+        try:
+            content = read_file(path)
+            text = decode_settings(content or b"{}", path)
+        except LedgerError:
+            continue  # told by the check of the settings
+        commands = [handler["command"] for event in HOOKS for _, handler in handlers(text, event)]
+        found += [named for one in commands if runs_hook(one) for named in NAMED.findall(one)]
+    return list(dict.fromkeys(found))
+
+
+def _is_inside(path: str, root: str) -> bool:
+    real = os.path.realpath(path)
+    return not os.path.isabs(path) or real.startswith(os.path.join(os.path.realpath(root), ""))

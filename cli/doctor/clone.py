@@ -1,0 +1,111 @@
+"""What the clone keeps beyond its work tree: mirrors of runs that are gone, and its other worktrees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.cli.worktrees.git import asked, trees
+from faber_ledger.cli.worktrees.places import gone_runs
+from faber_ledger.cli.worktrees.survey import why_gone
+from faber_ledger.hooks.client_settings import HOOKS, unanswered
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.runs import worktree_registry
+from faber_ledger.runs.active import named_run
+from faber_ledger.runs.clone import mirror_path
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+MOVE = "move it aside; the next event that is recorded makes it anew"
+SETTINGS = ".claude/settings.json"
+
+
+def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
+    """Look for runs that only this clone's mirror still has."""
+    if not patient.has_git:
+        return
+    for run, _ in gone_runs(patient.root):
+        what = f"the run {run.run_id} is in no worktree any more; this clone's mirror still has its events"
+        hint = f"run `faber-ledger project {run.run_id}` to have it back, `faber-ledger run forget {run.run_id}` if not"
+        yield Finding("note", what, hint)
+    for run in patient.runs:
+        yield from _memory(mirror_path(run), run.run_id)
+
+
+def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
+    """Look at a run's mirror: what is no ledger remembers nothing, and what is in its folder's place lets none be."""
+    if path is None:
+        return
+    try:
+        if os.path.lexists(path):
+            if not os.path.isfile(path) or os.path.getsize(path):  # one of no bytes is the next event's to fill
+                opened(path).close()
+            return
+        folder = os.path.dirname(path)
+        while not os.path.lexists(folder):
+            folder = os.path.dirname(folder)
+        if not os.path.isdir(folder):
+            yield Finding("error", f"{folder} is no folder, so that nothing remembers what git takes away", MOVE)
+    except (LedgerError, OSError) as error:
+        told = f"this clone's mirror of {run_id} cannot be used: {error}"
+        hint = "the next event that is recorded moves it aside and makes it anew"
+        yield Finding("warning", told, hint if os.path.isfile(path) else MOVE)
+
+
+def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
+    """Look at the clone's other worktrees: that they are where git has them, and that hooks run in them."""
+    yield from _are_there(patient)
+    yield from _have_hooks(patient)
+
+
+def _have_hooks(patient: Patient) -> Iterator[Finding]:
+    """Look for other worktrees with a run in which the client runs no hook: untracked settings are not checked out."""
+    if patient.place is None:
+        return
+    inside = os.path.relpath(patient.root, patient.place.top)
+    for top in patient.place.other_tops():
+        root = os.path.normpath(os.path.join(top, inside))
+        has_use = named_run(root) is not None or os.path.isdir(os.path.join(root, ".fractary"))
+        left = unanswered(root) if has_use else []
+        if not left:
+            continue
+        told = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
+        why, also = "", f" or merge there the commit that has {SETTINGS}"
+        if _is_untracked(patient):
+            why, also = f": {SETTINGS} is not tracked", f" and commit {SETTINGS} for the next one"
+        hint = f"run `faber-ledger init` there,{also}; `faber-ledger init --scope user` reaches all"
+        yield Finding("warning", f"in the worktree {root} {told}{why}", hint)
+
+
+def _are_there(patient: Patient) -> Iterator[Finding]:
+    """Look for worktrees that are not where git has them: deleted, or moved by hand."""
+    if not patient.has_git:
+        return
+    for tree in trees(patient.root):
+        why = why_gone(tree, patient.place)
+        if why is not None:
+            hint = "see `faber-ledger worktree list`; one that is gone for good: `faber-ledger worktree cleanup NAME`"
+            yield Finding("warning", f"the worktree {tree.path}: {why}", hint)
+
+
+def registry_can_be_read(patient: Patient) -> Iterator[Finding]:
+    """Look at the registry of worktrees."""
+    path = worktree_registry.registry_path(patient.root)
+    try:
+        if path is not None:
+            worktree_registry.read_records(path)
+    except worktree_registry.MalformedRegistry as error:
+        hint = "run `faber-ledger worktree list`, which keeps it aside and makes it anew"
+        yield Finding("warning", f"{path} is malformed: {error}", hint)
+
+
+def _is_untracked(patient: Patient) -> bool:
+    path = os.path.join(patient.root, *SETTINGS.split("/"))
+    return os.path.isfile(path) and bool(
+        asked("ls-files", "--error-unmatch", "--", SETTINGS, at=patient.root).returncode
+    )

@@ -1,0 +1,129 @@
+"""What the hooks have told: failures and time-outs in their log, deliveries that came twice, and those that wait."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.doctor.finding import Finding, Mend
+from faber_ledger.cli.ui.output import say
+from faber_ledger.files.untrusted import FileRefused, text_of
+from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.recording import spool
+from faber_ledger.recording.spool import take_in
+from faber_ledger.runs import git_tracks
+from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.run import HOOK_LOG
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+    from faber_ledger.runs.run import Run
+
+
+DAYS = 7
+LARGEST = 1024 * 1024
+NEWEST = 200
+SHOWN = 3
+QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:")  # told in their own place
+SLOW = ("more than", "longer than", "took too long")
+
+
+def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
+    """Look for failures and time-outs of the last week in the hook log, unless it came with a commit."""
+    path = os.path.join(patient.root, *HOOK_LOG.split("/"))
+    if os.path.lexists(path) and git_tracks(path) is True:
+        return  # named by the check of what git tracks; its lines may be anybody's, and what they say to do too
+    try:
+        text = text_of(path, LARGEST) or ""
+    except FileRefused as error:
+        yield Finding("warning", f"{HOOK_LOG} cannot be read: {error}", "move it aside; the next hook makes a new one")
+        return
+    slow: dict[str, list[str]] = {}
+    failed: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        at, _, rest = line.partition(" ")
+        hook, _, message = rest.partition(" ")
+        seconds = seconds_of(at)
+        if seconds is None or patient.at - seconds > DAYS * 86_400 or message.startswith(QUIET):
+            continue
+        kind = slow if any([word in message for word in SLOW]) else failed
+        kind.setdefault(f"{hook}: {message[:200]}", []).append(at)
+    for kind, word in ((slow, "took too long"), (failed, "failed")):
+        newest = sorted(kind.items(), key=lambda item: item[1][-1], reverse=True)
+        for message, times in newest[:SHOWN]:
+            count = f"{len(times)} times, last" if len(times) > 1 else "once,"
+            what = f"a hook {word} {count} at {times[-1]}: {message}"
+            yield Finding(
+                "warning", what, f"do what the message says; {HOOK_LOG} has them all, and after a week they are old"
+            )
+        if len(newest) > SHOWN:
+            yield Finding(
+                "warning", f"… and {len(newest) - SHOWN} other messages of hooks that {word}", f"read {HOOK_LOG}"
+            )
+
+
+def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
+    """Look for deliveries of the active run that came twice, as with hooks in a plugin and in the settings."""
+    for run in patient.logged:
+        if run.run_id != patient.active:
+            continue
+        try:
+            with Log.read(run.ledger_path) as log:
+                newest = [(one["at"], dict(one["event"])) for one in log.newest(NEWEST)]
+        except LedgerError:
+            return  # told by the checks of the ledgers
+        twice = [
+            at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"
+        ]
+        if twice:
+            what = f"of the newest {len(newest)} events of {run.run_id} {len(twice)} are deliveries that came twice"
+            hint = "the hooks are installed twice, perhaps by a plugin too: take one of them out"
+            yield Finding("note", f"{what}, the last at {max(twice)}", hint)
+
+
+def nothing_waits(patient: Patient) -> Iterator[Finding]:
+    """Look for deliveries that could not be appended when they came, and wait in a spool, and for what is none."""
+    for run in patient.runs:
+        yield from _waiting(run)
+        aside = spool.set_aside(run)
+        if aside:
+            what = f"{run.run_id}: {spool_path(run)} holds deliveries that could not be taken in"
+            hint = (
+                f"look at them, and remove them (*{spool.ASIDE}); one that is renamed to *{spool.SUFFIX} is tried again"
+            )
+            yield Finding("note", what, hint)
+    for run_id in _spools(patient) - set(patient.all_ids):
+        what = f"deliveries wait for the run {run_id}, which is not in this worktree"
+        hint = (
+            f"run `faber-ledger project {run_id}` where the run is: that takes them in, as the next hook there does;"
+            f" only if it is nowhere any more, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
+        )
+        yield Finding("note", what, hint)
+
+
+def _waiting(run: Run) -> Iterator[Finding]:
+    paths = spool.waiting(run)
+    if not paths:
+        return
+    told = f"{len(paths)} deliveries wait" if len(paths) > 1 else "a delivery waits"
+    what = f"{run.run_id}: {told} in {spool_path(run)}: it could not be appended when it came"
+    command = f"faber-ledger project {run.run_id}"
+    mend = Mend(
+        f"spool {run.run_id}",
+        f"{run.run_id}: take in what waits in the spool",
+        (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
+        lambda: take_in(run, now(), warn=say),
+        lambda: [command],
+    )
+    hint = f"mend what stopped it, as the hook log says; the next hook takes in what waits, as `{command}` does"
+    yield Finding("warning", what, hint, mend)
+
+
+def _spools(patient: Patient) -> set[str]:
+    """Give the ids of the runs for which the clone's spool holds deliveries."""
+    top = os.path.join(patient.common, "faber-ledger", "spool") if patient.common is not None else ""
+    folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]
+    return {os.path.relpath(folder, top).replace(os.sep, "/") for folder in folders}

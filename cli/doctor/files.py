@@ -1,0 +1,141 @@
+"""The files themselves: who may use them, how large they are, and backups that have grown old."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.doctor.finding import Finding, Mend
+from faber_ledger.hooks.main import LONGEST_LOG
+from faber_ledger.runs.progress import FINISHED
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
+from faber_ledger.runs.state_file import BACKUPS
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+MB = 1024 * 1024
+LARGE_STATE = MB  # what a reload refuses of a required artifact (AGENT, Session Load, Error Handling)
+LARGE_LEDGER = 50 * MB  # from where on hosts of git repositories warn of a file
+OLD_DAYS = 30
+BACKUP = re.compile(r".*\.backup|state\.backup\.json|.*\.broken-\d+")
+
+
+def files_can_be_used(patient: Patient) -> Iterator[Finding]:
+    """Look for files and folders that whoever records here may not read or write."""
+    owner = _status(patient.root)
+    for path in _used(patient):
+        status = _status(path)
+        if status is None or stat.S_ISLNK(status.st_mode):
+            continue
+        shown = os.path.relpath(path, patient.root) if path.startswith(patient.root + os.sep) else path
+        is_folder = stat.S_ISDIR(status.st_mode)
+        needed = stat.S_IRWXU if is_folder else stat.S_IRUSR | stat.S_IWUSR
+        # Root may do anything, whatever the bits say, but the owner who comes next may not.
+        if status.st_mode & needed != needed:
+            mode = stat.S_IMODE(status.st_mode)
+            what = f"{shown} has the mode {mode:04o}: its owner cannot {'use' if is_folder else 'read and write'} it"
+            may = _user() in (0, status.st_uid)
+            mend = _allowing(path, shown, mode | needed) if may else None
+            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {shown}`", mend)
+        elif not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
+            what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
+            yield Finding("error", what, "give it back to whoever records here, with `chown`")
+        elif owner is not None and _user() == 0 and status.st_uid == 0 != owner.st_uid:
+            what = f"{shown} is root's, in a project of another user, who cannot write it"
+            yield Finding("warning", what, f"run `chown --reference=. {shown}` in the project, and use no root here")
+
+
+def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
+    """Look for a state.json that no reload takes, large ledgers, and a hook log that has grown."""
+    for run in patient.runs:
+        size = _size(run.state_path)
+        if size > LARGE_STATE:
+            what = f"{run.shown('state.json')} has {_shown(size)}: over 1 MB no reload takes it"
+            yield Finding("warning", what, "see which of its members has grown; the two blocks are bounded by sessions")
+        size = _size(run.ledger_path)
+        if size > LARGE_LEDGER:
+            what = f"{run.shown('ledger.db')} has {_shown(size)}, and git keeps each version of it"
+            yield Finding("note", what, "finish the run, and start another one for what follows")
+    for name in (HOOK_LOG, HOOK_LOG + ".1"):
+        size = _size(os.path.join(patient.root, *name.split("/")))
+        if size > 2 * LONGEST_LOG:
+            yield Finding(
+                "note", f"{name} has {_shown(size)}: hooks keep it below {_shown(LONGEST_LOG)}", "move it aside"
+            )
+
+
+def backups_are_few(patient: Patient) -> Iterator[Finding]:
+    """Look for backups that outlive their use: of a run that is over, or for over 30 days."""
+    folders = [(run.directory, patient.state(run).get("status") in FINISHED) for run in patient.runs]
+    folders.append((os.path.join(patient.root, ".fractary", "faber"), False))
+    if patient.common is not None:
+        mirrors = os.walk(os.path.join(patient.common, "faber-ledger"))
+        folders += [(folder, False) for folder, _, _ in mirrors]
+    for folder, is_over in folders:
+        for entry in _entries(folder):
+            if not BACKUP.fullmatch(entry.name):
+                continue
+            days = int((patient.at - entry.stat(follow_symlinks=False).st_mtime) // 86_400)
+            shown = os.path.relpath(entry.path, patient.root)
+            if is_over and entry.name in BACKUPS:
+                what = f"{shown} outlives its run, which is over: it may hold what is sensitive (END, Security)"
+                yield Finding("warning", what, "remove it")
+            elif days > OLD_DAYS:
+                yield Finding("note", f"{shown} is a backup of {days} days ago", "remove it if nobody misses anything")
+
+
+def _used(patient: Patient) -> Iterator[str]:
+    """Give the files and folders that hooks and commands read and write."""
+    yield patient.root
+    yield os.path.join(patient.root, ".fractary")
+    yield os.path.join(patient.root, ".fractary", "faber")
+    yield from [os.path.join(patient.root, *name.split("/")) for name in ACTIVE_FILES]
+    yield os.path.join(patient.root, *HOOK_LOG.split("/"))
+    yield from patient.runs_folders
+    if patient.common is not None:
+        yield os.path.join(patient.common, "faber-ledger")
+    for run in patient.runs:
+        yield run.directory
+        yield from (run.state_path, run.ledger_path, run.lock_path)
+
+
+def _allowing(path: str, shown: str, mode: int) -> Mend:
+    return Mend(
+        f"mode {path}",
+        f"give {shown} the mode {mode:04o}",
+        (),  # its content stays
+        lambda: os.chmod(path, mode),
+        lambda: [f"chmod {mode:04o} {shown}"],
+    )
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        return sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return []  # there is none, or it is told by the check of permissions
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+def _size(path: str) -> int:
+    status = _status(path)
+    return status.st_size if status is not None else 0
+
+
+def _shown(size: int) -> str:
+    return f"{size / MB:.1f} MB" if size >= MB else f"{size // 1024} KB"
+
+
+def _user() -> int:
+    return os.geteuid() if hasattr(os, "geteuid") else -1

@@ -1,0 +1,78 @@
+"""What a check finds: how bad it is, what was seen, what to run, and how `--fix` mends it, if it can."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from faber_ledger.cli.setup.changes import diff_lines, shown_path
+from faber_ledger.files.change import FileChange, make_changes
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+Level = Literal["ok", "note", "warning", "error"]
+LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error")
+MOST = 10
+
+
+class Mend(NamedTuple):
+    """A change that mends findings: its name (one change may mend several), what it does and how.
+
+    `touches` are the files that are copied before; `diff` gives what a dry run shows of it.
+    """
+
+    name: str
+    what: str
+    touches: tuple[str, ...]
+    make: Callable[[], object]
+    diff: Callable[[], Iterable[str]] = tuple
+
+
+class Finding(NamedTuple):
+    """One thing that a check saw."""
+
+    level: Level
+    what: str
+    hint: str = ""
+    mend: Mend | None = None
+
+
+class Check(NamedTuple):
+    """A check: its name, `theme.what`, and the function that looks and gives what is worth telling."""
+
+    name: str
+    look: Callable[[Patient], Iterable[Finding]]
+
+
+def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Give the first findings, and count the others of the same level: hundreds of runs may have the same fault.
+
+    One that `--fix` can mend is given in any case.
+    """
+    left: dict[Level, int] = {}
+    for number, finding in enumerate(findings):
+        if number < MOST or finding.mend is not None:
+            yield finding
+        else:
+            left[finding.level] = left.get(finding.level, 0) + 1
+    for level, count in left.items():
+        yield Finding(level, f"… and {count} more like these", "mend those above, then run `faber-ledger doctor` again")
+
+
+def worst(findings: Iterable[Finding]) -> Level:
+    """Give the gravest level among findings; `ok` for none."""
+    return max([finding.level for finding in findings], key=LEVELS.index, default="ok")
+
+
+def file_mend(root: str, plan: Callable[[], FileChange], what: str) -> Mend:
+    """Mend by changing one file; `plan` is asked again when the change is made, since another mend may come first."""
+    change = plan()
+    return Mend(
+        f"file {change.path}",
+        f"{what} in {shown_path(change.path, root)}",
+        (change.path,),
+        lambda: make_changes([plan()]),
+        lambda: diff_lines([plan()], root),
+    )

@@ -1,0 +1,173 @@
+"""What git knows of a run's files: drivers, attributes, what it leaves out, and what it must take."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.commands.resolve import conflicts
+from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
+from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
+from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
+from faber_ledger.cli.setup.ignored import TRAVELLERS, check_travellers, rules_against
+from faber_ledger.cli.worktrees.git import NoWorkTree, asked, is_forgotten, require_work_tree
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.git_command import GitFailed, top_of
+from faber_ledger.runs.run import ACTIVE_FILES, find_run
+from faber_ledger.runs.settings import PATH, Settings
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
+MUST_STAY = re.compile(
+    r"(?:^|/)(?:state\.backup\.json|[^/]*\.backup|[^/]*\.lock|[^/]*-(?:journal|wal|shm)|[^/]*\.tmp|[^/]*\.recovered)$"
+    r"|^\.fractary/faber/(?:logs/|writer$|worktrees\.json)"
+)
+IGNORED = re.compile(r"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^\.fractary/faber/logs/hooks\.log)$")
+
+
+def git_is_there(patient: Patient) -> Iterator[Finding]:
+    """Tell a project without git: nothing of it travels, and nothing remembers what a checkout takes away."""
+    try:
+        version = asked("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
+        inside = asked("rev-parse", "--is-inside-work-tree", at=patient.root)
+    except GitFailed as error:
+        yield Finding("warning", error.message, error.hint)
+        return
+    if patient.has_git:
+        yield Finding("ok", version)
+        top = top_of(patient.root)
+        for conflict in conflicts(patient.root, top) if top else ():
+            yield Finding("error", f"a merge has stopped at {conflict.path}", "run `faber-ledger resolve`")
+    elif is_forgotten(patient.root):
+        try:
+            require_work_tree(patient.root)
+        except NoWorkTree as error:
+            yield Finding("error", error.message, error.hint)
+    elif patient.place is not None:
+        complaint = inside.stderr.decode("utf-8", "replace").strip().splitlines()
+        what = f"git cannot use the repository here: {complaint[-1] if complaint else '?'}"
+        yield Finding("warning", what, "see what `git status` says")
+    else:
+        what = "this is no git repository: the ledger stays on this machine, without a mirror"
+        yield Finding("note", what, "run `git init` if it shall travel")
+
+
+def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
+    """Look for a clone whose git was not told how to merge and show a ledger."""
+    if not patient.has_git:
+        return
+    due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
+    older = [one.key for one in due if one.before == OLDER.get(one.key, "")]
+    missing = [one.key for one in due if one.key not in older]
+    if older:
+        what = f"this clone's git has an older {', '.join(older)}, which still merges"
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which renews it", _registering(patient))
+    if missing:
+        what = f"this clone's git lacks {', '.join(missing)}: it cannot merge or show a ledger"
+        yield Finding("warning", what, GIT_ONLY, _registering(patient))
+
+
+def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
+    """Look for merge.autoStash and rebase.autoStash: a log changes all the time, and git refuses to pull over that."""
+    if not patient.has_git:
+        return
+    for key in overruled(patient.root):
+        what = f"{key} is switched off: git refuses to pull over a changed ledger"
+        yield Finding("note", what, f"run `git config --unset {key}`, then `faber-ledger init --git-only`")
+    due = [
+        one.key for one in settings_to_make(patient.root) if one.key.endswith("utoStash") and one.before != one.after
+    ]
+    unset = [key for key in due if key in ("merge.autoStash", "rebase.autoStash")]
+    if unset:
+        what = f"{' and '.join(unset)} not set: git refuses to pull over a changed ledger"
+        yield Finding("warning", what, GIT_ONLY, _registering(patient))
+
+
+def attributes_are_written(patient: Patient) -> Iterator[Finding]:
+    """Look for the attributes that name the drivers."""
+    yield from _block(patient, ATTRIBUTES_FILE, "git merges a ledger as it does any binary file: not at all")
+
+
+def leavings_are_ignored(patient: Patient) -> Iterator[Finding]:
+    """Look for the rules that keep backups, locks and logs out of git."""
+    yield from _block(patient, IGNORE_FILE, "git would take backups, locks and logs of this machine")
+
+
+def travellers_are_taken(patient: Patient) -> Iterator[Finding]:
+    """Look for rules by which git leaves out what must travel: the active file, each state.json and ledger.db."""
+    if not patient.has_git:
+        return
+    try:
+        check_travellers(patient.root)
+    except LedgerError as error:
+        yield Finding("error", error.message, "change the rule, or take it out")
+    names = [run.shown(name) for run in patient.runs for name in ("state.json", "ledger.db")]
+    paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in TRAVELLERS)
+    for rule in rules_against(patient.root, paths):
+        yield Finding("error", f"git ignores {rule}, which must travel", "change the rule, or take it out")
+
+
+def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
+    """Look for files that git tracks and that belong to one machine."""
+    if not patient.has_git:
+        return
+    listed = os.fsdecode(asked("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
+    for path in [path for path in listed if MUST_STAY.search(path)]:
+        what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
+        hint = f"run `git rm --cached {shlex.quote(path)}`, which leaves the file, and commit"
+        if IGNORED.search(path):
+            what = f"git tracks {path}, which belongs to one machine: what it says is ignored here"
+            if os.path.lexists(os.path.join(patient.root, path)):
+                hint += "; then move the file aside, else what it says counts again"
+        yield Finding("warning", what, hint)
+
+
+def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:
+    """Tell what becomes of a compaction's summary, and look for a setting that reaches no other clone."""
+    try:
+        settings = Settings(find_run(patient.root, patient.active or "none"), os.environ)
+    except LedgerError:
+        return  # told by the check of the active file
+    place = settings.places["summaries"]
+    if settings.summaries:
+        yield Finding("ok", f"what a compaction came to is recorded and goes with git (`summaries` is true: {place})")
+    elif patient.common is None:
+        yield Finding("ok", f"without git nothing keeps what a compaction came to (`summaries` is false: {place})")
+    else:
+        yield Finding("ok", f"what a compaction came to stays in this clone (`summaries` is false: {place})")
+        for rule in rules_against(patient.root, (PATH,)) if place == PATH else ():
+            what = f"git ignores {rule}: other clones do not have it, and record what a compaction came to"
+            yield Finding("warning", what, "change the rule, or take it out")
+
+
+def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
+    """Look for our block in one of the files that git reads."""
+    if not patient.has_git:
+        return
+    try:
+        change = git_file_change(patient.root, name)
+    except LedgerError as error:
+        yield Finding("error", error.message, error.hint)
+        return
+    if change.action == "unchanged":
+        return
+    what = f"{name} is not there" if change.before is None else f"our lines in {name} are missing, or older"
+    mend = file_mend(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
+    yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, mend)
+
+
+def _registering(patient: Patient) -> Mend:
+    config = os.path.join(patient.common, "config") if patient.common else ""
+    return Mend(
+        "git config",
+        "register the merge and diff drivers, and autoStash, in this clone's git config",
+        (config,),
+        lambda: make_settings(patient.root, settings_to_make(patient.root)),
+        lambda: [one.command for one in settings_to_make(patient.root) if one.before != one.after],
+    )

@@ -1,0 +1,242 @@
+"""The hooks in the client's settings: there, once, in the right place and shape."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
+from faber_ledger.cli.setup.changes import shown_path
+from faber_ledger.cli.setup.client_settings import settings_change
+from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.hooks.client_settings import (
+    HOOKS,
+    SCOPES,
+    decode_settings,
+    handlers,
+    hook_command,
+    runs_hook,
+    settings_path,
+    unanswered,
+    without_handler,
+)
+from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+# The commands that SPEC-00027, section 7, shows: no shell runs the first, and the others load or save by hand.
+OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
+MISPLACED = (".claude/hooks.json", ".claude/hooks/hooks.json", ".claude.json", "settings.json", ".claude/config.json")
+LARGEST = 1024 * 1024
+UNMATCHED = (None, "", "*")
+
+
+class Handler(NamedTuple):
+    """One of our hooks in a settings file: where it stands, what it says, and the event whose hook it runs."""
+
+    scope: str
+    path: str
+    event: str
+    group: int
+    number: int
+    matcher: object
+    values: dict[str, Any]
+    runs: str
+
+
+def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
+    """Look for settings files that the client cannot read, and for the switch that turns all hooks off."""
+    for scope in SCOPES:
+        path = settings_path(scope, patient.root)
+        try:
+            content = read_file(path)
+            if content is None:
+                continue
+            text = decode_settings(content, shown_path(path, patient.root))
+        except LedgerError as error:
+            yield Finding("error", error.message, f"{error.hint}; the client runs no hook of it")
+            continue
+        if JsonText(text).value.get("disableAllHooks"):
+            what = f"{shown_path(path, patient.root)} holds `disableAllHooks`: the client runs no hook"
+            yield Finding("error", what, "take `disableAllHooks` out of it")
+
+
+def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
+    """Look for events that no settings file answers for a client started here."""
+    left = unanswered(patient.root)
+    if not left:
+        return
+    held = {handler.scope for handler in _ours(patient)}
+    scope = next((scope for scope in SCOPES if scope in held), "project")
+    named = "" if scope == "project" else f" --scope {scope}"
+    what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
+    yield Finding(
+        "warning",
+        f"{what}: what the client does is not recorded",
+        f"run `faber-ledger init{named}`, then start a new session of the client; hooks of a plugin are not seen here",
+        _installing(patient.root, scope),
+    )
+
+
+def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
+    """Look for events that two different handlers answer, which both run, and for copies, of which one runs."""
+    for event in HOOKS:
+        found = [one for one in _ours(patient) if one.event == event and one.runs == event]
+        whole = [one for one in found if one.matcher in UNMATCHED]
+        if len(whole) < 2:
+            continue
+        paths = list(dict.fromkeys([shown_path(one.path, patient.root) for one in whole]))
+        where = f"{paths[0]} {len(whole)} times" if len(paths) == 1 else " and ".join(paths)
+        surplus = _surplus(whole)
+        mend = _taking_out(patient.root, surplus[0].path) if surplus else None
+        elsewhere = f"take it out of one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
+        hint = "run `faber-ledger doctor --fix`" if mend else elsewhere
+        if len({one.values["command"] for one in whole}) > 1:
+            what = f"{event} is answered twice, in {where}, by different commands: the client runs both"
+            yield Finding("warning", what, hint, mend)
+        elif len(paths) == 1:
+            yield Finding("warning", f"the hook of {event} stands in {where}", hint, mend)
+        else:
+            told = f"the hook of {event} stands in {where}: the client runs equal commands once"
+            yield Finding("note", told, "nothing to do, unless you want it in one place alone")
+
+
+def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
+    """Look for our commands where the client does not run them, or runs them at the wrong time."""
+    for one in _ours(patient):
+        shown = shown_path(one.path, patient.root)
+        if one.runs != one.event:
+            what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
+            yield Finding("warning", what, f"move it under `hooks.{one.runs}`, or take it out")
+        elif one.matcher not in UNMATCHED:
+            what = f"in {shown} the matcher {str(one.matcher)[:80]!r} keeps the hook of {one.event} from other sources"
+            yield Finding("warning", what, "take the matcher out: every source of a session counts")
+    for path, text in _texts(patient):
+        shown = shown_path(path, patient.root)
+        events = JsonText(text).value
+        for event in HOOKS:
+            if _names_us(events.get(event)):
+                yield Finding("warning", f"in {shown} `{event}` stands outside `hooks`", "move it into `hooks`")
+            for group in events.get("hooks", {}).get(event, []):
+                if isinstance(group, dict) and "hooks" not in group and _names_us(group):
+                    what = f"in {shown} a handler stands in `hooks.{event}` itself, not in a group's list `hooks`"
+                    hint = 'write it as {"hooks": [handler]}, or take it out and run `faber-ledger init`'
+                    yield Finding("warning", what, hint)
+    for name in MISPLACED:
+        if _mentions_us(os.path.join(patient.root, *name.split("/"))):
+            hint = "take it out there, and run `faber-ledger init`"
+            yield Finding("warning", f"{name} names a hook of ours, and the client reads no hooks from it", hint)
+
+
+def commands_are_current(patient: Patient) -> Iterator[Finding]:
+    """Look for hooks in another form than `init` writes today, and for those that older instructions gave."""
+    for one in _ours(patient):
+        if one.values["command"] != hook_command(one.event) and one.runs == one.event:
+            what = f"{shown_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
+            hint = "leave it if it is meant; or take it out, then run `faber-ledger init`"
+            yield Finding("note", what, hint)
+    for path, text in _texts(patient):
+        for event in HOOKS:
+            older = [handler["command"] for _, handler in handlers(text, event) if OLDER.search(handler["command"])]
+            if older:
+                what = f"{shown_path(path, patient.root)} has an older command at {event}: {older[0][:120]}"
+                yield Finding(
+                    "warning", what, "take it out: a slash command is run by no shell, and the four hooks do its work"
+                )
+
+
+def hooks_have_time(patient: Patient) -> Iterator[Finding]:
+    """Look for hooks that the client kills early, or does not wait for."""
+    for one in _ours(patient):
+        shown = shown_path(one.path, patient.root)
+        seconds = one.values.get("timeout")
+        if one.values.get("async"):
+            what = f"in {shown} the hook of {one.event} is `async`: it may get no input, and is killed at the end"
+            yield Finding("warning", what, "take `async` out")
+        if one.event == "SessionEnd" and seconds is None:
+            what = f"in {shown} the hook of SessionEnd has no `timeout`: the client kills it after 1.5 seconds"
+            yield Finding("warning", what, f'add `"timeout": {HOOKS[one.event][1]}`')
+        elif seconds is not None and not (isinstance(seconds, (int, float)) and seconds >= 2):
+            what = f"in {shown} the hook of {one.event} has the `timeout` {str(seconds)[:20]}"
+            yield Finding("warning", what, f"give it seconds: {HOOKS[one.event][1]}")
+
+
+def _texts(patient: Patient) -> Iterator[tuple[str, str]]:
+    """Give each settings file that can be read, with its text."""
+    for scope in SCOPES:
+        path = settings_path(scope, patient.root)
+        try:
+            content = read_file(path)
+            if content is not None:
+                yield path, decode_settings(content, path)
+        except LedgerError:
+            continue  # told by the check that reads them
+
+
+def _ours(patient: Patient) -> list[Handler]:
+    """List the handlers that run one of our hooks, in whatever form."""
+    paths = {settings_path(scope, patient.root): scope for scope in SCOPES}
+    return [
+        Handler(paths[path], path, *found)
+        for path, text in _texts(patient)
+        for event in HOOKS
+        for found in _in(text, event)
+    ]
+
+
+def _in(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str, Any], str]]:
+    groups = JsonText(text).value.get("hooks", {}).get(event, [])
+    for number, group in enumerate(groups):
+        listed = group.get("hooks") if isinstance(group, dict) else None
+        for place, values in enumerate(listed if isinstance(listed, list) else []):
+            command = values.get("command") if isinstance(values, dict) else None
+            runs = runs_hook(command) if isinstance(command, str) else None
+            if runs is not None:
+                yield event, number, place, group.get("matcher"), values, runs
+
+
+def _surplus(whole: list[Handler]) -> list[Handler]:
+    """Give those that can go: all but the first in one file. Which of two files should have it, the user knows."""
+    paths = [one.path for one in whole]
+    return [one for number, one in enumerate(whole) if one.path in paths[:number]]
+
+
+def _installing(root: str, scope: str) -> Mend | None:
+    try:
+        return file_mend(root, lambda: settings_change(root, scope), "put the missing hooks")
+    except LedgerError:
+        return None  # a file that cannot be used: told by the check that reads it
+
+
+def _taking_out(root: str, path: str) -> Mend:
+    def plan() -> FileChange:
+        before = read_file(path)
+        if before is None:
+            raise SettingsInvalid(f"{shown_path(path, root)} is gone", hint="run `faber-ledger doctor` again")
+        text = decode_settings(before, shown_path(path, root))
+        for event in HOOKS:
+            found = [one for one in _in(text, event) if one[5] == event and one[3] in UNMATCHED]
+            for _, group, number, *_ in reversed(found[1:]):
+                text = without_handler(text, event, group, number)
+        return FileChange(path, before, text.encode())
+
+    return file_mend(root, plan, "take out what stands there twice")._replace(name=f"once {path}")
+
+
+def _names_us(value: object) -> bool:
+    return "faber-ledger" in str(value) and "hook" in str(value)
+
+
+def _mentions_us(path: str) -> bool:
+    try:
+        if os.path.getsize(path) > LARGEST:
+            return False
+        content = read_file(path)
+    except (LedgerError, OSError):
+        return False
+    return content is not None and re.search(rb"faber-ledger +hook\b", content) is not None

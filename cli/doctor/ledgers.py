@@ -1,0 +1,165 @@
+"""The runs' ledgers: their format, what `verify` finds, what git rolled back, and the sessions that are open."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.cli.doctor.layout import projecting
+from faber_ledger.cli.doctor.patient import has_false_journal
+from faber_ledger.ledger import formats
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
+from faber_ledger.ledger.header import format_of
+from faber_ledger.projections import blocks as shape
+from faber_ledger.recording.environment import hostname
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+    from faber_ledger.ledger.finding import Finding as Fault
+    from faber_ledger.runs.run import Run
+
+
+STALE_HOURS = 24
+ROLLED_BACK = "rolled_back"
+RESOLVE = "faber-ledger resolve"
+CHECKOUT = "git checkout"  # which is the user's to run
+
+
+def formats_are_known(patient: Patient) -> Iterator[Finding]:
+    """Look for ledgers of a newer or an older format, and for files that are no ledger."""
+    for run in patient.logged:
+        try:
+            found = format_of(run.ledger_path)
+        except LedgerError as error:
+            yield Finding("error", error.message, error.hint)
+            continue
+        if found < formats.FORMAT:
+            what = f"{run.shown('ledger.db')} has format {found}, and this program writes {formats.FORMAT}"
+            yield Finding("note", what, f"run `faber-ledger migrate {run.run_id}`")
+
+
+def ledgers_are_sound(patient: Patient) -> Iterator[Finding]:
+    """Look for what `verify` finds in a log itself."""
+    for run, fault in _faults(patient):
+        if fault.kind in (ProjectionDiffers.code, ROLLED_BACK, NewerFormat.code):
+            continue  # told by the other checks
+        about = f"event {fault.event}: " if fault.event else ""
+        level = "note" if fault.is_note else "error"
+        yield Finding("note" if level == "note" else "error", f"{run.run_id}: {about}{fault.what}", fault.hint)
+    left = len(patient.logged) - len(patient.faults)
+    if left:
+        what = f"{left} {'ledgers were' if left > 1 else 'ledger was'} not verified: that would have taken long"
+        yield Finding("note", what, "run `faber-ledger verify --all`")
+
+
+def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
+    """Look for a state.json that cannot be read, or whose two blocks do not show what the log says."""
+    for run in patient.runs:
+        faults = patient.faults.get(run.run_id)
+        if faults is None:
+            if run.run_id not in patient.states:
+                yield _state_broken(run)
+            continue
+        differs = [fault for fault in faults if fault.kind == ProjectionDiffers.code]
+        if not differs:
+            continue
+        is_sound = all([fault.is_note or fault.kind in (ProjectionDiffers.code, ROLLED_BACK) for fault in faults])
+        restore = run.run_id not in patient.states
+        what = "; ".join([fault.what for fault in differs])
+        can = (
+            is_sound
+            and RESOLVE not in differs[0].hint
+            and (not restore or state_file.read_backup(run) is not None or not os.path.lexists(run.state_path))
+        )
+        mend = projecting(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
+        yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, mend if can else None)
+
+
+def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
+    """Look for events, or a whole ledger, that this clone's mirror or git has and the run lacks."""
+    for run, fault in _faults(patient):
+        if fault.kind == ROLLED_BACK:
+            mend = projecting(run, "bring back what was rolled back") if CHECKOUT not in fault.hint else None
+            yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
+    for run in patient.runs:
+        lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
+        if lost is not None:
+            bringing = projecting(run, "bring the ledger back") if is_mirrored(run) else None
+            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], bringing)
+
+
+def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
+    """Tell the open sessions, and where; look for those whose end never came."""
+    here = hostname()
+    for run in patient.runs:
+        blocks = shape.blocks_of(patient.state(run))
+        session_id = shape.current_session(blocks)
+        if session_id is None:
+            continue
+        entry = shape.entry_of(blocks, session_id) or {}
+        environment = entry.get("environment")
+        host = environment.get("hostname") if isinstance(environment, dict) else None
+        since = entry.get("started_at")
+        what = (
+            f"{run.run_id}: {session_id} is open since {since or 'an unknown time'} on {host or 'an unknown machine'}"
+        )
+        status = patient.state(run).get("status")
+        holder = holder_elsewhere(run.root, run.run_id)
+        if holder is not None:
+            yield Finding("ok", f"{what}; the run is active in {holder}")
+            continue
+        quiet = (patient.at - _last_sign(run, since, patient.at)) / 3600
+        if status in progress.FINISHED:
+            yield Finding("warning", f"{what}, and the run is {status}", _ending(run))
+        elif quiet >= STALE_HOURS:
+            hint = f"nothing, if it goes on: its next start ends it as abandoned; or {_ending(run)}"
+            yield Finding("note", f"{what}, and nothing was recorded for {int(quiet)} hours", hint)
+        elif host != here:
+            yield Finding("note", f"{what}, which is not this machine", "end it there before you go on here")
+        elif run.run_id != patient.active:
+            yield Finding("note", f"{what}, and the run is not the active one here", _ending(run))
+        else:
+            yield Finding("ok", what)
+
+
+def _faults(patient: Patient) -> Iterator[tuple[Run, Fault]]:
+    for run in patient.logged:
+        for fault in patient.faults.get(run.run_id, []):
+            yield run, fault
+
+
+def _state_broken(run: Run) -> Finding:
+    """Tell a state that cannot be read, of a run whose log says nothing of it."""
+    try:
+        state_file.read_state(run)
+    except LedgerError as error:
+        has_backup = os.path.lexists(run.state_path) and state_file.read_backup(run) is not None
+        has_backup = has_backup and RESOLVE not in error.hint  # a backup knows one side alone
+        mend = projecting(run, "put the newest backup of state.json back", restore=True) if has_backup else None
+        return Finding("error", error.message, error.hint, mend)
+    return Finding("note", f"{run.shown('state.json')} could not be read a moment ago", "run the command again")
+
+
+def _ending(run: Run) -> str:
+    return f"run `faber-ledger session-save --run-id {run.run_id}` to end it"
+
+
+def _last_sign(run: Run, since: object, at: float) -> float:
+    """Give when something was recorded last: the ledger's own time in a clone is that of the checkout."""
+    started = seconds_of(since) if isinstance(since, str) else None
+    if has_false_journal(run):
+        return at if started is None else started
+    try:
+        from faber_ledger.ledger.log import Log
+
+        with Log.read(run.ledger_path) as log:
+            newest = seconds_of(next(iter(log.newest(1)))["at"])
+    except (LedgerError, StopIteration):
+        newest = None  # an adopted run without a log, or one that cannot be read
+    return max([moment for moment in (started, newest) if moment is not None], default=at)

@@ -1,0 +1,65 @@
+"""What the machine brings: the file systems that the ledger lies on, and the versions of what reads it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from faber_ledger import __version__
+from faber_ledger.cli.doctor.finding import Finding
+from faber_ledger.files.folders import NETWORK, file_system
+
+if TYPE_CHECKING:
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+OLDEST_SQLITE = (3, 37, 0)
+
+
+def file_system_is_local(patient: Patient) -> Iterator[Finding]:
+    """Look for the project, a run or the git directory on a network file system, or one passed through to a guest."""
+    devices: dict[int, str] = {}
+    runs = [run.directory for run in patient.runs]
+    for path in (patient.root, *runs, *([patient.common] if patient.common else [])):
+        try:
+            devices.setdefault(os.stat(path).st_dev, path)
+        except OSError:
+            continue  # removed a moment ago
+    kinds = []
+    for device, path in devices.items():
+        kind = file_system(device, patient.mounts)
+        if kind in NETWORK:
+            what = f"{path} is on a network file system ({kind}): its locks and syncs may not hold"
+            spooled = ", so a hook puts what it is given into the spool first, and then asks for the lock"
+            hint = "keep the clone on a local disk, and let git carry it"
+            yield Finding("warning", what + (spooled if path != patient.common else ""), hint)
+        else:
+            kinds.append(kind)
+    if len(kinds) == len(devices):
+        told = " and ".join(dict.fromkeys([kind for kind in kinds if kind is not None]))
+        yield Finding("ok", f"the file system is {told}" if told else "this system does not tell its file system")
+
+
+def file_system_can_be_written(patient: Patient) -> Iterator[Finding]:
+    """Look for a file system that is mounted read-only, or is full."""
+    if not hasattr(os, "statvfs"):
+        return
+    status = os.statvfs(patient.root)
+    if status.f_flag & os.ST_RDONLY:
+        yield Finding("error", "the file system is mounted read-only: nothing is recorded", "mount it for writing")
+    left = status.f_bavail * status.f_frsize
+    if status.f_blocks and left < 50 * 1024 * 1024:
+        yield Finding("warning", f"the file system has {left // (1024 * 1024)} MB left", "free space on the disk")
+
+
+def versions_are_known(patient: Patient) -> Iterator[Finding]:
+    """Tell the versions that a report of a defect needs, and look for a SQLite library that is too old."""
+    library = sqlite3.sqlite_version
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        yield Finding(
+            "warning", f"the SQLite library is {library}, and 3.37 is the oldest tested", "update Python's SQLite"
+        )
+    yield Finding("ok", f"faber-ledger {__version__}, Python {platform.python_version()}, SQLite {library}")

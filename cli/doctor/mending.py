@@ -1,0 +1,79 @@
+"""`--fix`: each change is made once, and what it touches is copied before."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from typing import TYPE_CHECKING, NamedTuple
+
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.whole_file import sync_directory
+from faber_ledger.runs.old_copies import DOCTOR_COPIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from faber_ledger.cli.doctor.finding import Finding, Mend
+    from faber_ledger.cli.doctor.patient import Patient
+
+
+class Mended(NamedTuple):
+    """What came of a change: what it was, the copies made before it, and why it failed, if it did."""
+
+    what: str
+    copies: list[str]
+    problem: str | None
+
+
+def mends_of(findings: Iterable[Finding]) -> list[Mend]:
+    """Give the changes that mend what was found, each once, in the order of the findings."""
+    return list({finding.mend.name: finding.mend for finding in findings if finding.mend is not None}.values())
+
+
+def mended(patient: Patient, mends: list[Mend]) -> list[Mended]:
+    """Make the changes; one that fails is told, and the others are made."""
+    folder = _folder_of_copies(patient)
+    done = []
+    for mend in mends:
+        copies: list[str] = []
+        try:
+            copies = [_copied(path, folder, patient.root) for path in mend.touches if os.path.isfile(path)]
+            mend.make()
+            done.append(Mended(mend.what, copies, None))
+        except LedgerError as error:
+            done.append(Mended(mend.what, copies, error.message))
+        except (OSError, sqlite3.Error) as error:
+            done.append(Mended(mend.what, copies, str(error)))
+    return done
+
+
+def _folder_of_copies(patient: Patient) -> str:
+    """Give where copies go: the git directory, which no commit and no clean touches; without git, beside the log."""
+    stamp = utc_text(patient.at).replace(":", "").replace("-", "")
+    if patient.common is not None:
+        folder = os.path.join(patient.common, "faber-ledger", "doctor", stamp)
+    else:
+        folder = os.path.join(patient.root, *DOCTOR_COPIES.split("/"), stamp)
+    number, free = 1, folder
+    while os.path.lexists(free):
+        number += 1
+        free = f"{folder}-{number}"
+    return free
+
+
+def _copied(path: str, folder: str, root: str) -> str:
+    """Copy a file, for its owner alone: a settings file or a state may hold what nobody else should read."""
+    inside = os.path.relpath(path, root)
+    name = os.path.join("outside", path.lstrip(os.sep)) if inside.startswith(os.pardir) else inside
+    copy = os.path.join(folder, name)
+    if os.path.exists(copy):
+        return copy  # another change has touched it: the first copy is the one to go back to
+    os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
+    with open(path, "rb") as source, open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        shutil.copyfileobj(source, target)
+        target.flush()
+        os.fsync(target.fileno())
+    sync_directory(os.path.dirname(copy))
+    return copy

@@ -1,0 +1,1 @@
+"""What commands print, as data and lines; nothing here prints."""

@@ -1,0 +1,189 @@
+"""Anchors: evidence outside a log that shows truncation or rollback, and which copy is intact."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sqlite3
+import tempfile
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.effective import effective_redactions
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.finding import FORGED, Finding
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, hash_of
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.runs.clone import mirror_path, writer_of
+from faber_ledger.runs.git_command import GitFailed, asked, git, top_of
+from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.run import RUNS, Run
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+WRITER = 5
+UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
+COMPARED = "nothing needs to be run: what is left of them was compared"
+NEW_BLOB, ABSENT = 3, "0" * 40
+
+
+class Version(NamedTuple):
+    """One version of a ledger that git keeps: its content's name, and the newest commit that has it."""
+
+    blob: str
+    commit: str
+
+
+class Anchors:
+    """The anchors of one run: `checked` says in words which were read, `findings` what they show."""
+
+    def __init__(self, run: Run) -> None:
+        """Read the log's hashes; raises as `Log.read`."""
+        self.run = run
+        self.checked: list[str] = []
+        self.findings: list[Finding] = []
+        with Log.read(run.ledger_path, as_it_is=True) as log:
+            self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
+            found = effective_redactions(log.connection)
+            self._gone = {*found.gone, *found.explained}
+        self._told: set[str] = {*found.forged}
+
+    def check(self) -> None:
+        """Hold the log against every anchor there is."""
+        mirror = remembered(self.run)
+        if mirror is not None and self._holds("the mirror", mirror, "missing_event"):
+            self.checked.append("this clone's mirror")
+        if top_of(self.run.root) is None:
+            return
+        self._check_versions("HEAD", "missing_event", "the history of HEAD")
+        upstream = asked("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}", at=self.run.root)
+        if upstream.returncode == 0:
+            name = upstream.stdout.decode("utf-8", "replace").strip()
+            self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
+
+    def _check_versions(self, revisions: str, kind: str, where: str) -> None:
+        versions = list(_versions(self.run, revisions))
+        counted = 0
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            path = os.path.join(folder, "ledger.db")
+            for version in versions:
+                with open(path, "wb") as file:
+                    file.write(git("cat-file", "blob", version.blob, at=self.run.root))
+                counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
+        versions_text = f"{counted} version{'s' * (counted != 1)} in {where}"
+        if asked("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
+            versions_text += ", which this shallow clone has in part"
+        self.checked.append(versions_text)
+
+    def _holds(self, where: str, path: str, kind: str, blob: str | None = None) -> bool:
+        """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
+        redacted, unredacted, missing = 0, set(), []
+        try:
+            with opened(path) as copy:
+                for row in rows_of(copy):
+                    redacted += row[PAYLOAD] is None and row[ID] not in self._gone
+                    unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self._gone else set()
+                    if self._hashes.get(row[ID]) != row[HASH]:
+                        if hash_of(row) != row[HASH]:
+                            raise LedgerError(f"event {row[ID]} is not what its hash says")
+                        missing.append(row)
+                if unredacted:
+                    unredacted -= self._forged_away(copy, unredacted, where, blob)
+        except (LedgerError, OSError, sqlite3.Error) as error:
+            told = error.message if isinstance(error, LedgerError) else str(error)
+            self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
+            return False
+        if redacted:
+            self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
+        if unredacted:
+            told = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
+            self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
+        for row in missing:
+            self._miss(where, row, kind)
+        return True
+
+    def _forged_away(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
+        """Return which of these events no redaction takes, and name those redactions that their payloads disprove.
+
+        What this clone's mirror disproves is named without git, too.
+        """
+        with Log.read(self.run.ledger_path, as_it_is=True) as log:
+            found = effective_redactions(log.connection, copy.connection)
+        for name in sorted(found.forged.keys() - self._told if blob is not None else ()):
+            self._told.add(name)
+            told = f"it is forged: {found.forged[name]}, in {where}"
+            command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
+            hint = f"run `{command}` in the run's folder, which brings the payload back"
+            self.findings.append(Finding(FORGED, name, told, hint))
+        return names - found.gone.keys()
+
+    def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
+        name = row[ID]
+        if name in self._told:
+            return
+        self._told.add(name)
+        if name in self._hashes:
+            self.findings.append(
+                Finding("changed_event", name, f"{where} has it with another content", "keep both files, and compare")
+            )
+        elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
+            self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
+        else:
+            hint = (
+                f"run `faber-ledger project {self.run.run_id}`; if it stays away, `faber-ledger union` with that copy"
+            )
+            self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
+
+    def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
+        self.findings.append(Finding(kind, None, what, hint))
+
+
+def _versions(run: Run, revisions: str) -> Iterator[Version]:
+    """Give each version once, newest first, under either layout's path, those that only a merge made included."""
+    paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
+    options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
+    listed = asked("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
+    commit, seen = "", {ABSENT}
+    for line in listed.stdout.decode("utf-8", "replace").splitlines():
+        if not line.startswith(":"):
+            commit = line or commit
+        elif (blob := line.split()[NEW_BLOB]) not in seen and line.split()[1].startswith("100"):
+            seen.add(blob)
+            yield Version(blob, commit)
+
+
+UNITE = "faber-ledger union ledger.db {} -o ledger.db"
+
+
+def mending_hint(run: Run, names: Collection[str]) -> str | None:
+    """Say what puts changed events back from this clone's mirror, or from HEAD; None if neither has them all."""
+    mirror = mirror_path(run)
+    if mirror is not None and os.path.isfile(mirror) and _has_all(mirror, names):
+        command = UNITE.format(shlex.quote(mirror))
+        return f"run `{command}` in the run's folder: this clone's mirror has it unchanged"
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder, suppress(GitFailed):
+        found = asked("cat-file", "blob", "HEAD:./ledger.db", at=run.directory)
+        copy = os.path.join(folder, "ledger.db")
+        with open(copy, "wb") as file:
+            file.write(found.stdout)
+        if found.returncode == 0 and _has_all(copy, names):
+            command = "git cat-file blob HEAD:./ledger.db > unchanged.db && " + UNITE.format("unchanged.db")
+            return f"run `{command}` in the run's folder: git's last commit has it unchanged"
+    return None
+
+
+def _has_all(path: str, names: Collection[str]) -> bool:
+    try:
+        with opened(path) as log:
+            for name in names:
+                row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
+                if row is None or hash_of(row) != row[HASH]:
+                    return False
+    except (LedgerError, OSError, sqlite3.Error):
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""The very content that a load gave the agent, found again by its digest: in git's history, or in the file of today."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from faber_ledger.context.artifact import MAX_BYTES
+from faber_ledger.context.artifact_content import content_digest, given_text
+from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.runs.git_command import GitFailed, asked
+from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+NEW_BLOB, ABSENT = 3, "0" * 40
+
+
+class Kept(NamedTuple):
+    """A content that has a wanted digest, and where it was found in words."""
+
+    text: str
+    where: str
+
+
+def kept_contents(root: str, source: str, digests: set[str]) -> dict[str, Kept]:
+    """Find contents of the file `source` by their digests (SHA-256, hex); what is not found is left out.
+
+    It is a file of the project, or one of a plugin root. `source` comes out of a log and is not trusted: nothing
+    outside these is read.
+    """
+    found: dict[str, Kept] = {}
+    for text, where in _versions(root, source):
+        for is_state in (False, True) if os.path.basename(source) == "state.json" else (False,):
+            digest = content_digest(text, is_state)
+            if digest in digests and digest not in found:
+                found[digest] = Kept(given_text(text, is_state), where)
+        if len(found) == len(digests):
+            break
+    return found
+
+
+def why_not_kept(root: str, source: str) -> str | None:
+    """Say of what kind a source is whose contents nothing keeps, a command or a folder; None for a file."""
+    words = source.split()
+    if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
+        return "a command's answer"
+    for folder in (root, *read_user_config()["plugin_roots"]):
+        place = os.path.join(folder, *source.split("/"))
+        try:
+            if folder_around(place, [folder]) is not None and os.path.isdir(place):
+                return "a folder's content"
+        except FileRefused:
+            continue
+    return None
+
+
+def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
+    """Give the texts of a file, those of today first, then those of the project's history from the newest on."""
+    for folder in (root, *read_user_config()["plugin_roots"]):
+        place = os.path.join(folder, *source.split("/"))
+        try:
+            text = text_of(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
+        except FileRefused:
+            text = None
+        if text is not None:
+            yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
+    for blob, commit in _blobs(root, source):
+        size = asked("cat-file", "-s", blob, at=root).stdout.strip()
+        if size.isdigit() and int(size) <= MAX_BYTES:
+            content = asked("cat-file", "blob", blob, at=root).stdout
+            try:
+                yield content.decode().removeprefix("\ufeff"), f"commit {commit[:12]}"
+            except UnicodeDecodeError:
+                continue
+
+
+def _blobs(root: str, source: str) -> Iterator[tuple[str, str]]:
+    """Give each version of a file in git's history once, with the newest commit that has it."""
+    options = ("--all", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
+    try:
+        listed = asked("log", *options, "--", f":(literal){source}", at=root)
+    except (GitFailed, ValueError):  # a NUL byte in the source
+        return
+    commit, seen = "", {ABSENT}
+    for line in listed.stdout.decode("utf-8", "replace").splitlines():
+        if re.fullmatch("[0-9a-f]{40,64}", line):
+            commit = line
+        elif line.startswith(":") and (blob := line.split()[NEW_BLOB]) not in seen and line.split()[1][:3] == "100":
+            seen.add(blob)
+            yield blob, commit

@@ -1,0 +1,106 @@
+"""What a reconstitution prints at its end: the boxed summary and the brief one (RECON, 0.8 and Context Summary)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.context.reconstitution.faber_files import event_line
+from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.steps import place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.context.notes import Note
+
+
+RULE = "═" * 59
+RESUMED = {
+    "after_feedback": "Resuming after feedback",
+    "continue": "Continuing from {}",
+    "retry": "Retrying {}",
+    "start": "Starting from beginning",
+}
+
+
+def boxed(context: dict[str, Any]) -> Iterator[str]:
+    """Give the boxed summary."""
+    point, summary = context["resume_point"], context["session_summary"]
+    yield ""
+    yield RULE
+    yield "  CONTEXT RECONSTITUTION COMPLETE"
+    yield RULE
+    yield f"  Run ID:        {context['run_id']}"
+    yield f"  Work ID:       {one_line(context['work_id'])}"
+    yield f"  Status:        {context['status']}"
+    yield f"  Resume Mode:   {point['mode'] if point else 'N/A'}"
+    yield f"  Spec:          {_spec(context)}"
+    yield f"  Branch:        {_branch(context)}"
+    yield f"  Events:        {len(context['events'])} loaded"
+    yield f"  Sessions:      {_sessions(context)} previous"
+    if summary:
+        yield f"  Last Phase:    {one_line(summary['phase_completed'])}"
+        yield f"  Next Phase:    {_next_phase(summary)}"
+    yield RULE
+    yield ""
+
+
+def brief(context: dict[str, Any]) -> Iterator[str]:
+    """Give the brief summary."""
+    summary = context["session_summary"]
+    yield f"✓ Context reconstituted for run: {context['run_id']}"
+    yield f"  Work Item: {_work_item(context)}"
+    yield f"  Spec: {_spec(context)}"
+    yield f"  Branch: {_branch(context)}"
+    yield f"  Status: {context['status']} → {_resumed(context)}"
+    completed = summary["phase_completed"] if summary else None
+    last = f" (last: {one_line(completed)} complete)" if completed else ""
+    yield f"  Sessions: {_sessions(context)} previous{last}"
+    if summary:
+        yield f"  Next Phase: {_next_phase(summary)}"
+    if context["events"]:
+        yield f"  Last Event: {event_line(context['events'][-1])}"
+
+
+def noted(notes: list[Note], others: int) -> Iterator[str]:
+    """Give the notes of the sessions before, newest first, each line of a note on its own."""
+    if notes:
+        yield "  Notes:"
+    for note in notes:
+        where = ":".join(filter(None, [note["phase"], note["step"]]))
+        first, *following = note["text"].split("\n")
+        yield f"    [{note['at']}] {note['kind']}{f' at {where}' if where else ''}: {first}"
+        yield from [f"      {line}" for line in following]
+    if others:
+        yield f"    … and {others} older: faber-ledger log --type note_recorded"
+
+
+def _spec(context: dict[str, Any]) -> str:
+    return one_line(context["artifacts"].get("spec_path") or "Not created")
+
+
+def _branch(context: dict[str, Any]) -> str:
+    return one_line(context["artifacts"].get("branch_name") or "Not created")
+
+
+def _sessions(context: dict[str, Any]) -> int:
+    history = context["session_history"]
+    return int(history["total_sessions"]) if history else 0
+
+
+def _next_phase(summary: dict[str, Any]) -> str:
+    return one_line(summary["remaining_phases"][0]) if summary["remaining_phases"] else "None"
+
+
+def _work_item(context: dict[str, Any]) -> str:
+    if context["work_id"] is None:
+        return "N/A"
+    issue = context["issue"]
+    return f"#{one_line(context['work_id'])}" + (f" - {one_line(issue['title'])}" if issue else "")
+
+
+def _resumed(context: dict[str, Any]) -> str:
+    point = context["resume_point"]
+    if point is None:
+        return "Nothing to resume" if context["status"] == "completed" else "Cannot resume"
+    return RESUMED[point["mode"]].format(place(point))

@@ -1,0 +1,226 @@
+"""What a session-load prints, step by step, and its dry run (RELOAD, Steps 2 to 7; AGENT, Step 8 and Dry Run Mode)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.context import messages, selection
+from faber_ledger.context.artifact import COMMANDS, ArtifactError
+from faber_ledger.context.artifact_command import mapped_arguments
+from faber_ledger.context.conditions import LONGEST
+from faber_ledger.files.text import one_line
+from faber_ledger.projections import blocks as shape
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.commands.session_load import Loading
+    from faber_ledger.context.artifact import Artifact, Loaded
+    from faber_ledger.context.reload import Reload
+    from faber_ledger.context.workflow import Workflow
+    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
+
+
+RULE = "━" * 46
+
+
+def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
+    """Say which workflow and state a load is about (RELOAD, Step 2)."""
+    yield f"✓ Loaded workflow config: {workflow['id']}"
+    yield f"  Run status: {state['status']}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
+
+
+def step_lines(result: Reload, selected: int) -> Iterator[str]:
+    """Say what of the selected artifacts was skipped and what was loaded, in turn (RELOAD, Steps 3 and 5)."""
+    for skipped in result.skipped:
+        yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
+    yield f"Determined {selected - len(result.skipped)} artifacts to load"
+    for artifact, outcome in result.attempts:
+        yield f"Loading {artifact['id']}..."
+        if not isinstance(outcome, ArtifactError):
+            yield f"✓ {artifact['id']} - {artifact['description']}"
+            yield f"  Source: {outcome['source']}"
+            yield f"  Resolved: {outcome['resolved']}"
+            yield f"  Size: {_size(outcome)}"
+
+
+def warnings(result: Reload) -> Iterator[str]:
+    """Word what did not stop the load: large artifacts, values that were missing, and optional ones that failed."""
+    for loaded in result.loaded:
+        for note in loaded["notes"]:
+            yield f"⚠️ WARNING: {note}"
+        if loaded["is_large"]:
+            yield messages.large(loaded)
+    for failed in result.failed:
+        if not failed["artifact"]["required"]:
+            yield messages.optional_failed(**failed)
+
+
+def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> Iterator[str]:
+    """Report a load (RELOAD, Step 7)."""
+    session = shape.entry_of(blocks, shape.current_session(blocks) or "") or {}
+    environment = session.get("environment") or {}
+    yield ""
+    yield RULE
+    yield f"✓ Context reloaded for run: {run.run_id}"
+    yield f"  Workflow: {state['workflow_id']}"
+    yield f"  Run status: {state['status']}"
+    yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
+    yield ""
+    yield f"Artifacts loaded ({len(result.loaded)}):"
+    for loaded in result.loaded:
+        yield f"  ✓ {loaded['artifact']['id']} - {loaded['artifact']['description']}"
+        yield f"    Source: {loaded['source']}"
+        yield f"    Resolved: {loaded['resolved']}"
+        yield f"    Size: {_size(loaded)}"
+        yield ""
+    if len(result.loaded) > 1:
+        yield f"Total size: {messages.kilobytes(sum(loaded['size_bytes'] for loaded in result.loaded))}"
+        yield ""
+    if result.failed:
+        yield f"Artifacts skipped ({len(result.failed)}):"
+        for failed in result.failed:
+            yield f"  ⚠️ {failed['artifact']['id']} - {failed['error'].message}"
+        yield ""
+    yield "Session tracking:"
+    yield f"  Current session: {session.get('session_id')}"
+    yield f"  Total sessions: {blocks['sessions']['total_sessions']}"
+    yield f"  Environment: {environment.get('hostname')} ({environment.get('platform')})"
+    yield f"  Working directory: {environment.get('cwd')}"
+    yield ""
+    yield "Context metadata:"
+    yield f"  Last reload: {blocks['context_metadata'].get('last_artifact_reload')}"
+    yield f"  Total reloads: {blocks['context_metadata'].get('reload_count')}"
+    yield RULE
+
+
+def data(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> dict[str, Any]:
+    """Give what a load did, for programs."""
+    return {
+        "run_id": run.run_id,
+        "workflow_id": state["workflow_id"],
+        "status": state["status"],
+        "session_id": shape.current_session(blocks),
+        "loaded": [_loaded_data(loaded) for loaded in result.loaded],
+        "failed": [
+            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
+        ],
+        "skipped": [
+            {"artifact_id": skipped["artifact"]["id"], "loaded_at": skipped["loaded_at"]} for skipped in result.skipped
+        ],
+        "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
+    }
+
+
+def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
+    """Show what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode)."""
+    yield f"Would reload context for run: {loading.run.run_id}"
+    yield f"Workflow: {loading.state['workflow_id']}"
+    yield f"Run status: {loading.state['status']}"
+    yield ""
+    yield "Artifacts that would be loaded:"
+    yield ""
+    recent = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
+    outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{tried["id"]: got for tried, got in result.attempts}}
+    for artifact in loading.selected:
+        name = artifact["id"]
+        yield from _dry_artifact(artifact, outcomes[name], name in recent, loading)
+    count = len(result.loaded)
+    skipped = len(loading.selected) - count
+    yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
+    size = sum(loaded["size_bytes"] for loaded in result.loaded)
+    yield f"Estimated context size: {messages.kilobytes(size)}"
+
+
+def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
+    """Give what would be loaded, for programs."""
+    return {
+        "run_id": loading.run.run_id,
+        "would_load": [_loaded_data(loaded) for loaded in result.loaded],
+        "would_fail": [
+            {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
+        ],
+        "would_skip": [skipped["artifact"]["id"] for skipped in result.skipped],
+        "total_bytes": sum(loaded["size_bytes"] for loaded in result.loaded),
+    }
+
+
+def _dry_artifact(
+    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, loading: Loading
+) -> Iterator[str]:
+    is_command = artifact["type"] in COMMANDS
+    size = None if _is_deferred(outcome) else _file_size(outcome)
+    mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
+    if isinstance(outcome, ArtifactError) and not _is_missing(outcome, is_command):
+        stops = artifact["required"]
+        mark, action = ("✗", "FAIL (the load would stop here)") if stops else ("⊘", "SKIP (cannot be loaded)")
+    yield f"  {mark} {artifact['id']}"
+    yield f"    Type: {artifact['type']}"
+    if is_command:
+        yield f"    Command: {artifact['command'] or '-'}"
+        yield f"    Runs: {_program(outcome, loading)}"
+    else:
+        yield f"    Path: {artifact['path'] or artifact['path_from_state'] or '-'}"
+    resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
+    if artifact["path_from_state"] and not artifact["path"] and not is_command:
+        yield f"    Path from state: {artifact['path_from_state']}"
+        yield f"    Resolved: {resolved or '-'}"
+    if artifact["condition"] is not None:
+        yield f"    Condition: {one_line(artifact['condition'], LONGEST)}"
+    yield f"    Required: {'yes' if artifact['required'] else 'no'}"
+    if not is_command:
+        yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"
+    if isinstance(outcome, ArtifactError):
+        yield f"    Error: {outcome.message}"
+    if size is not None:
+        yield f"    Size: {messages.kilobytes(size)}"
+    minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
+    yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
+    yield f"    Action: {action}"
+    yield ""
+
+
+def _is_missing(error: ArtifactError, is_command: bool) -> bool:
+    """Tell whether all that is wrong is that no file is there: RELOAD marks that by `Exists: no` alone."""
+    return not is_command and error.resolved is not None and not os.path.lexists(error.resolved)
+
+
+def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
+    return not isinstance(outcome, ArtifactError) and outcome["is_deferred"]
+
+
+def _program(outcome: Loaded | ArtifactError, loading: Loading) -> str:
+    """Say what a command would run; a dry run starts no program but git."""
+    if isinstance(outcome, ArtifactError):
+        return "-"
+    if not outcome["is_deferred"]:
+        return outcome["resolved"]
+    program = loading.config["commands"].get(outcome["resolved"].split()[0])
+    if program is None:
+        return f"{outcome['resolved']} (by the agent)"
+    try:
+        return " ".join(mapped_arguments(program, loading.surroundings({})))
+    except ArtifactError as error:
+        return f"- ({error.message})"
+
+
+def _size(loaded: Loaded) -> str:
+    if loaded["is_deferred"]:
+        return "0.0 KB (deferred: the agent is asked to run it)"
+    return messages.kilobytes(loaded["size_bytes"])
+
+
+def _file_size(outcome: Loaded | ArtifactError) -> int | None:
+    """Give the size of an artifact's file, of one that cannot be loaded, too; None if there is no file."""
+    if not isinstance(outcome, ArtifactError):
+        return outcome["size_bytes"]
+    path = outcome.resolved
+    return os.path.getsize(path) if path and os.path.isfile(path) else None
+
+
+def _loaded_data(loaded: Loaded) -> dict[str, Any]:
+    kept = ("source", "resolved", "size_bytes", "sha256", "is_large", "is_deferred")
+    return {"artifact_id": loaded["artifact"]["id"], **{name: loaded[name] for name in kept}}  # type: ignore[literal-required]  # the names are keys of Loaded

@@ -1,0 +1,207 @@
+"""What `show` tells of an event, a session and an artifact: data, and lines for people."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.cli.reports.loaded_content import kept_contents, why_not_kept
+from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_lines
+from faber_ledger.context.artifact_content import NOT_CONTENT
+from faber_ledger.ledger.effective import effective_redactions
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.row import HASH, READ, ROW, hash_of, parents_of
+from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.projections.fold import fold
+from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.steps import Steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.difference import Change
+    from faber_ledger.runs.run import Run
+
+    Teller = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
+
+
+MOST = 5000  # events of an artifact that are told one by one
+NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
+
+
+def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Tell an event: its envelope, what it says, its place among the others, its hashes, and what it changed."""
+    with Log.read(run.ledger_path) as log:
+        row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
+        parents = [
+            parent
+            for digest in parents_of(row)
+            for parent in log.connection.execute(f"{NEIGHBOUR} hash = ?", (digest,)).fetchall()
+        ]
+        children = log.connection.execute(
+            f"{NEIGHBOUR} seq > ? AND instr(parents, ?) ORDER BY seq, id", (row[0], row[HASH])
+        ).fetchall()
+        changed = _changes(log, name)
+        recorded = log.decoded((*row[:8], row[10]))
+        by = [one.id for one in effective_redactions(log.connection).standing.get(name, [])]
+    data = {
+        "kind": "event",
+        "event": recorded,
+        "parents": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in parents],
+        "children": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in children],
+        "hash": row[HASH].hex(),
+        "hash_holds": hash_of(row) == row[HASH],
+        "is_redacted": row[10] is None,
+        "redacted_by": by,
+        "changes": [change_data(change) for change in changed],
+    }
+    members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
+    holds = "" if data["hash_holds"] else ", which does not match what it says: run `faber-ledger verify`"
+    return data, [
+        line_of(recorded),
+        "",
+        *[f"{name:<10}  {_text(value)}" for name, value in members.items()],
+        f"{'hash':<10}  {data['hash']}{holds}",
+        *[f"{'after':<10}  {seq} {other} ({kind})" for seq, other, kind in parents],
+        *[f"{'before':<10}  {seq} {other} ({kind})" for seq, other, kind in children],
+        "",
+        "it says:" if row[10] is not None else f"its payload was redacted by {', '.join(by) or 'nothing'}; what stays:",
+        *[f"  {name}: {_text(value)}" for name, value in recorded["event"].items() if name != "type"],
+        "",
+        "it changed:" if changed else "it changed nothing in state.json",
+        *[f"  {change_line(change)}" for change in changed],
+    ]
+
+
+def _changes(log: Log, name: str) -> list[Change]:
+    """Give what an event changed in the blocks."""
+    steps = Steps()
+    for recorded in log.stream():
+        if recorded["id"] == name:
+            return steps.apply(recorded)
+        steps.pass_over(recorded)
+    return []
+
+
+def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
+    """Tell a session: where and how long it ran, what it came to, and its events."""
+    with Log.read(run.ledger_path) as log:
+        told = next((one for one in told_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
+    found = list(events(run.ledger_path, Wanted(session=session_id)))
+    clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
+    writers = sorted({recorded["writer"] for recorded in found})
+    data = {
+        "kind": "session",
+        "session": told and session_data(told),
+        "clients": clients,
+        "writers": writers,
+        "events": found,
+    }
+    return data, [
+        *(session_lines(told) if told is not None else [session_id]),
+        f"  the client's session: {', '.join(clients) or 'unknown'}",
+        f"  written by: {', '.join(writers)}",
+        "",
+        *[line_of(recorded) for recorded in found],
+    ]
+
+
+def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
+    """Tell an artifact: each load with its digest, whether that content is still to be had, failures and skips.
+
+    All are counted, and the newest are told: a log may have any number of them.
+    """
+    counts = {"loaded": 0, "failed": 0, "skipped": 0}
+    contents: dict[tuple[str, str], dict[str, Any]] = {}
+    newest: deque[Recorded] = deque(maxlen=MOST)
+    with Log.read(run.ledger_path) as log:
+        rows = log.connection.execute(
+            f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
+            " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
+            (artifact_id,),
+        )
+        for one in map(log.decoded, rows):
+            if one["event"].get("artifact_id") != artifact_id:
+                continue
+            newest.append(one)
+            load = _load_of(one)
+            counts[_kind(one)] += _kind(one) != "loaded" or load is not None
+            if load is not None:
+                _count(contents, load)
+    _find(run, contents)
+    left = sum(counts.values()) - len(newest)
+    data = {
+        "kind": "artifact",
+        "artifact_id": artifact_id,
+        "counts": counts,
+        "left_out": max(left, 0),
+        "contents": list(contents.values()),
+        "loads": [load for one in newest if (load := _load_of(one)) is not None],
+        "failed": [one for one in newest if _kind(one) == "failed"],
+        "skipped": [one for one in newest if _kind(one) == "skipped"],
+    }
+    counted = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
+    older = [f"the newest {MOST:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
+    lines = [*_content_lines(run, list(contents.values())), *older, *[line_of(one) for one in newest]]
+    return data, [f"{artifact_id}: {counted}", "", *lines]
+
+
+def _load_of(recorded: Recorded) -> dict[str, Any] | None:
+    """Give a load as it is told; None for what is none, or cannot be read."""
+    event: dict[str, Any] = dict(recorded["event"])
+    if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
+        return None
+    return {"at": recorded["at"], "event_id": recorded["id"], **event}
+
+
+def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
+    """Count a load among the contents that were loaded, which stand in the order of their first loads."""
+    content = contents.setdefault(
+        (load["source"], load["sha256"]),
+        {
+            "sha256": load["sha256"],
+            "source": load["source"],
+            "size_bytes": load["size_bytes"],
+            "first_at": load["at"],
+            "loads": 0,
+            "found_in": None,
+        },
+    )
+    content["last_at"] = load["at"]
+    content["loads"] += 1
+
+
+def _find(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Say of each content where it is still to be had."""
+    for source in dict.fromkeys([source for source, _ in contents]):
+        wanted = {digest for other, digest in contents if other == source}
+        for digest, kept in kept_contents(run.root, source, wanted).items():
+            contents[source, digest]["found_in"] = kept.where
+
+
+def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
+    for content in contents:
+        span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
+        times = f"{content['loads']} load{'' if content['loads'] == 1 else 's'}"
+        kind = None if content["found_in"] else why_not_kept(run.root, content["source"])
+        where = f"not kept: {kind}" if kind else f"to be had in: {content['found_in'] or 'nowhere any more'}"
+        yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
+    if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
+        yield f"digests and contents are of state.json without what events change: {', '.join(sorted(NOT_CONTENT))}"
+    yield ""
+
+
+def _kind(recorded: Any) -> str:
+    kind: str = recorded["event"]["type"]
+    return kind.removeprefix("artifact_")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+TELLERS: dict[str, Teller] = {"event": told_event, "session": told_session, "artifact": told_artifact}

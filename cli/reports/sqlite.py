@@ -1,0 +1,323 @@
+"""A full, one-way export of runs to tables for `sqlite3` and Datasette."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.ui.output import say, warn
+from faber_ledger.cli.ui.output_file import output_file, replaced
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError, NotWritable
+from faber_ledger.ledger.foreign import check_types
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.compactions import Compactions
+from faber_ledger.projections.fold import Projector
+from faber_ledger.projections.history import told_sessions
+from faber_ledger.runs.lost import lacks_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
+
+
+OURS = 0x46424C58  # "FBLX": what `export --sqlite` wrote, and may write over
+OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_skipped": "skipped"}
+BATCH = 1000
+
+
+def write_database(runs: list[Run], path: str) -> None:
+    """Write the runs' tables into a new database at `path`, and its metadata beside it.
+
+    Raises NotWritable, LedgerError if another database stands there, and as `Log.read`; both files stay as they were.
+    """
+    _check_ours(path)
+    beside = metadata_path(path)
+    count, there = 0, [run for run in runs if not lacks_ledger(run)]
+    for run in runs:
+        if run not in there:  # with --all: one that is named has a ledger
+            warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
+    with replaced(path) as temporary, output_file(beside) as metadata:
+        metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
+        try:
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
+                connection.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not written whole
+                connection.execute(f"PRAGMA application_id = {OURS}")
+                connection.execute("BEGIN")
+                for statement in ddl():
+                    connection.execute(statement)
+                for run in there:
+                    count += _put(connection, run)
+                connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise NotWritable(
+                f"cannot write {path}: {error}", hint="check the space and permissions of its folder"
+            ) from error
+    counted = f"{events_shown(count)} of {len(there)} run{'' if len(there) == 1 else 's'}"
+    say(f"{path}: {counted}; {beside} tells of its tables")
+
+
+def metadata_path(path: str) -> str:
+    """Give where Datasette's metadata of a database go: `audit.db` has `audit.metadata.json` beside it."""
+    return f"{os.path.splitext(path)[0]}.metadata.json"
+
+
+def _check_ours(path: str) -> None:
+    """Raise LedgerError if something stands at `path` that is no earlier export: it may be a ledger."""
+    try:
+        with open(path, "rb") as file:
+            header = file.read(100)
+    except OSError:
+        return  # told when it is written
+    if header and header[68:72] != OURS.to_bytes(4, "big"):
+        raise LedgerError(f"{path} is something else, and is not written over", hint="name another file")
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    """Give what Datasette shows of the database; it knows it by its file's name."""
+    name = os.path.splitext(os.path.basename(path))[0]
+    return {"databases": {name: METADATA}}
+
+
+def _put(connection: sqlite3.Connection, run: Run) -> int:
+    """Put one run into all tables, in one pass over its log, and give the number of its events."""
+    run_id, projector = run.run_id, Projector(shape.empty())
+    work: tuple[str | None, str | None] = (None, None)
+    starts: dict[str, tuple[int, str | None]] = {}
+    counted = {"session_started": 0, "compactions": 0, "artifact_loaded": 0}
+    compactions = Compactions()
+    first = last = None
+    pending: list[Recorded] = []
+    count = 0
+    with Log.read(run.ledger_path) as log:
+        check_types(log)
+        for recorded in checked(log):
+            event, kind = recorded["event"], recorded["event"]["type"]
+            projector.apply(recorded)
+            count += 1
+            first, last = first or recorded["at"], recorded["at"]
+            if kind in counted:
+                counted[kind] += 1
+            counted["compactions"] += compactions.is_new(dict(event))
+            if event["type"] == "run_started":
+                work = (event.get("workflow_id"), event.get("work_id"))
+            if event["type"] == "session_started":
+                starts.setdefault(event["session_id"], (recorded["seq"], recorded["client"]))
+            pending.append(recorded)
+            if len(pending) == BATCH:
+                _flush(connection, run_id, pending)
+    _flush(connection, run_id, pending)
+    _insert(connection, "runs", [(run_id, *work, first, last, count, *counted.values())])
+    _insert(connection, "sessions", _sessions(run_id, projector.blocks, starts))
+    return count
+
+
+def _flush(connection: sqlite3.Connection, run_id: str, pending: list[Recorded]) -> None:
+    _insert(connection, "events", [_event(run_id, recorded) for recorded in pending])
+    _insert(connection, "loads", [_load(run_id, one) for one in pending if one["event"]["type"] in OUTCOMES])
+    _insert(
+        connection,
+        "compactions",
+        [_compaction(run_id, one) for one in pending if one["event"]["type"] == "compaction_completed"],
+    )
+    pending.clear()
+
+
+def _event(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    kind, session_id = event.pop("type"), event.pop("session_id", None)
+    envelope = [recorded[name] for name in ("version", "at", "writer")]
+    payload = json.dumps(event, ensure_ascii=False)
+    told = (session_id, recorded["client"], int(recorded.get("redacted", False)), payload)
+    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, *told)
+
+
+def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    names = ("session_id", "artifact_id", "trigger", "source", "size_bytes", "sha256", "given", "error")
+    return (
+        run_id,
+        recorded["seq"],
+        recorded["id"],
+        recorded["at"],
+        OUTCOMES[event["type"]],
+        *[_cell(event.get(name)) for name in names],
+    )
+
+
+def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
+    event: dict[str, Any] = dict(recorded["event"])
+    names = ("session_id", "trigger", "agent_id", "phase", "step")
+    return (run_id, recorded["seq"], recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
+
+
+def _sessions(
+    run_id: str, blocks: shape.Blocks, starts: dict[str, tuple[int, str | None]]
+) -> Iterator[tuple[Any, ...]]:
+    for told in told_sessions(blocks):
+        started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
+        row = (
+            run_id,
+            told["session_id"],
+            *starts.get(told["session_id"], (None, None)),
+            told["hostname"],
+            told["platform"],
+            told["started_at"],
+            told["ended_at"],
+            round(ended - started) if started is not None and ended is not None else None,
+            told["end_reason"],
+            told["newly_completed"],
+            told["artifacts_loaded"],
+        )
+        yield tuple([_cell(value) for value in row])
+
+
+def _cell(value: Any) -> Any:
+    """Make a value fit for a column: what is no number and no text is told as JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    if type(value) is int and abs(value) < 2**63:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
+    places = ", ".join("?" * len(TABLES[table].columns))
+    connection.executemany(f"INSERT OR IGNORE INTO {table} VALUES ({places})", rows)
+
+
+class Table(NamedTuple):
+    """A table: what it holds, its columns as (type, words), its key, and the columns that are asked for."""
+
+    words: str
+    columns: dict[str, tuple[str, str]]
+    key: str
+    indexed: tuple[str, ...] = ()
+
+
+RUN = ("TEXT NOT NULL REFERENCES runs (run_id)", "The run")
+EVENT = ("TEXT NOT NULL", "The event's id, a ULID")
+SEQ = ("INTEGER NOT NULL", "The event's position; two machines that wrote apart may share one")
+AT = ("TEXT NOT NULL", "When it was recorded: UTC, ISO 8601")
+SESSION = ("TEXT", "The session's id")
+
+TABLES = {
+    "runs": Table(
+        "One row a run",
+        {
+            "run_id": ("TEXT NOT NULL", "The run's id"),
+            "workflow_id": ("TEXT", "The workflow that it carries out"),
+            "work_id": ("TEXT", "The work item, for example an issue's number"),
+            "first_at": ("TEXT", "When its first event was recorded"),
+            "last_at": ("TEXT", "When its last event was recorded"),
+            "events": ("INTEGER NOT NULL", "How many events its log has"),
+            "sessions": ("INTEGER NOT NULL", "How many sessions started"),
+            "compactions": (
+                "INTEGER NOT NULL",
+                "How many compactions of the main conversation there were, as the timeline counts them",
+            ),
+            "loads": ("INTEGER NOT NULL", "How many artifacts were given to the agent"),
+        },
+        "run_id",
+    ),
+    "events": Table(
+        "Every event, in the order (seq, id)",
+        {
+            "run_id": RUN,
+            "seq": SEQ,
+            "id": EVENT,
+            "type": ("TEXT NOT NULL", "What happened"),
+            "version": ("INTEGER NOT NULL", "The version of the type's shape"),
+            "at": AT,
+            "writer": ("TEXT NOT NULL", "The clone that recorded it"),
+            "session_id": SESSION,
+            "client": ("TEXT", "The client's own session id"),
+            "redacted": ("INTEGER NOT NULL", "1 if its payload was taken out, else 0"),
+            "payload": ("TEXT NOT NULL", "All else that it says, as JSON; what may stay of it, once it is redacted"),
+        },
+        "run_id, seq, id",
+        ("type", "session_id"),
+    ),
+    "sessions": Table(
+        "One row a session",
+        {
+            "run_id": RUN,
+            "session_id": ("TEXT NOT NULL", "The session's id"),
+            "seq": ("INTEGER", "The position of the event that started it; empty for a session of an older tool"),
+            "client": ("TEXT", "The client's own session id"),
+            "hostname": ("TEXT", "The machine"),
+            "platform": ("TEXT", "Its operating system"),
+            "started_at": ("TEXT", "When it started: UTC, ISO 8601"),
+            "ended_at": ("TEXT", "When it ended; empty while it is open"),
+            "seconds": ("INTEGER", "How long it ran"),
+            "end_reason": ("TEXT", "Why it ended"),
+            "newly_completed": ("TEXT", "The phases that it completed, as a JSON list"),
+            "artifacts_loaded": ("TEXT", "The artifacts that it was given, as a JSON list"),
+        },
+        "run_id, session_id",
+        ("hostname",),
+    ),
+    "loads": Table(
+        "One row for each time that an artifact was loaded, failed to load, or was skipped",
+        {
+            "run_id": RUN,
+            "seq": SEQ,
+            "event_id": EVENT,
+            "at": AT,
+            "outcome": ("TEXT NOT NULL", "loaded, failed or skipped"),
+            "session_id": SESSION,
+            "artifact_id": ("TEXT", "The artifact"),
+            "trigger": ("TEXT", "What made it load"),
+            "source": ("TEXT", "Where it came from"),
+            "size_bytes": ("INTEGER", "The size of the file"),
+            "sha256": ("TEXT", "The SHA-256 of the content that the agent was given"),
+            "given": ("TEXT", "How it was given: inline, outline, pointer or deferred"),
+            "error": ("TEXT", "Why it failed"),
+        },
+        "run_id, seq, event_id",
+        ("artifact_id", "session_id"),
+    ),
+    "compactions": Table(
+        "One row for each time that the client compacted a conversation",
+        {
+            "run_id": RUN,
+            "seq": SEQ,
+            "event_id": EVENT,
+            "at": AT,
+            "session_id": ("TEXT", "The session's id; empty for a subagent's"),
+            "trigger": ("TEXT", "auto or manual"),
+            "agent_id": ("TEXT", "The subagent whose conversation it was; empty for the main one"),
+            "phase": ("TEXT", "The phase at that time"),
+            "step": ("TEXT", "The step at that time"),
+        },
+        "run_id, seq, event_id",
+    ),
+}
+
+METADATA: dict[str, Any] = {
+    "description": "What happened to the agent's sessions in FABER runs, exported by faber-ledger",
+    "tables": {
+        name: {
+            "description": table.words,
+            "columns": {column: words for column, (_, words) in table.columns.items()},
+        }
+        for name, table in TABLES.items()
+    },
+}
+
+
+def ddl() -> Iterator[str]:
+    """Give the statements that make the tables."""
+    for name, table in TABLES.items():
+        columns = [f'"{column}" {kind}' for column, (kind, _) in table.columns.items()]
+        yield f"CREATE TABLE {name} ({', '.join(columns)}, PRIMARY KEY ({table.key}))"
+        for column in table.indexed:
+            yield f"CREATE INDEX {name}_{column} ON {name} ({column})"

@@ -1,0 +1,224 @@
+"""`replay --check`: where the state.json of the work tree, and that of HEAD, stop agreeing with the log beside them."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.words import line_of, value_words
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import pieces
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.agreement import best_fit, first_lacking, settled
+from faber_ledger.projections.difference import MISSING, field_text
+from faber_ledger.projections.fold import fold
+from faber_ledger.runs.git_command import asked, top_of
+from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.run import Run
+
+
+TOLD = 20  # fields that differ, of those that are told
+SIDES = 8  # of a log with many merges the newest sides are tried
+LINKS = "SELECT hash, parents FROM event ORDER BY seq DESC, id DESC"
+
+
+class Side(NamedTuple):
+    """What one side of a merge had of a log: a flag for each event, in order."""
+
+    flags: bytearray
+
+    def of(self, events: Iterable[Recorded]) -> Iterator[Recorded]:
+        """Give the side's own events."""
+        return (recorded for recorded, is_there in zip(events, self.flags, strict=False) if is_there)
+
+
+def comparisons(run: Run) -> list[dict[str, Any]]:
+    """Compare both states with their logs: `outcome` is agrees, behind, side, differs, missing or unreadable."""
+    results = []
+    with Log.read(run.ledger_path) as log, progress(run, "checking") as advance:
+        results.append({"where": "the work tree", **_work_tree(run, log, advance)})
+    committed = _committed(run, "state.json")
+    if committed is None:
+        return [*results, {"where": "HEAD", "outcome": "missing", "reason": "git has no state.json of this run there"}]
+    with _committed_log(run) as log:
+        results.append({"where": "HEAD", **_of_head(committed, log)})
+    return results
+
+
+def _work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
+    try:
+        found = shape.blocks_of(read_state(run).value)
+    except LedgerError as error:
+        return {"outcome": "unreadable", "reason": error.message, "hint": error.hint}
+    told = _compared(found, log, advance)
+    hint = {
+        "behind": f"run `faber-ledger project {run.run_id}` to write what it lacks",
+        "side": f"run `faber-ledger project {run.run_id}`: the log has both sides",
+        "differs": f"run `faber-ledger verify {run.run_id}`; if the log holds,"
+        f" `faber-ledger project {run.run_id} --rebuild` puts the log's words back",
+    }
+    return told | ({"hint": hint[told["outcome"]]} if told["outcome"] in hint else {})
+
+
+def _of_head(content: bytes, log: Log) -> dict[str, Any]:
+    try:
+        found = shape.blocks_of(JsonText(content.decode()).value)
+    except (ValueError, RecursionError) as error:
+        return {"outcome": "unreadable", "reason": str(error), "hint": "commit the state.json of the work tree"}
+    told = _compared(found, log, lambda done: None)
+    return told | ({} if told["outcome"] == "agrees" else {"hint": "commit state.json together with ledger.db"})
+
+
+def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
+    """Say how a state stands to a log."""
+    if shape.text(fold(counted(checked(log), advance))) == shape.text(found):
+        return {"outcome": "agrees"}
+    fit, side = best_fit(log.stream(), found), None
+    if fit["distance"]:
+        for one in _sides(log):
+            other = best_fit(one.of(log.stream()), found)
+            if other["distance"] < fit["distance"]:
+                fit, side = other, one
+    told: dict[str, Any] = {
+        "outcome": "differs" if fit["distance"] else "side" if side else "behind",
+        "agrees_up_to": fit["last"],
+        "events_since": fit["events"] - fit["position"],
+    }
+    if fit["distance"]:
+        count, fields = settled(
+            lambda: islice(side.of(log.stream()) if side else log.stream(), fit["position"]), found, TOLD
+        )
+        told["differing"] = count
+        told["fields"] = [_field(one["path"], one["expected"], one["found"], one["event"]) for one in fields]
+        first = min(fields, key=lambda one: _place(one["event"]), default=None)
+        return told | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
+    if fit["position"] == fit["events"] and side is None:
+        return {"outcome": "agrees"}  # the order of keys alone is another
+    lacking = first_lacking(_marked(log.stream(), side, fit["position"]), found)
+    return told | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
+
+
+def _marked(events: Iterable[Recorded], side: Side | None, position: int) -> Iterator[tuple[Recorded, bool]]:
+    """Mark the events that are among the first `position` ones, of a side or of all."""
+    known = 0
+    for number, recorded in enumerate(events):
+        is_there = side is None or (number < len(side.flags) and bool(side.flags[number]))
+        known += is_there
+        yield recorded, is_there and known <= position
+
+
+def _place(event: Recorded | None) -> tuple[bool, int, str]:
+    return (True, 0, "") if event is None else (False, event["seq"], event["id"])
+
+
+def _field(path: Any, expected: Any, found: Any, event: Recorded | None) -> dict[str, Any]:
+    values = {name: value for name, value in (("expected", expected), ("found", found)) if value is not MISSING}
+    return {"field": field_text(path), **values, "event": event}
+
+
+def _sides(log: Log) -> Iterator[Side]:
+    """Give the sides that were merged into a log, the newest first: what each had at its end."""
+    tips: dict[bytes, None] = {}
+    heads = [digest for _, digest in log.heads()]
+    tips.update(dict.fromkeys(heads if len(heads) > 1 else []))
+    merges = log.connection.execute("SELECT parents FROM event WHERE length(parents) > 32 ORDER BY seq DESC, id DESC")
+    for (parents,) in merges:
+        if len(tips) >= SIDES:
+            break
+        tips.update(dict.fromkeys(pieces(parents)))
+    for tip in tips:
+        wanted, flags = {tip}, bytearray()
+        for digest, parents in log.connection.execute(LINKS):
+            is_there = digest in wanted
+            flags.append(is_there)
+            if is_there:
+                wanted.remove(digest)
+                wanted.update(pieces(parents))
+        flags.reverse()
+        yield Side(flags)
+
+
+def _committed(run: Run, name: str) -> bytes | None:
+    """Read a file of the run's folder as HEAD has it; None if HEAD has none, or if there is no git."""
+    if top_of(run.root) is None:
+        return None
+    shown = asked("cat-file", "blob", f"HEAD:./{run.shown(name)}", at=run.root)
+    return shown.stdout if shown.returncode == 0 else None
+
+
+@contextmanager
+def _committed_log(run: Run) -> Iterator[Log]:
+    """Open the log that HEAD has; the work tree's where HEAD has none."""
+    content = _committed(run, "ledger.db")
+    if content is None:
+        with Log.read(run.ledger_path) as log:
+            yield log
+        return
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        path = os.path.join(folder, "ledger.db")
+        with open(path, "wb") as file:
+            file.write(content)
+        with opened(path) as log:
+            yield log
+
+
+def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
+    """Say what a check found."""
+    for result in results:
+        name, last = f"state.json in {result['where']}", result.get("agrees_up_to")
+        upto = f"event {last['seq']} {last['id']} ({last['event']['type']})" if last else "before the first event"
+        since = result.get("events_since", 0)
+        outcome = result["outcome"]
+        if outcome == "agrees":
+            yield f"{name}: shows what the log says"
+        elif outcome in ("missing", "unreadable"):
+            yield f"{name}: cannot be compared: {result['reason']}"
+        elif outcome == "behind":
+            yield f"{name}: shows the log up to {upto}; {_events(since)} since"
+        elif outcome == "side":
+            yield f"{name}: shows what one side of a merge had, up to {upto}, and not what was merged with it"
+        else:
+            older = f", and {_events(since)} since are not in it" if since else ""
+            yield f"{name}: agrees best up to {upto}{older}; {_fields(result['differing'])} no event settled so"
+        yield from _first_lines(result)
+        if result.get("hint"):
+            yield f"  hint: {result['hint']}"
+
+
+def _first_lines(result: dict[str, Any]) -> Iterator[str]:
+    first = result.get("first")
+    if not first:
+        return
+    yield f"  it stops agreeing at:  {first['field']}"
+    yield f"    the log says:        {value_words(first.get('expected', MISSING))}"
+    yield f"    state.json says:     {value_words(first.get('found', MISSING))}"
+    yield f"    by the event:        {line_of(first['event']).strip() if first['event'] else 'no event of the log'}"
+    others = [one for one in result.get("fields", []) if one != first]
+    for one in others:
+        told = f"{value_words(one.get('expected', MISSING))} in the log, {value_words(one.get('found', MISSING))} here"
+        yield f"  and:                   {one['field']}: {told}"
+    more = result.get("differing", 0) - len(others) - 1
+    if more > 0:
+        yield f"  and {_fields(more)}"
+
+
+def _events(count: int) -> str:
+    return f"{count} event{'' if count == 1 else 's'}"
+
+
+def _fields(count: int) -> str:
+    return f"{count} field{'' if count == 1 else 's'}"

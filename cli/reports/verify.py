@@ -1,0 +1,141 @@
+"""What `verify` finds wrong with a run."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import suppress
+
+from faber_ledger.cli.reports.anchors import mending_hint
+from faber_ledger.cli.ui.progress import progress
+from faber_ledger.cli.ui.which_run import at_one_moment
+from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger.effective import effective_redactions
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.finding import FORGED, Finding
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import command_for, holds_any
+from faber_ledger.ledger.union import hash_in, runs_in
+from faber_ledger.ledger.verify import findings
+from faber_ledger.projections.difference import differing
+from faber_ledger.projections.fold import fold
+from faber_ledger.runs.git_command import worktree_roots
+from faber_ledger.runs.lost import loss_of_events, remembered
+from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.state_file import read_state
+
+
+def run_findings(run: Run) -> list[Finding]:
+    """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
+
+    Raises as `findings`.
+    """
+    from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
+
+    found: list[Finding] = []
+    with progress(run, "verifying") as advance:
+        found += findings(run.ledger_path, check_event=check_event, advance=advance)
+    changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
+    hint = mending_hint(run, changed) if changed else None
+    if hint is not None:
+        found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
+    is_damaged = any(finding.is_damage for finding in found)
+    with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
+        found += _foreign_runs(run)
+    with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
+        found += _rollback_findings(run, is_damaged=is_damaged)
+    with suppress(LedgerError, sqlite3.DatabaseError):
+        lost = _events_lost(run) if all(finding.kind != "rolled_back" for finding in found) else None
+        if lost is not None:
+            return [*found, lost]  # state.json agrees again once the ledger is back
+    with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
+        found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
+    return found
+
+
+def _events_lost(run: Run) -> Finding | None:
+    """Tell of a log without an event where git's last commit has another one."""
+    with Log.read(run.ledger_path, as_it_is=True) as log:
+        if log.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None:
+            return None
+    lost = loss_of_events(run)
+    return None if lost is None else Finding("rolled_back", None, *lost)
+
+
+def _foreign_runs(run: Run) -> Iterator[Finding]:
+    """Name other runs whose start is in the log beside this one's: somebody has mixed two ledgers."""
+    with Log.read(run.ledger_path, as_it_is=True) as log:
+        named = runs_in(log)
+    if len(named) > 1:
+        others = ", ".join(sorted([f"{name:.80}" for name in named - {run.run_id}])[:3])
+        hint = "restore ledger.db from git, from before the two were mixed; the run's own events are there"
+        yield Finding("foreign_run", None, f"it holds the start of another run, too: {others}", hint)
+
+
+def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
+    """Compare the log with this clone's mirror of it, which no checkout touches."""
+    path = remembered(run)
+    if path is None:
+        return
+    with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
+        found = effective_redactions(log.connection, mirror.connection)
+        kept = {one.target for name, one in found.gone.items() if holds_any(mirror.connection, [name])}
+        for name in sorted(kept):
+            told = "it is redacted, and this clone's mirror still holds its payload"
+            hint = f"run `{command_for(name, found.standing.get(name, []))}`, which finishes it"
+            yield Finding("not_redacted", name, told, hint)
+        for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
+            told = f"it is forged: {found.forged[name]}, in this clone's mirror"
+            hint = f"run `faber-ledger project {run.run_id}`, which brings the payload back"
+            yield Finding(FORGED, name, told, hint)
+        if mirror.heads() == log.heads() and not is_damaged:
+            return
+        rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
+        lost = {name: at for name, at in rows if hash_in(log, name) is None}
+    for tree in _other_worktrees(run) if lost else ():
+        with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.ledger_path) as theirs:
+            seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
+            if seen:
+                told = f"the worktree {tree.root} has {_many(lost, seen)}, that this one has not taken in"
+                hint = f"run `faber-ledger project {run.run_id}` to take it in"
+                yield Finding("in_another_worktree", None, told, hint)
+            for name in seen:
+                del lost[name]
+    if lost:
+        told = f"this clone's mirror has {_many(lost, list(lost))}, that the file lacks: git put it back"
+        mend = f"run `faber-ledger project {run.run_id}` to bring back what was rolled back"
+        if is_damaged:
+            told = told.removesuffix(": git put it back")
+            mend = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
+        yield Finding("rolled_back", None, told, mend)
+
+
+def _other_worktrees(run: Run) -> list[Run]:
+    """Give the run as it is in the clone's other worktrees: they share its mirror, and what one records goes there."""
+    here = os.path.realpath(run.ledger_path)
+    runs = [find_run(root, run.run_id) for root in worktree_roots(run.root)]
+    return [one for one in runs if os.path.isfile(one.ledger_path) and os.path.realpath(one.ledger_path) != here]
+
+
+def _many(times: dict[str, str], names: list[str]) -> str:
+    first, last = times[names[0]], times[names[-1]]
+    return f"{events_shown(len(names))}, " + (f"of {first}" if len(names) == 1 else f"from {first} to {last}")
+
+
+def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
+    hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
+    if is_damaged:
+        hint = "mend the log first: what it projects now is not to be relied on"
+    with Log.read(run.ledger_path, as_it_is=True) as log:
+        blocks = fold(log.stream())
+        if not is_damaged and not log.heads():
+            hint = "the log holds no event yet, and its first takes over what state.json says: run"
+            hint += f" `faber-ledger session-load --run-id {run.run_id}`"
+    try:
+        state = read_state(run).value
+    except (StateMissing, StateInvalid) as error:
+        yield Finding(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
+        return
+    for name in differing(blocks, state):
+        yield Finding(ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint)

@@ -1,0 +1,1 @@
+"""What `init` and `uninstall` change, as changes to files and to git's configuration."""

@@ -1,0 +1,74 @@
+"""How `init` and `uninstall` name and show the files that they change."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from io import StringIO
+from typing import TYPE_CHECKING
+
+import click
+
+from faber_ledger.hooks.client_settings import SCOPES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.files.change import FileChange
+
+
+scope_option = click.option(
+    "--scope",
+    type=click.Choice(SCOPES),
+    default="project",
+    show_default=True,
+    help="project: .claude/settings.json, shared. local: .claude/settings.local.json, this machine. "
+    "user: settings.json in ~/.claude or $CLAUDE_CONFIG_DIR, all projects.",
+)
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the change as a diff and write nothing.")
+
+
+def in_project(root: str, scope: str) -> bool:
+    """Tell whether there is a project to set up: for the user's own settings none is needed."""
+    return scope != "user" or any([os.path.lexists(os.path.join(root, name)) for name in (".git", ".fractary")])
+
+
+def report(changes: list[FileChange], root: str, *, dry_run: bool) -> dict[str, object]:
+    """Give what happens to each file as data, with its diff."""
+    files = [
+        {"path": shown_path(change.path, root), "action": change.action, "diff": "".join(diff(change, root))}
+        for change in changes
+    ]
+    return {"dry_run": dry_run, "root": root, "files": files}
+
+
+def diff(change: FileChange, root: str) -> Iterator[str]:
+    """Give a change as the lines of a unified diff, each with its newline."""
+    name = shown_path(change.path, root)
+    before, after = (
+        list(StringIO((content or b"").decode("utf-8", "replace"), newline="\n"))
+        for content in (change.before, change.after)
+    )
+    old = "/dev/null" if change.before is None else f"a/{name}"
+    new = "/dev/null" if change.after is None else f"b/{name}"
+    for line in difflib.unified_diff(before, after, old, new):
+        yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
+
+
+def diff_lines(changes: list[FileChange], root: str) -> Iterator[str]:
+    """Give the diffs of all changes as lines to print."""
+    for change in changes:
+        for line in diff(change, root):
+            yield from line.removesuffix("\n").split("\n")
+
+
+def shown_path(path: str, root: str) -> str:
+    """Give a path as it is shown: from the project's root if it is inside, else whole."""
+    inside = path.startswith(root.rstrip(os.sep) + os.sep)
+    return os.path.relpath(path, root).replace(os.sep, "/") if inside else path
+
+
+def described(change: FileChange, root: str) -> str:
+    """Say what happened to a file, in a line; a link's target is named."""
+    linked = f" (a link to {change.target})" if os.path.islink(change.path) else ""
+    return f"{change.action:<9}  {shown_path(change.path, root)}{linked}"

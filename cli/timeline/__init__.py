@@ -1,0 +1,1 @@
+"""Drawing a run as one page."""

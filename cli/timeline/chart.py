@@ -1,0 +1,355 @@
+"""The timeline's chart as SVG, with labels that fit."""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.timeline.scale import Scale, merged, stacked
+from faber_ledger.cli.ui.output import printable
+from faber_ledger.cli.ui.texts import duration
+from faber_ledger.ledger.clock import utc_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Span, Timeline
+
+
+WIDTH, GUTTER, MARGIN = 1200, 172, 14
+AXIS, GAP = 54, 16
+PHASE, SESSION, ARTIFACT = 28, 30, 20
+LEAST = 6.0  # the narrowest bar that can still be seen and clicked
+LEVELS = 4  # sessions that are open at once on one machine
+SEEN = 1.5  # the narrowest pause that is drawn
+LANES = 24  # of a kind; the others are counted
+DENSE, NAMED = 60, 12  # so many compactions stand behind the bars; up to so many are named
+LETTER = 6.7  # a letter's width, about
+REASONS = ("normal", "manual", "compaction", "abandoned")
+
+
+def markup(text: object) -> str:
+    """Escape a text for HTML, in content and in quotes; controls, and what turns text around, are made visible."""
+    return html.escape(printable(str(text)).replace("\n", " "), quote=True)
+
+
+class Chart:
+    """The chart of one run; `prefix` stands before the ids of its rows, to which its bars link."""
+
+    def __init__(self, told: Timeline, prefix: str) -> None:
+        self.told, self.prefix = told, prefix
+        self.scale = Scale(told, GUTTER, WIDTH - GUTTER - MARGIN)
+        self.rows = [row["number"] for row in told["rows"]]
+        self.height = 0.0
+        self.gradients: dict[tuple[int, int], str] = {}
+        self.colours: dict[str, int] = {}
+
+    def svg(self) -> str:
+        """Draw the chart."""
+        self.height = AXIS
+        body = [*self._phases(), *self._machines(), *self._artifacts()]
+        over = list(self._compactions())
+        under = [*self._axis(), *self._pauses()]
+        is_dense = len(self.told["compactions"]) > DENSE
+        label = markup(f"Timeline of the run {self.told['run_id']}")
+        return "\n".join(
+            [
+                f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
+                f"<defs>{HATCH}{''.join(self._gradients())}</defs>".replace("{prefix}", self.prefix),
+                *under,
+                *(over if is_dense else ()),
+                *body,
+                *(() if is_dense else over),
+                "</svg>",
+            ]
+        )
+
+    # What stands behind
+
+    def _axis(self) -> Iterator[str]:
+        bottom = self.height
+        for place, is_last, date, time in self.scale.ticks():
+            anchor = ' text-anchor="end"' if is_last else ""
+            day = f'<text x="{place:.1f}" y="14" class="day"{anchor}>{date}</text>' if date else ""
+            yield (
+                f'<path class="tick" d="M{place:.1f} 34V{bottom:g}"/>{day}'
+                f'<text x="{place:.1f}" y="29" class="time"{anchor}>{time}</text>'
+            )
+
+    def _pauses(self) -> Iterator[str]:
+        for left, right, seconds in self.scale.folds() if self.scale.fold >= SEEN else ():
+            told = markup(f"pause of {duration(seconds)}, folded: no session was open")
+            count, unit = duration(seconds).split()[:2]
+            short = f"{count} {unit[0]}"
+            text = ""
+            if right - left > 3.4 * len(short) + 6:
+                middle = (left + right) / 2
+                text = f'<text x="{middle:.1f}" y="{self.height + 12:g}" class="fold">{short}</text>'
+            yield (
+                f'<g role="img" aria-label="{told}"><title>{told}</title><rect class="pause" x="{left + 2:.1f}" '
+                f'y="{AXIS - 8}" width="{max(1.0, right - left - 4):.1f}" height="{self.height - AXIS:g}"/>{text}</g>'
+            )
+        if self.told["pauses"]:
+            self.height += 16
+
+    # The lanes
+
+    def _phases(self) -> Iterator[str]:
+        stretches = self.told["phases"]
+        if not stretches:
+            return
+        for name in [name for stretch in stretches for name in stretch["phases"]]:
+            self.colours.setdefault(name, len(self.colours) % 6)
+        top = self.height
+        yield self._open("Phases", "phases", "phases", "phases")
+        places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
+        for left, right, first, last in merged(places, LEAST):
+            names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
+            fill = self._fill(self.colours[names[0]], self.colours[names[-1]])
+            told = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
+            text = _fitting(right - left, " → ".join(names), f"{names[0]} → …" if names[1:] else names[0])
+            yield self._link(
+                stretches[first]["row"],
+                told,
+                f'<rect class="bar" x="{left:.1f}" y="{top:g}" width="{right - left:.1f}" height="{PHASE - 6}" rx="3" '
+                f"{fill}/>{_label(left, top + 16, text)}",
+            )
+        yield "</g>"
+        self.height += PHASE + GAP
+
+    def _machines(self) -> Iterator[str]:
+        lanes: dict[str, list[Bar]] = {}
+        for bar in self.told["bars"]:
+            lanes.setdefault(bar["machine"], []).append(bar)
+        names = shown_names(list(lanes)[:LANES], (GUTTER - 16) / 12)
+        for machine in list(lanes)[:LANES]:
+            bars = sorted(lanes[machine], key=lambda bar: bar["start"])
+            places = [self._place(bar) for bar in bars]
+            levels = stacked([(bar["start"], bar["end"]) for bar in bars], LEVELS)
+            yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
+            for level in range(max(levels) + 1):
+                chosen = [index for index, at in enumerate(levels) if at == level]
+                for left, right, first, last in merged([places[index] for index in chosen], LEAST):
+                    yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
+                self.height += SESSION
+            yield "</g>"
+        yield from self._left_out(len(lanes), "machines")
+        self.height += GAP
+
+    def _session(self, left: float, right: float, bars: list[Bar]) -> str:
+        top, height = self.height, SESSION - 6
+        shape = f'x="{left:.1f}" y="{top:g}" width="{right - left - 0.8:.1f}" height="{height}" rx="4"'
+        if len(bars) > 1:
+            told = f"{len(bars)} sessions, {self._times(bars[0]['start'], bars[-1]['end'])}"
+            text = _fitting(right - left, f"{len(bars)} sessions", f"{len(bars)}")
+            return self._link(bars[0]["row"], told, f'<rect class="bar many" {shape}/>{_label(left, top + 16, text)}')
+        bar = bars[0]
+        one = bar["told"]
+        reason = "open" if bar["is_open"] else one["end_reason"] or "ended"
+        kind = reason if reason in (*REASONS, "open") else "normal"
+        name = one["session_id"].rpartition("-")[2] or one["session_id"]
+        drawn = f'<rect class="bar {kind}" {shape}/>'
+        heard = self.scale.x(bar["heard"])
+        if reason == "abandoned" and right - heard > LEAST:
+            silent = f'x="{heard:.1f}" y="{top:g}" width="{right - heard:.1f}" height="{height}" rx="4"'
+            drawn += f'<rect class="silent" {silent} fill="url(#{self.prefix}hatch)"/>'
+        text = _fitting(right - left, f"{name} · {reason}", name)
+        return self._link(bar["row"] or bar["end_row"], _session_told(bar), drawn + _label(left, top + 16, text))
+
+    def _artifacts(self) -> Iterator[str]:
+        lanes = self.told["lanes"]
+        names = shown_names([lane["artifact_id"] for lane in lanes[:LANES]], (GUTTER - 16) / 11)
+        for lane in lanes[:LANES]:
+            top = self.height
+            name = lane["artifact_id"]
+            yield self._open(f"Context: {name}", name, "artifact", names[name])
+            spans = lane["spans"]
+            places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
+            for left, right, first, last in merged(places, LEAST):
+                width = max(LEAST - 1, right - left - 1)
+                drawn = (
+                    f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
+                )
+                told = self._span_told(lane, spans[first : last + 1])
+                yield self._link(spans[first]["row"], told, drawn)
+            yield from self._failures(lane, top)
+            yield "</g>"
+            self.height += ARTIFACT
+        yield from self._left_out(len(lanes), "artifacts")
+
+    def _failures(self, lane: Lane, top: float) -> Iterator[str]:
+        failures = lane["failures"]
+        places = [(place := self.scale.x(failure["at"]), place) for failure in failures]
+        for left, _, first, last in merged(places, LEAST):
+            told = f"{lane['artifact_id']} could not be loaded: {failures[first]['error']}"
+            more = f" (and {last - first} more)" if last > first else ""
+            cross = f"M{left:.1f} {top + 4:g}l9 9m0 -9l-9 9"
+            yield self._link(failures[first]["row"], told + more, f'<path class="failed" d="{cross}"/>')
+
+    def _compactions(self) -> Iterator[str]:
+        compactions = self.told["compactions"]
+        places = [(place := self.scale.x(one["at"]), place) for one in compactions]
+        reached = 0.0
+        for left, _, first, last in merged(places, LEAST):
+            one = compactions[first]
+            count = last - first + 1
+            told = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
+            text = ""
+            if left > reached and len(compactions) <= NAMED:
+                text = f'<text class="compacted" x="{left:.1f}" y="{AXIS - 6}">compaction</text>'
+                reached = left + 70
+            line = f'<path class="compaction" d="M{left:.1f} {AXIS - 2}V{self.height:g}"/>'
+            yield self._link(one["row"], told if count == 1 else f"{count} compactions from {told}", line + text)
+
+    # Their parts
+
+    def _place(self, bar: Bar) -> tuple[float, float]:
+        left = self.scale.x(bar["start"])
+        right = self.scale.left + self.scale.width if bar["is_open"] else self.scale.x(bar["end"])
+        return left, max(right, left + LEAST)
+
+    def _open(self, told: str, name: str, kind: str, shown: str) -> str:
+        middle = self.height + {"phases": 16, "machine": 16, "artifact": 13}[kind]
+        return (
+            f'<g role="group" aria-label="{markup(told)}"><text class="lane {kind}" x="{GUTTER - 12}" y="{middle:g}">'
+            f"<title>{markup(name)}</title>{markup(shown)}</text>"
+        )
+
+    def _left_out(self, count: int, what: str) -> Iterator[str]:
+        if count > LANES:
+            text = f"and {count - LANES} more {what}"
+            yield f'<text class="lane" x="{GUTTER - 12}" y="{self.height + 13:g}">{text}</text>'
+            self.height += ARTIFACT
+
+    def _link(self, row: int | None, told: str, drawn: str) -> str:
+        """Wrap what is drawn into a link to the row of an event, or to the last row before it."""
+        title = f"<title>{markup(told)}</title>"
+        place = bisect_right(self.rows, row or 0)
+        if not self.rows:
+            return f"<g>{title}{drawn}</g>"
+        return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{title}{drawn}</a>'
+
+    def _fill(self, first: int, last: int) -> str:
+        if first == last:
+            return f'style="fill:var(--p{first})"'
+        name = self.gradients.setdefault((first, last), f"{self.prefix}g{first}{last}")
+        return f'fill="url(#{name})"'
+
+    def _gradients(self) -> Iterator[str]:
+        for (first, last), name in self.gradients.items():
+            yield (
+                f'<linearGradient id="{name}"><stop offset=".25" style="stop-color:var(--p{first})"/>'
+                f'<stop offset=".75" style="stop-color:var(--p{last})"/></linearGradient>'
+            )
+
+    def _times(self, start: Moment, end: Moment) -> str:
+        return f"{_time(start)} to {_time(end)}"
+
+    def _span_told(self, lane: Lane, spans: list[Span]) -> str:
+        first, count = spans[0], sum(span["loads"] for span in spans)
+        told = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
+        if count > 1:
+            return f"{told}, {count} loads"
+        size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""
+        return f"{told}, from {first['source'] or 'an unknown place'}{size}"
+
+
+HATCH = (
+    '<pattern id="{prefix}hatch" width="7" height="7" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    '<path class="hatched" d="M0 0V7"/></pattern>'
+)
+
+
+def _session_told(bar: Bar) -> str:
+    one = bar["told"]
+    length = duration(bar["end"][0] - bar["start"][0])
+    end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
+    done = f"; completed {', '.join(one['newly_completed'])}" if one["newly_completed"] else ""
+    loaded = f"; loaded {', '.join(one['artifacts_loaded'])}" if one["artifacts_loaded"] else ""
+    return f"{one['session_id']} on {bar['machine']}: started {_time(bar['start'])}, {end}, {length}{done}{loaded}"
+
+
+def _time(moment: Moment) -> str:
+    text = utc_text(moment[0])
+    return f"{text[:10]} {text[11:19]}"
+
+
+def _fitting(width: float, *texts: str) -> str:
+    """Give the first text that fits, else none."""
+    return next((text for text in texts if len(text) * LETTER + 14 <= width), "")
+
+
+def _label(left: float, bottom: float, text: str) -> str:
+    return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
+
+
+LONGEST = 80  # letters of a name that are tried; no more have ever a place
+WIDE = "mwMW@%"
+
+
+def shown_names(names: Iterable[str], room: float) -> dict[str, str]:
+    """Shorten names to what `room`, in times a font's size, has a place for, keeping that by which they differ."""
+    whole = {name: printable(name).replace("\n", " ") for name in names}
+    shown = {name: _cut(text, room) for name, text in whole.items()}
+    for group in _alike(shown):
+        texts = [whole[name] for name in group]
+        start = _shared(texts)
+        end = _shared([text[start:][::-1] for text in texts])
+        shown |= {name: _around(text, start, len(text) - end, room) for name, text in zip(group, texts, strict=True)}
+    for group in _alike(shown):
+        for number, name in enumerate(group, 1):
+            shown[name] = f"{_cut(whole[name], room - width(f' #{number}'))} #{number}"
+    return shown
+
+
+def width(text: str) -> float:
+    """Estimate how wide a text is, in times the font's size: rather too wide, since every browser has other fonts."""
+    return sum([_letter(letter) for letter in text])
+
+
+def _letter(letter: str) -> float:
+    if letter in WIDE:
+        return 1.1
+    if unicodedata.east_asian_width(letter) in "WF" or letter == "…":
+        return 1.0
+    return 0.78 if letter.isupper() else 0.42 if letter in "ilj.,:;'|!/ " else 0.69
+
+
+def _alike(shown: dict[str, str]) -> list[list[str]]:
+    """Give the names that are shown alike."""
+    found: dict[str, list[str]] = {}
+    for name, text in shown.items():
+        found.setdefault(text, []).append(name)
+    return [group for group in found.values() if len(group) > 1]
+
+
+def _shared(texts: list[str]) -> int:
+    """Count the letters that texts begin with alike."""
+    shortest = min(map(len, texts))
+    return next((place for place in range(shortest) if len({text[place] for text in texts}) > 1), shortest)
+
+
+def _cut(text: str, room: float) -> str:
+    """Take out of a text's middle what has no place."""
+    if width(text[: LONGEST * 2]) <= room:
+        return text
+    for size in range(min(len(text) - 1, LONGEST), 1, -1):
+        shorter = f"{text[: size // 2]}…{text[-(size - size // 2) :]}"
+        if width(shorter) <= room:
+            return shorter
+    return "…"
+
+
+def _around(text: str, start: int, end: int, room: float) -> str:
+    """Show what stands between two places of a text, and of its beginning and end as much as has a place."""
+    middle = _cut(text[start:end], room - 2 * width("…"))
+    best = f"…{middle}…"
+    for size in range(1, LONGEST):
+        head = text[:size] + "…" if size < start else text[:start]
+        tail = "…" + text[-size:] if size < len(text) - end else text[end:]
+        if width(head + middle + tail) > room:
+            break
+        best = head + middle + tail
+    return best

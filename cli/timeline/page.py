@@ -1,0 +1,171 @@
+"""A timeline as one HTML page that needs no network and no script. Everything from a log is escaped by `markup`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from faber_ledger import __version__
+from faber_ledger.cli.timeline.chart import REASONS, Chart, markup
+from faber_ledger.cli.ui.words import session_shown, words_of
+from faber_ledger.ledger.clock import utc_text
+from faber_ledger.projections.timeline import LISTED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from faber_ledger.projections.timeline_shapes import Row, Timeline
+
+
+STYLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "timeline.css")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"  # even if something escaped, nothing would run
+CAPTION = (
+    "Time runs to the right, in UTC. What happened within one second is drawn apart, and long pauses in which no "
+    "session was open are folded. Each bar leads to its event below."
+)
+WORDS = {
+    "normal": "ended normally",
+    "manual": "ended by hand",
+    "compaction": "ended by a compaction",
+    "abandoned": "abandoned (hatched: nothing was heard)",
+    "open": "still open",
+}
+
+
+def page(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]] = ()) -> str:
+    """Write the page of one run or of several; `problems` are runs that cannot be shown, each with its reason."""
+    with open(STYLE, encoding="utf-8") as file:
+        style = file.read()
+    is_single = len(timelines) == 1 and not problems
+    title = f"{timelines[0]['run_id']}: timeline" if is_single else "Timelines"
+    lines = [
+        "<!doctype html>",
+        '<html lang="en">',
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        '<meta name="color-scheme" content="light dark">',
+        f'<meta name="generator" content="faber-ledger {__version__}">',
+        '<link rel="icon" href="data:,">',
+        f"<title>{markup(title)}</title>",
+        f"<style>\n{style}</style>",
+        "<main>",
+    ]
+    if is_single:
+        lines += _run(timelines[0], "e", "h1")
+    else:
+        lines += ["<h1>Timelines</h1>", *_index(timelines, problems)]
+        for number, told in enumerate(timelines, 1):
+            lines += [f'<section id="r{number}">', *_run(told, f"r{number}e", "h2"), "</section>"]
+    return "\n".join([*lines, "</main>", "</html>"]) + "\n"
+
+
+def _index(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]]) -> Iterator[str]:
+    yield '<table class="index">'
+    yield "<thead><tr><th>run<th>work item<th>sessions<th>machines<th>compactions<th>events<th>first<th>last</thead>"
+    for number, told in enumerate(timelines, 1):
+        machines = ", ".join(dict.fromkeys(bar["machine"] for bar in told["bars"]))
+        yield (
+            f'<tr><td><a href="#r{number}">{markup(told["run_id"])}</a><td>{markup(told["work_id"] or "")}'
+            f"<td>{len(told['bars'])}<td>{markup(machines)}<td>{len(told['compactions'])}<td>{told['events']}"
+            f"<td>{_minute(told['first'])}<td>{_minute(told['last'])}"
+        )
+    for run_id, reason in problems:
+        yield f'<tr><td>{markup(run_id)}<td colspan="7">cannot be shown: {markup(reason)}'
+    yield "</table>"
+
+
+def _run(told: Timeline, prefix: str, heading: str) -> Iterator[str]:
+    yield f"<header><{heading}>{markup(told['run_id'])}</{heading}>"
+    yield f"<p>{' · '.join(_facts(told))}</p></header>"
+    if told["bars"]:
+        chart = Chart(told, prefix).svg()
+        yield f"<figure><div>{chart}</div>"
+        yield f"<figcaption>{_legend(told, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>"
+    else:
+        yield "<p>No session has been recorded yet.</p>"
+    yield from _events(told, prefix)
+
+
+def _facts(told: Timeline) -> Iterator[str]:
+    if told["work_id"]:
+        yield f"work item {markup(told['work_id'])}"
+    if told["workflow_id"]:
+        yield markup(told["workflow_id"])
+    sessions, machines = len(told["bars"]), len({bar["machine"] for bar in told["bars"]})
+    yield f"{counted(sessions, 'session')} on {counted(machines, 'machine')}"
+    yield counted(len(told["compactions"]), "compaction")
+    failures = sum(len(lane["failures"]) for lane in told["lanes"])
+    if failures:
+        yield f"<strong>{counted(failures, 'failed load')}</strong>"
+    yield counted(told["events"], "event")
+    if told["first"] is None or told["last"] is None:
+        return
+    first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (told["first"], told["last"]))
+    yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
+
+
+def _legend(told: Timeline, *, are_joined: bool) -> str:
+    """Explain the colours that are there; each bar also says it in words."""
+    found = {"open" if bar["is_open"] else bar["told"]["end_reason"] for bar in told["bars"]}
+    keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
+    if are_joined:
+        keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
+    if told["compactions"]:
+        keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
+    if any(lane["failures"] for lane in told["lanes"]):
+        keys.append('<li><b class="cross">✕</b>could not be loaded')
+    return f"<ul>{''.join(keys)}</ul>"
+
+
+def _events(told: Timeline, prefix: str) -> Iterator[str]:
+    listed = len(told["rows"])
+    count = f"{listed:,}" if listed == told["events"] else f"{listed:,} of {told['events']:,}"
+    part = ""
+    if listed != told["events"]:
+        part = (
+            f"<p>Of a log of more than {LISTED:,} events the page lists the newest that tell: starts, ends, "
+            f"compactions, notes and failed loads. All of them: "
+            f"<code>faber-ledger log {markup(told['run_id'])}</code></p>"
+        )
+    yield f'<table class="events"><caption>Events ({count}){part}</caption>'
+    heads = [f'<th scope="col">{head}' for head in ("seq", "time (UTC)", "session", "what happened")]
+    yield f"<thead><tr>{''.join(heads)}</thead>"
+    day = ""
+    for row in told["rows"]:
+        at = str(row["recorded"]["at"])
+        if at[:10] != day:
+            day = at[:10]
+            yield f'<tr class="day"><th colspan="4" scope="colgroup">{markup(day)}'
+        yield _row(row, prefix)
+    yield "</table>"
+
+
+def _row(row: Row, prefix: str) -> str:
+    recorded = row["recorded"]
+    kind = recorded["event"]["type"]
+    shade = KINDS.get(kind, "")
+    shade = f' class="{shade}"' if shade else ""
+    time = str(recorded["at"])[11:].removesuffix("Z")
+    return (
+        f'<tr id="{prefix}{row["number"]}"{shade}><td>{recorded["seq"]}<td>{markup(time)}'
+        f"<td>{markup(session_shown(recorded))}<td>{markup(words_of(recorded))}"
+    )
+
+
+KINDS = {
+    "session_started": "s",
+    "session_ended": "s",
+    "artifact_failed": "f",
+    "note_recorded": "n",
+    "compaction_completed": "c",
+}
+
+
+def counted(count: int, noun: str) -> str:
+    """Say how many of a thing there are."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _minute(moment: tuple[float, int] | None) -> str:
+    return "" if moment is None else utc_text(moment[0])[:16].replace("T", " ")

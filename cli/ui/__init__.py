@@ -1,0 +1,1 @@
+"""What commands share: output, pager, progress bar, completion, words, and which run or event a person means."""

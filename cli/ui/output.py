@@ -1,0 +1,98 @@
+"""How commands print: data on standard output, talk on standard error, and one JSON envelope."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+import click
+
+from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RESULT_VERSION = 1
+CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they turn what is read around
+CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
+JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
+
+kept: list[str] = []  # this command's warnings, where it answers in JSON
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
+
+
+def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a command's result: its lines for people, or its data in the JSON envelope."""
+    if as_json:
+        told = {**data, "warnings": kept} if kept and isinstance(data, dict) else data
+        click.echo(json_text({"result_version": RESULT_VERSION, "data": told}))
+    else:
+        for line in lines:
+            tell(line)
+
+
+def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
+    """Print the JSON envelope of an object whose members are long lists: an item a line, and none of them kept."""
+    click.echo(f'{{"result_version": {RESULT_VERSION}, "data": {{')
+    for number, (name, items) in enumerate(lists.items()):
+        click.echo(f"{',' if number else ''}{json.dumps(name)}: [")
+        for place, item in enumerate(items):
+            click.echo(f"{',' if place else ''}{json_text(item, indent=None)}")
+        click.echo("]")
+    if kept:
+        click.echo(f', "warnings": {json_text(kept, indent=None)}')
+    click.echo("}}")
+
+
+def json_text(data: Any, indent: int | None = 2) -> str:
+    """Write data as JSON; control characters and lone surrogates, which come from repositories, as JSON escapes."""
+    try:
+        text = json.dumps(data, ensure_ascii=False, indent=indent)
+    except RecursionError:  # indenting takes a frame a level, and reading did not
+        text = json.dumps(data, ensure_ascii=False)
+    return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+def tell(text: str) -> None:
+    """Print a line on standard output, control characters made visible."""
+    click.echo(printable(text))
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, control characters made visible."""
+    click.echo(printable(text), err=True)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error; with `--json` keep it for the one object that is printed."""
+    context = click.get_current_context(silent=True)
+    if context is not None and context.params.get("as_json"):
+        kept.append(text)
+    else:
+        say(text)
+
+
+def printable(text: str) -> str:
+    """Make control characters visible, so that none from a repository reaches a terminal; lone surrogates too."""
+    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
+def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
+    """Let a command fail with exit code 1 alone, or 3 where it needs a choice: the documents' codes."""
+
+    @functools.wraps(command)
+    def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return command(*args, **kwargs)
+        except LedgerError as error:
+            error.exit_code = 3 if isinstance(error, ChoiceNeeded) else 1
+            raise
+
+    return narrowed

@@ -1,0 +1,102 @@
+"""A command's output in a file that the user names: the whole of it, or the file as it was."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from faber_ledger.ledger.errors import LedgerError, NotWritable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+
+DATABASE = b"SQLite format 3\0"
+
+
+@contextmanager
+def output_file(path: str | None) -> Iterator[BinaryIO]:
+    """Give a file to write into, which takes its place at `path`, or goes to standard output, once all is written.
+
+    Raises NotWritable. What is read from a log meanwhile goes to disk first: a slow reader of our output must not keep
+    hooks from writing.
+    """
+    if path is None or path == "-":
+        with tempfile.TemporaryFile() as file:
+            yield file
+            file.seek(0)
+            shutil.copyfileobj(file, sys.stdout.buffer)
+            sys.stdout.buffer.flush()
+        return
+    check_no_database(path)
+    with replaced(path) as temporary:
+        try:
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        except OSError as error:
+            raise _not_writable(path, error) from error
+        with open(descriptor, "wb") as file:
+            yield file
+            try:
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError as error:
+                raise _not_writable(path, error) from error
+
+
+@contextmanager
+def replaced(path: str) -> Iterator[str]:
+    """Give a path beside `path` to write to, and put what is there into its place at the end; raises NotWritable.
+
+    Whatever is no regular file, as /dev/null, is not replaced but written into.
+    """
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+            temporary = os.path.join(folder, "output")
+            yield temporary
+            try:
+                with open(temporary, "rb") as whole, open(path, "wb") as special:
+                    shutil.copyfileobj(whole, special)
+            except OSError as error:
+                raise _not_writable(path, error) from error
+        return
+    target = os.path.realpath(path)
+    if os.path.isdir(target) or not os.path.isdir(os.path.dirname(target)):
+        why = "it is a folder" if os.path.isdir(target) else "its folder is not there"
+        raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that is there")
+    temporary = f"{target}.{os.getpid()}.tmp"
+    try:
+        _remove(temporary)  # a repository can bring one along, and a journal that SQLite would play into it
+        yield temporary
+        os.replace(temporary, target)
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    finally:
+        _remove(temporary)
+
+
+def _remove(path: str) -> None:
+    for name in (path, path + "-journal"):
+        if os.path.lexists(name):
+            os.unlink(name)
+
+
+def check_no_database(path: str) -> None:
+    """Raise LedgerError if a database stands at `path`: it may be a ledger, and is not written over."""
+    try:
+        if not os.path.isfile(path):
+            return
+        with open(path, "rb") as file:
+            found = file.read(len(DATABASE))
+    except OSError as error:
+        raise _not_writable(path, error) from error
+    if found == DATABASE:
+        raise LedgerError(f"{path} is a database, and is not written over", hint="name another file")
+
+
+def _not_writable(path: str, error: OSError) -> NotWritable:
+    return NotWritable(f"cannot write {path}: {error.strerror or error}", hint="name a file that you may write")

@@ -1,0 +1,116 @@
+"""The blocks that the requirement documents word: printed character by character, with our commands added."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from faber_ledger.context.messages import state_broken
+from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.runs.state_file import StateRefused, backup_name, way_back
+
+if TYPE_CHECKING:
+    from faber_ledger.runs.run import Run
+
+
+NO_WORKFLOW_TO_SAVE = """\
+ℹ️  No active workflow found
+   No session to end.
+
+Possible reasons:
+- No workflow is currently running in this worktree
+- The .fractary/faber/.active-run-id file doesn't exist
+- Workflow already completed
+
+To start a new workflow:
+  /fractary-faber:workflow-run --work-id <work-id> [faber-ledger run start --work-id <work-id>]"""
+
+NO_WORKFLOW_TO_LOAD = """\
+❌ ERROR: No active workflow found
+Use /fractary-faber:run to start a new workflow [faber-ledger run start --work-id <work-id>]
+Or specify run ID: /fractary-faber:prime-context --run-id {id} [faber-ledger session-load --run-id {id}]"""
+
+
+def state_not_found(run: Run) -> str:
+    """Word a missing state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
+    path = run.shown("state.json")
+    return f"""\
+❌ ERROR: Workflow state file not found: {path}
+Run ID: {run.run_id}
+Expected: {path}
+
+Recovery:
+1. Verify run ID is correct
+2. Check if workflow was started
+3. List available runs: ls .fractary/runs/ [faber-ledger run list]{_back(run, 4)}"""
+
+
+def state_not_parsed(run: Run, error: StateInvalid) -> str:
+    """Word a corrupted state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
+    return f"""\
+❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {error.reason}
+Path: {run.shown("state.json")}
+Error: {error.reason}
+
+Recovery:
+1. Check if backup exists: {backup_name(run)}
+2. Restore from backup if available [faber-ledger project {run.run_id} --restore]
+3. Contact support if no backup available"""
+
+
+def state_not_saved(run: Run, error: NotWritable) -> str:
+    """Word a state that cannot be written (END, Step 6; AGENT, Session Save, Error Handling)."""
+    recorded = isinstance(error, StateNotWritten)
+    failed = "" if recorded else "Failed to write state file: "
+    then = f"What happened is in the ledger: when the file can be written, run faber-ledger project {run.run_id}"
+    return f"""\
+❌ ERROR: Failed to save state file
+Path: {run.shown("state.json")}
+Error: {failed}{error.message}
+
+Recovery:
+1. Check file permissions
+2. Ensure .fractary/runs/ directory is writable
+3. Check disk space
+{then if recorded else "Nothing was recorded: run the command again then"}"""
+
+
+def run_not_found(run: Run, work_id: str = "{work_id}") -> str:
+    """Word a run that is not there for session-load (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    return f"""\
+❌ ERROR: Run not found: {run.run_id}
+Run ID: {run.run_id}
+Path: {run.shown("state.json")}
+Check available runs: ls .fractary/runs/
+
+Recovery:
+1. List active runs: find .fractary/runs -name state.json [faber-ledger run list]
+2. Start new run: /fractary-faber:workflow-run {work_id} [faber-ledger run start --work-id {work_id}]{_back(run, 3)}"""
+
+
+def _back(run: Run, number: int) -> str:
+    """Word where a state that is missing from its run's folder comes from; nothing where the folder is not there."""
+    told = way_back(run)
+    return f"\n{number}. {told[0].upper()}{told[1:]}" if os.path.isdir(run.directory) else ""
+
+
+def duration(seconds: float | None) -> str:
+    """Word a duration by its two largest units: `2 hours 15 minutes`, `42 seconds`."""
+    if seconds is None or seconds < 0:
+        return "unknown"
+    left = int(seconds)
+    words: list[str] = []
+    for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
+        count, left = divmod(left, size)
+        if count or (unit == "second" and not words):
+            words.append(f"{count} {unit}{'' if count == 1 else 's'}")
+    return " ".join(words[:2])
+
+
+def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:
+    """Word what stopped a session-load: no state, a broken one, or one that cannot be written."""
+    if isinstance(error, StateMissing):
+        return run_not_found(run)
+    if isinstance(error, StateInvalid):
+        return state_broken(run, error, backup_name(run))
+    return state_not_saved(run, error)

@@ -1,0 +1,229 @@
+"""Which runs a command is about: named, active, found by a scan, or all that have a ledger."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import click
+
+from faber_ledger.cli.ui import texts
+from faber_ledger.cli.ui.output import say, tell, warn
+from faber_ledger.ledger.errors import (
+    InvalidRunId,
+    LedgerError,
+    Locked,
+    NoActiveRun,
+    NotWritable,
+    RunNotFound,
+    SeveralActiveRuns,
+    StateMissing,
+)
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.fold import fold
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import holder_elsewhere, read_active_run, why_none
+from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.projections.blocks import Blocks
+
+
+R = TypeVar("R")
+
+
+def run_with_ledger(text: str | None) -> Run:
+    """Give the run that is named, else the active one; raises as `chosen_run`, and RunNotFound if it has no ledger."""
+    run = chosen_run(find_root(os.getcwd()), text)
+    if lacks_ledger(run):
+        lost = loss_of(run)
+        if lost is not None:
+            raise RunNotFound(lost[0], hint=lost[1])
+        raise RunNotFound(
+            f"the run {run.run_id} has no ledger yet",
+            hint="its first event makes one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
+        )
+    return run
+
+
+def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
+    """Give the run that is named, else the active one: one with a ledger, or with a mirror that brings it back.
+
+    A backup can be restored without either. Raises as `run_with_ledger`.
+    """
+    root = find_root(os.getcwd())
+    named = text or read_active_run(root)
+    try:
+        run = find_run(root, named) if named else None
+    except InvalidRunId:
+        run = None
+    if run is None or not lacks_ledger(run) or not is_mirrored(run):
+        return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
+    os.makedirs(run.directory, exist_ok=True)
+    return run
+
+
+def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
+    """Compare log and state.json: differences are looked at again under the run's lock.
+
+    A hook may have been between the two. Without a lock file nobody has written here; whoever cannot have the lock has
+    the first answer.
+    """
+    found = compare()
+    if found and os.path.exists(run.lock_path):
+        with suppress(Locked, NotWritable), RunLock(run.lock_path):
+            return compare()
+    return found
+
+
+def folded(run: Run) -> Blocks:
+    """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
+    with Log.read(run.ledger_path) as log:
+        return fold(log.stream())
+
+
+def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
+    """Write a run's blocks as `regenerated` does, and say where a missing state.json was taken from.
+
+    Where nothing has one it is left missing: one that is made of the log alone, in a commit, takes everybody's keys.
+    """
+    try:
+        _, source, _ = regenerated(run, rebuild=rebuild, warn=warn, redacted=redacted)
+    except StateMissing:
+        told = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
+        warn(f"note: {told}; `faber-ledger project {run.run_id}` writes one from the ledger")
+        return
+    if source is not None:
+        warn(f"note: {run.shown('state.json')} was missing and is taken from {source}")
+
+
+def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
+    """Give the one run, or with `every` all of the project's that have a ledger; raises as `run_with_ledger`."""
+    if not every:
+        return [run_with_ledger(text)]
+    if text is not None:
+        raise click.UsageError("give RUN or --all, not both")
+    root = find_root(os.getcwd())
+    runs = [find_run(root, run_id) for run_id in run_ids(root)]
+    return [run for run in runs if os.path.lexists(run.ledger_path)]
+
+
+def runs_to_tell(text: str | None, *, every: bool) -> list[Run]:
+    """Give the same runs, and warn of those that are left out because their ledger is gone."""
+    runs = runs_with_ledgers(text, every=every)
+    if every:
+        root, there = find_root(os.getcwd()), {run.run_id for run in runs}
+        for run in [find_run(root, run_id) for run_id in run_ids(root) if run_id not in there]:
+            lost = loss_of(run)
+            why = f"{lost[0]}: {lost[1]}" if lost is not None else "it has no ledger"
+            warn(f"{run.run_id} is left out: {why}")
+    return runs
+
+
+LOAD = "session-load --run-id"
+
+
+def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], example: str = LOAD) -> Run:
+    """Give the run to load; raises LedgerError for none, or for several where nobody can be asked."""
+    named = run_id or read_active_run(root)
+    if named is not None:
+        try:
+            return known_run(root, named)
+        except RunNotFound as error:
+            error.block = texts.run_not_found(find_run(root, named))
+            raise
+    runs = _active_runs(root)
+    if not runs:
+        why = why_none(root)
+        block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{why[2].upper()}{why[3:]}" if why else "")
+        raise NoActiveRun(f"No active workflow found{why}", block=block)
+    if len(runs) == 1:
+        log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
+        return runs[0][0]
+    return _asked(runs, example)
+
+
+def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
+    """List the runs at work, with their states: not those that cannot be read, nor those that other worktrees hold."""
+    found = []
+    for run_id in run_ids(root):
+        try:
+            run = find_run(root, run_id)
+            state = state_file.read_state(run).value
+        except LedgerError:
+            continue
+        if state.get("status") in progress.ACTIVE and holder_elsewhere(root, run_id) is None:
+            found.append((run, state))
+    return found
+
+
+def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
+    lines = ["Multiple active workflows found. Please select:"]
+    for number, (run, state) in enumerate(runs, 1):
+        phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
+        lines.append(f"{number}. {run.run_id} ({phase} phase, started {started})")
+    if not sys.stdin.isatty():
+        block = "\n".join([*lines, "", f"Name one: faber-ledger {example} {runs[0][0].run_id}"])
+        names = [run.run_id for run, _ in runs]
+        hint = "name one with --run-id"
+        raise SeveralActiveRuns("Multiple active workflows found", hint=hint, block=block, data={"candidates": names})
+    for line in lines:
+        tell(line)
+    while True:
+        chosen = click.prompt("", prompt_suffix="> ", type=int, err=True)
+        if 1 <= chosen <= len(runs):
+            return runs[chosen - 1][0]
+        say(f"There is no number {chosen}.")
+
+
+def known_run(root: str, text: str) -> Run:
+    """Give the run whose id is `text` or begins with it; raises InvalidRunId, and RunNotFound for none or several."""
+    run = find_run(root, text)
+    if os.path.isdir(run.directory):
+        return run
+    known = run_ids(root)
+    near = [run_id for run_id in known if run_id.startswith(text)]
+    if len(near) == 1:
+        return find_run(root, near[0])
+    if near:
+        raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
+    from difflib import get_close_matches  # only after a slip
+
+    close = get_close_matches(text, known, n=4, cutoff=0.4)
+    told = f"; near it are: {', '.join(close)}" if close else ""
+    raise RunNotFound(
+        f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project"
+    )
+
+
+def chosen_run(root: str, text: str | None) -> Run:
+    """Give the run that a command is about: the one named, else the active one; raises as `known_run`, NoActiveRun."""
+    if text is not None:
+        return known_run(root, text)
+    active = read_active_run(root)
+    if active is None:
+        told = f"no run is active here{why_none(root)}"
+        raise NoActiveRun(told, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
+    run = find_run(root, active)
+    if not os.path.isdir(run.directory):
+        raise RunNotFound(
+            f"the active run {active} is not there",
+            hint=_taken_hint(root)
+            or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
+        )
+    return run
+
+
+def _taken_hint(root: str) -> str:
+    from faber_ledger.runs.projecting import run_taken_away  # only where no run is there
+
+    taken = run_taken_away(root)
+    return f"`faber-ledger run resume {taken}` brings back the run that went on here" if taken else ""

@@ -1,0 +1,1 @@
+"""Work trees of a clone: what git says of them, surveying, removing, handing back."""

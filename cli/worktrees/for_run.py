@@ -1,0 +1,132 @@
+"""A run's own worktree: made at its start, kept in its state and in the clone's registry."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.worktrees import git
+from faber_ledger.cli.worktrees.survey import keep
+from faber_ledger.hooks.client_settings import unanswered
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs import state_file, worktree_registry
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.run import project_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from faber_ledger.runs.run import Run
+
+
+NO_HOOKS = "This worktree has no hooks"
+
+
+class Plan(NamedTuple):
+    """The worktree that a run gets: its folder, its branch, and the project's root in it."""
+
+    folder: str
+    branch: str
+    root: str
+
+
+def planned(root: str, about: str) -> Plan:
+    """Say which worktree a run about a work item gets: beside this one (SPEC, One Workflow Per Worktree Limitation)."""
+    place = place_of(root)
+    top = place.top if place else root
+    folder = os.path.join(os.path.dirname(os.path.abspath(top)), f"{project_name(root)}-issue-{about}")
+    inside = os.path.relpath(root, top)
+    return Plan(folder, f"feature/{about}", os.path.normpath(os.path.join(folder, inside)))
+
+
+def shown(folder: str) -> str:
+    """Give a folder as the user, standing where the command runs, names it."""
+    return os.path.relpath(folder, os.getcwd()).replace(os.sep, "/")
+
+
+def make(root: str, plan: Plan) -> None:
+    """Make the worktree; raises LedgerError if folder or branch exist, or git refuses."""
+    git.require_work_tree(root)
+    if not plan.branch.removeprefix("feature/"):
+        raise LedgerError(
+            "there is no letter and no digit, a to z and 0 to 9, to name a folder and a branch with",
+            hint="make the worktree with `git worktree add`, and start the run in it",
+        )
+    git.add(root, plan.folder, plan.branch)
+
+
+def take_back(root: str, plan: Plan) -> None:
+    """Take a worktree back whose run could not be started."""
+    git.take_back(root, plan.folder, plan.branch)
+
+
+def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | None:
+    """Give what a run's state says of the linked worktree it runs in; None in the main one, and without git.
+
+    The path is from the main work tree's top, as the state travels to other machines. Without `created_by` it is what
+    the clone's registry says, else manual.
+    """
+    place = place_of(root)
+    if place is None or not place.is_linked:
+        return None
+    member: dict[str, Any] = {
+        "path": os.path.relpath(place.top, place.main or os.path.dirname(place.common)).replace(os.sep, "/"),
+        "created_by": created_by or "manual",
+        "created_at": worktree_registry.created_at(place),
+    }
+    if created_by == "fractary-faber":
+        member["auto_cleanup"] = True
+    record = _record(root, place.top) if created_by is None else None
+    if record is not None:
+        names = ("created_by", "created_at", "auto_cleanup")
+        member |= {name: record[name] for name in names if name in record}
+    branch = next((tree.branch for tree in git.trees(root) if _is_same(tree.path, place.top)), None)
+    return {**member, **({"branch": branch} if branch else {})}
+
+
+def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
+    """Put into state and registry where a run goes on; what cannot be written is told to `warn`."""
+    try:
+        member = state_member(run.root)
+        if member is None and "worktree" in state_file.read_state(run).value:
+            member = {"path": "."}  # it has come home to the main work tree
+        if member is not None:
+            with RunLock(run.lock_path):
+                state_file.write_members(run, {"worktree": member}, warn=warn)
+    except LedgerError as error:
+        warn(error.message)
+    note_kept(run.root, at=at, warn=warn)
+
+
+def note_kept(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
+    """Bring the clone's registry up to date; a main work tree alone needs none."""
+    place, path = place_of(root), worktree_registry.registry_path(root)
+    if place is None or path is None or not (place.is_linked or os.path.lexists(path)):
+        return
+    try:
+        keep(root, at=at, warn=warn, created_by=created_by)
+    except LedgerError as error:
+        warn(error.message)
+
+
+def next_lines(plan: Plan) -> Iterator[str]:
+    """Say how work goes on in a new worktree."""
+    if unanswered(plan.root):
+        yield f"{NO_HOOKS}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
+    yield f"Next: cd {shlex.quote(shown(plan.root))}, and start the client there"
+
+
+def _record(root: str, top: str) -> dict[str, Any] | None:
+    path = worktree_registry.registry_path(root)
+    try:
+        records = worktree_registry.read_records(path) if path else []
+    except worktree_registry.MalformedRegistry:
+        return None
+    found = [record for record in records if _is_same(record["path"], top) and record["status"] != "removed"]
+    return found[-1] if found else None
+
+
+def _is_same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,112 @@
+"""A merged worktree's last word: what its run's own files got after the merge comes home to the main work tree's copy.
+
+A run goes on being written when its branch is merged: `run finish` completes its state, and the session that asked for
+it ends. That is no work that keeps a worktree, as long as it gets to the copy of the run that the merge has brought.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.worktrees import git
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import missing_rows
+from faber_ledger.projections.blocks import NAMES
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.run import Run, find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.cli.worktrees.survey import Site
+
+
+ABSENT = object()
+
+
+class Homecoming(NamedTuple):
+    """What comes home: the changed files by their names in the worktree, and the members of the state that changed."""
+
+    run: Run
+    home: Run
+    names: list[str]
+    members: dict[str, Any]
+
+
+def homecoming(site: Site, changed: list[str]) -> Homecoming | None:
+    """Plan what of the files that changed in a merged worktree comes home; None if nothing can.
+
+    Only state and ledger of the worktree's own run can, and of the state only what nobody changed meanwhile in the main
+    work tree.
+    """
+    place = place_of(site.root)
+    if site.run_id is None or site.tree.head is None or place is None or place.main is None:
+        return None
+    try:
+        run = find_run(site.root, site.run_id)
+        home = find_run(os.path.normpath(os.path.join(place.main, os.path.relpath(site.root, place.top))), site.run_id)
+        own = {_name_of(path, place.top): path for path in (run.state_path, run.ledger_path)}
+        names = [name for name in changed if name in own]
+        if not names or not all([os.path.isfile(path) for path in (*own.values(), home.state_path, home.ledger_path)]):
+            return None
+        members = _changed_members(run, home, _committed(site, _name_of(run.state_path, place.top)))
+    except (LedgerError, ValueError):
+        return None  # what cannot be read stays where it is
+    return None if members is None else Homecoming(run, home, names, members)
+
+
+def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> str:
+    """Unite the ledger into the main work tree's, write its state, and let the worktree be as it is committed.
+
+    Gives what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
+    """
+    with RunLock(plan.run.lock_path):
+        with RunLock(plan.home.lock_path), MirroredLog(plan.home, warn) as opened, opened.log.writing():
+            with Log.read(plan.run.ledger_path) as last:
+                opened.take_in(lambda log: missing_rows(log, last), last.connection)
+            opened.commit()
+        regenerated(plan.home, rebuild=True, warn=warn)
+        with RunLock(plan.home.lock_path):
+            state_file.write_members(plan.home, plan.members, warn=warn)
+            if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:
+                state_file.remove_backup(plan.home)
+        literal = [f":(literal){name}" for name in plan.names]
+        git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)
+    return told(plan)
+
+
+def told(plan: Homecoming) -> str:
+    """Say where the last events and the state of a run are."""
+    return f"the last of its run goes home: commit {plan.home.shown('')} in {plan.home.root}"
+
+
+def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str, Any] | None:
+    """Give the members of the state, its two blocks left out, that changed since the commit; None if they cannot go."""
+    last, there = state_file.read_state(run).value, state_file.read_state(home).value
+    names = [name for name in {**committed, **last} if name not in NAMES]
+    changed = [name for name in names if last.get(name, ABSENT) != committed.get(name, ABSENT)]
+    if any([name not in last for name in changed]):
+        return None
+    if any([there.get(name, ABSENT) not in (committed.get(name, ABSENT), last[name]) for name in changed]):
+        return None
+    return {name: last[name] for name in changed}
+
+
+def _committed(site: Site, name: str) -> dict[str, Any]:
+    """Read the state as it is committed in the worktree; raises GitFailed and ValueError."""
+    found = json.loads(git.git("show", f"HEAD:{name}", at=site.tree.path).decode())
+    if not isinstance(found, dict):
+        raise GitFailed(f"{name} is no object in HEAD")
+    return found
+
+
+def _name_of(path: str, top: str) -> str:
+    return os.path.relpath(path, top).replace(os.sep, "/")

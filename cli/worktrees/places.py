@@ -1,0 +1,108 @@
+"""Where a run is: in which work trees of this clone, or in its mirror alone."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import shlex
+
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git_command import asked, top_of, worktree_roots
+from faber_ledger.runs.lost import has_events, remembered
+from faber_ledger.runs.run import RUNS, Run, find_run
+
+FILES = ("ledger.db", "state.json")
+
+
+def check_is_new(run: Run, *, everywhere: bool) -> None:
+    """Check that a run's id is free here, and `everywhere` in the clone; raises LedgerError that says where it is used.
+
+    Worktrees share a run's mirror, so a second run of that id would get the events of the first.
+    """
+    told = f"the run {run.run_id} exists already"
+    if os.path.lexists(run.directory):
+        resumable = os.path.lexists(run.state_path)
+        hint = (
+            f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
+        )
+        raise LedgerError(told, hint=hint)
+    places = places_of(run, worktree_roots(run.root)) if everywhere else []
+    if places:
+        raise LedgerError(f"{told}: {', '.join(places)}", hint="give another --run-id, or none: one is made then")
+    if everywhere and remembered(run):
+        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
+        raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
+
+
+def check_is_here(root: str, run_id: str, command: str) -> None:
+    """Check that no other worktree holds a run: the copy here is what a merge brought. Raises LedgerError."""
+    holder = holder_elsewhere(root, run_id)
+    if holder is not None:
+        hint = f"run `cd {shlex.quote(holder)} && faber-ledger {command}`"
+        raise LedgerError(f"the run {run_id} is active in {holder}", hint=hint)
+
+
+def places_of(run: Run, roots: list[str]) -> list[str]:
+    """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
+    places = [find_run(root, run.run_id).directory for root in roots]
+    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in FILES])]
+    return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
+
+
+def _refs(run: Run) -> list[str]:
+    """Name the refs of other commits than HEAD that have a run: it is not gone, but elsewhere.
+
+    From HEAD's own it was deleted here.
+    """
+    top = top_of(run.root)
+    if top is None:
+        return []
+    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
+    head = asked("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    form = "--format=%(objectname) %(*objectname) %(refname)"
+    listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
+    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
+    wanted = [(name, f"{name}:{path}") for name in names for path in paths]
+    answers = asked(
+        "cat-file",
+        "--batch-check=%(objecttype)",
+        at=run.root,
+        content="".join([f"{question}\n" for _, question in wanted]).encode("utf-8", "surrogateescape"),
+    ).stdout.splitlines()
+    return list(dict.fromkeys([name for (name, _), answer in zip(wanted, answers, strict=False) if answer == b"blob"]))
+
+
+def gone_runs(root: str) -> list[tuple[Run, str]]:
+    """Give the runs that are in no worktree any more, each with the mirror that this clone still has of it."""
+    roots = worktree_roots(root)
+    return [(run, path) for run, path in mirrored_runs(root) if not places_of(run, roots)]
+
+
+def mirrored_runs(root: str) -> list[tuple[Run, str]]:
+    common = common_directory(root)
+    if common is None:
+        return []
+    runs, found = os.path.join(common, "faber-ledger", "runs"), []
+    for folder, _, files in sorted(os.walk(runs)):
+        if "ledger.db" in files:
+            try:
+                run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
+            except InvalidRunId:
+                continue  # nothing of ours
+            path = os.path.join(folder, "ledger.db")
+            if has_events(path):
+                found.append((run, path))
+    return found
+
+
+def count_events(path: str) -> int | None:
+    try:
+        with Log.read(path) as log:
+            (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+            return int(count)
+    except LedgerError:
+        return None

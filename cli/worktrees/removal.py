@@ -1,0 +1,213 @@
+"""Whether a work tree may be removed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from faber_ledger.cli.worktrees import git
+from faber_ledger.cli.worktrees.hand_back import Homecoming, homecoming
+from faber_ledger.cli.worktrees.survey import record_of, with_run
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs import progress
+from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.run import find_run, run_ids
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.cli.worktrees.survey import Site
+    from faber_ledger.runs.worktree_registry import Record
+
+
+HERE = "you are in it"
+OURS = ("ledger.lock", "state.backup.json", "faber/writer")
+OUR_LOGS = "faber/logs/"
+ENDINGS = {"bisect": "reset"}
+
+
+def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
+    """Say what speaks against removing a worktree; `named` is one that the user gave by name."""
+    if site.tree.is_main:
+        return ["it is the main work tree"]
+    record = record_of(site, records)
+    if site.run_id is None and record is None and site.is_there:
+        return ["no run is in it: `git worktree remove` is for worktrees of other work"]
+    found = [HERE] if _is_in(site, here) else []
+    if site.tree.locked is not None:
+        found.append(f"it is locked: {site.tree.locked}; `git worktree unlock` unlocks it")
+    if site.session is not None:
+        found.append(f"its session {site.session} is open")
+    if site.problem is not None and site.orphan != "workflow_abandoned":
+        found.append(site.problem)
+    unfinished = site.status not in progress.FINISHED
+    if unfinished and not (named and site.orphan):
+        found.append(f"its run is {site.status or 'unknown'}")
+    if not named and site.orphan == "branch_deleted":
+        found.append("its branch was deleted, so it is removed by name alone")
+    if not named and record is not None and record.get("auto_cleanup") is False:
+        found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
+    try:
+        if not site.is_there:
+            return found + _commits_left(site, here, named)
+        return [*found, *_work_left(site, named), *other_runs(site, records, named=named), *nested(site)]
+    except LedgerError as error:
+        return [*found, error.message]
+
+
+def merged_base(site: Site) -> str | None:
+    """Name the base that has the work of a worktree; None if none has. Raises GitFailed."""
+    commit = git.last_commit(site.tree)
+    return git.merged_into(commit, site.tree.path) if commit else None
+
+
+def leftovers(site: Site) -> list[str]:
+    """Name the files of ours that stand in git's way where `init` has not told it to leave them out; raises GitFailed.
+
+    They are locks, backups and logs: nothing that anybody has written.
+    """
+    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
+    return [
+        name
+        for name in git.untracked(site.tree)
+        if name.startswith(f"{below}/")
+        and (name.endswith(tuple([f"/{ours}" for ours in OURS])) or name.startswith(f"{below}/{OUR_LOGS}"))
+    ]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def ignored_files(site: Site) -> list[str]:
+    """Name the files that git leaves out and that go with a worktree, folders as one; ours are left out."""
+    below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
+    return [name for name in git.ignored(site.tree) if not name.startswith(f"{below}/")]
+
+
+def _is_in(site: Site, here: str) -> bool:
+    """Tell whether the user stands in the worktree, also if it was moved without git's knowledge."""
+    place = place_of(here)
+    moved = place is not None and place.is_linked and git.folder_of(place) == site.tree.path
+    inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
+    return moved or inside
+
+
+def _commits_left(site: Site, here: str, named: bool) -> list[str]:
+    """Say what a worktree whose folder is not there would lose: commits that it alone still names."""
+    found = [] if named else ["its folder is not there"]
+    if site.why and os.path.lexists(site.tree.path):
+        found.append(site.why)
+    if site.session is not None:
+        found.append(
+            "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
+        )
+    commit = git.last_commit(site.tree, here)
+    staged = git.staged_without_folder(site.tree, here, commit)
+    if staged:
+        told = "staged and not committed"
+        found.append(f"{_some(staged)} {told}; if its folder was moved: `git worktree repair NEW-PATH`")
+    left = git.unnamed(commit, here) if commit else 0
+    if left and commit:
+        commits = f"{left} commit{'' if left == 1 else 's'} of it in no branch and no tag"
+        found.append(f"{commits}; `git branch NAME {commit[:12]}` keeps them")
+    return found
+
+
+def homecoming_of(site: Site) -> Homecoming | None:
+    """Plan what a merged worktree's run has got since; None if nothing, or it cannot come home. Raises GitFailed."""
+    return homecoming(site, _changed(site)) if site.is_there and merged_base(site) else None
+
+
+def _changed(site: Site) -> list[str]:
+    ours = leftovers(site)
+    return [name for name in git.changes(site.tree, git.last_commit(site.tree)) if name not in ours]
+
+
+def _work_left(site: Site, named: bool) -> list[str]:
+    found, commit = [], git.last_commit(site.tree)
+    merged = commit is not None and git.merged_into(commit, site.tree.path) is not None
+    changed = _changed(site)
+    home = homecoming(site, changed) if merged else None
+    changed = [name for name in changed if home is None or name not in home.names]
+    if changed:
+        found.append(f"uncommitted work: {_some(changed)}")
+    hidden = git.hidden_changes(site.tree)
+    if hidden:
+        found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
+    half_done = git.half_done(site.tree)
+    if half_done:
+        found.append(
+            f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`"
+        )
+    folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
+    if folders:
+        files = [os.path.join(folder, name) for folder in folders for name in ("state.json", "ledger.db")]
+        kept_out = git.left_out(site.tree, files)
+        if kept_out:
+            found.append(f"git ignores {_some(kept_out)}: copy the run's folder, then `git worktree remove`")
+    if git.has_submodules(site.tree):
+        found.append(
+            "submodules are or were checked out in it, and git removes none that has them: see that their commits are"
+            f" pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
+        )
+    if commit is None or merged:
+        return found
+    if not (named and site.orphan):
+        found.append(f"{site.tree.branch or 'its commit'} is not merged")
+    left, where = git.unkept(commit, site.tree.path)
+    if left:
+        back = f"; `git branch {site.tree.branch} {commit[:12]}` brings it back" if site.tree.head is None else ""
+        found.append(f"{left} commit{'' if left == 1 else 's'} of it {where}{back}")
+    return found
+
+
+BARE = {"HEAD", "objects", "refs"}
+
+
+def nested(site: Site) -> list[str]:
+    """Say which worktrees of the clone and which other repositories lie in a worktree's folder; raises GitFailed.
+
+    Git itself looks into no folder that it ignores. A folder that cannot be looked into is told: anything may be in it.
+    """
+    top = os.path.realpath(site.tree.path)
+    inside = os.path.join(top, "")
+    trees = [os.path.realpath(tree.path) for tree in git.trees(site.tree.path)]
+    lying = sorted(path for path in trees if path.startswith(inside))
+    found = [f"a worktree lies in it: {path}" for path in lying]
+    unread: list[str] = []
+    found += [f"a repository lies in it: {path}" for path in _repositories(top, unread) if path not in lying]
+    return found + [f"nobody can tell what is in it: {path} cannot be read" for path in unread]
+
+
+def _repositories(top: str, unread: list[str]) -> Iterator[str]:
+    """Give the folders below `top` that are repositories; those that cannot be read are added to `unread`."""
+    for at, folders, files in os.walk(top, onerror=lambda error: unread.append(str(error.filename))):
+        names = {*folders, *files}
+        if at == top:
+            folders[:] = [name for name in folders if name != ".git"]
+        elif ".git" in names or names >= BARE:
+            folders.clear()  # what lies in it goes or stays with it
+            yield at
+
+
+def other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[str]:
+    """Say which other runs of a worktree are not at their end: those that were recorded in it and go on nowhere else.
+
+    What merely came with a commit has no lock file. The run that an orphan was for counts no more once it is `named`.
+    """
+    record = record_of(site, records)
+    given_up = record["workflow_run_id"] if record and named and site.orphan else None
+    for run_id in run_ids(site.root):
+        is_ours = run_id != site.run_id and os.path.exists(find_run(site.root, run_id).lock_path)
+        if not is_ours or holder_elsewhere(site.root, run_id) is not None:
+            continue
+        other = with_run(site._replace(session=None, problem=None), run_id)
+        if other.session is not None and other.session != site.session:
+            yield f"the session {other.session} is open on another run in it, {run_id}"
+        if other.problem is not None:
+            yield f"another run in it, {run_id}: {other.problem}"
+        elif other.status not in progress.FINISHED and run_id != given_up:
+            yield f"another run in it, {run_id}, is {other.status}"

@@ -1,0 +1,269 @@
+"""What stands in each worktree of a clone: its run, its session, its size, and what speaks against removing it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from faber_ledger.cli.worktrees import git
+from faber_ledger.hooks.client_settings import unanswered
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import fold
+from faber_ledger.runs import progress, state_file, worktree_registry
+from faber_ledger.runs.active import is_inherited, named_run
+from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git_command import GitFailed
+from faber_ledger.runs.progress import current_phase
+from faber_ledger.runs.run import find_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.cli.worktrees.git import Tree
+    from faber_ledger.runs.git import Place
+    from faber_ledger.runs.worktree_registry import Record
+
+
+INACTIVE_DAYS = 30
+DAY = 24 * 60 * 60
+RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandoned"}
+
+
+class Site(NamedTuple):
+    """A work tree and the run that is active in it; `orphan` is a reason of the registry's, `why` the same in words.
+
+    `member` is what the run's state says of its worktree.
+    """
+
+    tree: Tree
+    root: str
+    run_id: str | None
+    work_id: str | None
+    status: str | None
+    phase: str | None
+    session: str | None
+    problem: str | None
+    last_event: str | None
+    bytes: int | None
+    without_hooks: list[str]
+    orphan: str | None
+    why: str | None
+    member: dict[str, Any]
+
+    @property
+    def is_there(self) -> bool:
+        """Tell whether the folder is there: only of one that is not, the size is unknown."""
+        return self.bytes is not None
+
+
+def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Site]:
+    """Look at every work tree of the clone; raises GitFailed and NoWorkTree."""
+    git.require_work_tree(root)
+    place = place_of(root)
+    inside = os.path.relpath(root, place.top) if place else "."
+    return [
+        _site(tree, os.path.normpath(os.path.join(tree.path, inside)), place, at, days, records)
+        for tree in git.trees(root)
+    ]
+
+
+def keep(
+    root: str, *, at: float, warn: Callable[[str], None], days: int = INACTIVE_DAYS, created_by: str = "manual"
+) -> tuple[list[Site], list[Record]]:
+    """Look at the worktrees and bring the registry up to date; raises GitFailed, NoWorkTree.
+
+    A registry that cannot be written is told to `warn`: it is an overview, and the runs are elsewhere.
+    """
+    path = worktree_registry.registry_path(root)
+    try:
+        known = worktree_registry.read_records(path) if path else []
+    except worktree_registry.MalformedRegistry:
+        known = []  # `update` keeps the file aside, and tells it
+    sites = survey(root, at=at, days=days, records=known)
+    seen = [record for site in sites if (record := _record(site, root, created_by))]
+    seen += _former(sites, known, {record["workflow_run_id"] for record in seen})
+    there = {site.tree.path for site in sites}
+
+    def present(folder: str) -> bool:
+        return folder in there or os.path.isdir(folder)
+
+    try:
+        return sites, worktree_registry.update(
+            root, lambda records: worktree_registry.merged(records, seen, at=at, present=present), at=at, warn=warn
+        )
+    except LedgerError as error:
+        warn(error.message)
+        return sites, known
+
+
+def record_of(site: Site, records: list[Record]) -> Record | None:
+    """Give the registry's newest record of a worktree; None if it has none."""
+    found = [record for record in records if record["path"] == site.tree.path and record["status"] != "removed"]
+    mine = [record for record in found if record["workflow_run_id"] == site.run_id]
+    return next(reversed(mine or found), None)
+
+
+def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, records: list[Record]) -> Site:
+    known = [record for record in records if record["path"] == tree.path and record["status"] != "removed"]
+    blank = Site(tree, root, None, None, None, None, None, None, None, None, [], None, None, {})
+    gone = why_gone(tree, here)
+    if gone is not None:
+        last = known[-1] if known else {}
+        site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
+        site = site._replace(session=_remembered_session(here, site.run_id))
+        return site._replace(orphan="git_error", why=gone)
+    run_id = named_run(root)
+    if run_id is None or is_inherited(root, run_id):
+        before = with_run(blank, known[-1]["workflow_run_id"]) if known else blank
+        site = blank._replace(session=before.session)
+    else:
+        site = with_run(blank, run_id)
+    has_use = site.run_id is not None or os.path.isdir(os.path.join(root, ".fractary"))
+    site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
+    if tree.is_main or (site.run_id is None and not known):
+        return site
+    orphan, why = _orphaned(site, at, days, known)
+    return site._replace(orphan=orphan, why=why)
+
+
+def _remembered_session(here: Place | None, run_id: str | None) -> str | None:
+    """Give the session that the clone's mirror knows to be open on the run of a worktree whose folder is not there."""
+    if here is None or run_id is None:
+        return None
+    try:
+        path = mirror_path(find_run(here.top, run_id))
+        if path is None or not os.path.lexists(path):
+            return None
+        with Log.read(path) as log:
+            return shape.current_session(fold(log.stream()))
+    except (LedgerError, sqlite3.DatabaseError):
+        return None  # `doctor` tells what is wrong with it
+
+
+def why_gone(tree: Tree, here: Place | None) -> str | None:
+    """Say that a worktree is not where git has it, and what there is to do; None if it is there."""
+    place = place_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
+    if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):
+        return None
+    if here and here.is_linked and not tree.is_main and git.folder_of(here) == tree.path:
+        return f"it was moved to {here.top}: run `git worktree repair` there"
+    if os.path.isfile(os.path.join(tree.path, ".git")):
+        return "its file `.git` leads elsewhere: run `git worktree repair`"
+    if os.path.lexists(tree.path):
+        return "something else is in its folder's place: move that away, then it can be removed by name"
+    told = tree.why_gone or "deleted"
+    return f"its folder is not there ({told}); if it was moved: `git worktree repair NEW-PATH`"
+
+
+def with_run(site: Site, run_id: str) -> Site:
+    """Give the site as one run in it has it: its status, its session, and what is wrong with it."""
+    site = site._replace(run_id=run_id)
+    try:
+        run = find_run(site.root, run_id)
+        state = state_file.read_state(run).value
+        work_id, member = state.get("work_id"), state.get("worktree")
+        site = site._replace(
+            work_id=work_id if isinstance(work_id, str) else None,
+            status=str(state.get("status")),
+            phase=current_phase(state),
+            session=shape.current_session(shape.blocks_of(state)),
+            member=member if isinstance(member, dict) else {},
+        )
+        if os.path.lexists(run.ledger_path):
+            with Log.read(run.ledger_path) as log:
+                recorded = list(log.stream())
+            newest = max([event["at"] for event in recorded], default="") or None
+            site = site._replace(session=shape.current_session(fold(recorded)), last_event=newest)
+    except (LedgerError, sqlite3.DatabaseError) as error:
+        site = site._replace(problem=getattr(error, "message", str(error)))
+    return site
+
+
+def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[str | None, str | None]:
+    tree = site.tree
+    try:
+        commit = git.last_commit(tree)
+        if commit is not None and not git.branch_exists(tree):
+            return "branch_deleted", f"its branch {tree.branch} was deleted"
+        git.changes(tree, commit)
+        last = seconds_of(site.last_event) or (git.commit_time(commit, tree.path) if commit else at)
+        merged = commit is not None and git.merged_into(commit, tree.path) is not None
+    except (GitFailed, OSError) as error:
+        return "git_error", f"git cannot read it: {error}"
+    if site.run_id is None:
+        return "workflow_abandoned", f"the run {known[-1]['workflow_run_id']} is not active in it any more"
+    if not os.path.isdir(find_run(site.root, site.run_id).directory):
+        return "workflow_abandoned", f"the run {site.run_id} is not in it any more"
+    if site.status == "cancelled" and not merged:
+        return "workflow_abandoned", "its run was cancelled and its branch is not merged"
+    if site.status not in progress.FINISHED and at - last >= days * DAY:
+        return "no_activity", f"nothing has happened in it for {int((at - last) // DAY)} days"
+    return None, None
+
+
+def _record(site: Site, root: str, created_by: str) -> Record | None:
+    """Give the registry's record of a worktree as it is now; None for one without a run."""
+    if site.run_id is None or site.tree.is_main:
+        return None
+    place = place_of(site.root) if site.is_there else None
+    metadata: dict[str, Any] = {}
+    if site.bytes is not None:
+        metadata["disk_usage_bytes"] = site.bytes
+    if site.tree.head:
+        metadata["git_commit"] = site.tree.head
+    if site.orphan:
+        metadata |= {"orphaned": True, "orphaned_reason": site.orphan}
+    # What made it is known at its start; later, when the registry is made anew, the run's state still tells it.
+    ours = created_by == "fractary-faber" and os.path.realpath(site.root) == os.path.realpath(root)
+    ours = ours or site.member.get("created_by") == "fractary-faber"
+    record: Record = {
+        "path": site.tree.path,
+        "workflow_run_id": site.run_id,
+        "work_id": site.work_id,
+        "status": RECORDED.get(site.status or "", "active"),
+        "created_at": worktree_registry.created_at(place) if place else utc_text(0),
+        "created_by": "fractary-faber" if ours else "manual",
+    }
+    if ours or site.member.get("auto_cleanup") is False:
+        record["auto_cleanup"] = site.member.get("auto_cleanup") is not False
+    if site.tree.branch:
+        record["branch"] = site.tree.branch
+    if site.last_event:
+        record["last_activity"] = site.last_event
+    if site.status == "completed":
+        record["completed_at"] = site.last_event or record["created_at"]
+    return {**record, "metadata": metadata}
+
+
+def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[Record]:
+    """Give the records of runs that have left the worktree they are in to another one, with what became of them."""
+    roots = {site.tree.path: site.root for site in sites if site.is_there}
+    found = []
+    for record in known:
+        run_id = record["workflow_run_id"]
+        if record["path"] in roots and run_id not in at_work and record["status"] == "active":
+            try:
+                status = state_file.read_state(find_run(roots[record["path"]], run_id)).value.get("status")
+            except LedgerError:
+                continue
+            if status in RECORDED:
+                found.append({**record, "status": RECORDED[status]})
+    return found
+
+
+def _size(folder: str) -> int:
+    """Add up the sizes of a work tree's files, the git directory left out."""
+    total = 0
+    for at, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if name != ".git"]
+        for name in files:
+            try:
+                total += os.lstat(os.path.join(at, name)).st_size
+            except OSError:
+                continue  # gone meanwhile
+    return total
