@@ -17,9 +17,9 @@ from union import clocks, since
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.exchange import BINARY, lines_of
+from faber_ledger.ledger.importing import Staged, check
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import INSERT
-from faber_ledger.ledger.staged import Staged, check
 from faber_ledger.ledger.union import take_in
 from faber_ledger.schemas.events import are_events, check_event
 

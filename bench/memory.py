@@ -13,8 +13,8 @@ from pathlib import Path
 
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.importing import Staged, check
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.staged import Staged, check
 from faber_ledger.ledger.union import take_in, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.fold import fold

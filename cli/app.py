@@ -15,7 +15,7 @@ from faber_ledger import __version__
 from faber_ledger.cli.ui.output import json_text, kept, say
 from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
-from faber_ledger.ledger.sqlite import is_busy, locked
+from faber_ledger.ledger.file import is_busy, locked
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

@@ -8,8 +8,7 @@ import os
 from faber_ledger.context.artifact import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_in, find, without_value
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, text_of
-from faber_ledger.ledger.canonical import without_surrogates
-from faber_ledger.ledger.sha256 import sha256
+from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.runs import state_file
 from faber_ledger.runs.progress import value_at
 

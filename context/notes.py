@@ -6,7 +6,7 @@ import os
 from itertools import islice
 
 from faber_ledger.ledger.errors import NoteTooLong
-from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.ledger.event_types import is_foldable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

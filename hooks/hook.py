@@ -6,8 +6,8 @@ import os
 
 from faber_ledger.files.text import quoted
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.sqlite import sqlite3
 from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.recording.incoming import Arrival
 from faber_ledger.recording.recording import Recording

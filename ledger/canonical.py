@@ -1,15 +1,14 @@
-"""The canonical form of an event and its hashes. Changing either changes every hash: both have known-answer tests."""
+"""Canonical JSON, and SHA-256 of it."""
 
 from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.sha256 import sha256
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
+
 
 ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 HASH_DOMAIN = b"faber-ledger event 1\n"
@@ -74,3 +73,17 @@ def event_hash(
         payload_hash.hex(),
     ]
     return sha256(HASH_DOMAIN + canonical(envelope).encode()).digest()
+
+
+if TYPE_CHECKING:
+    from hashlib import sha256
+else:
+    try:
+        from _sha2 import sha256  # Python 3.12 and later
+    except ImportError:
+        try:
+            from _sha256 import sha256
+        except ImportError:
+            from hashlib import sha256
+
+__all__ = ["sha256"]

@@ -12,20 +12,34 @@ from itertools import chain
 from json.encoder import encode_basestring as quoted
 
 from faber_ledger.ledger.canonical import HASH_DOMAIN
-from faber_ledger.ledger.decoding import BATCH, check_typed, payloads_of, recorded
-from faber_ledger.ledger.descent import Descent
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, SALT_BYTES, hash_of
+from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.row import (
+    BATCH,
+    HASH,
+    ID,
+    PARENTS,
+    PAYLOAD,
+    ROW,
+    SALT_BYTES,
+    check_typed,
+    hash_of,
+    payloads_of,
+    pieces,
+    recorded,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Iterator
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
 
     Row = tuple[Any, ...]
+
 
 UNLIKE = (AttributeError, TypeError, ValueError)  # what a value of another type, or no JSON, comes to
 HEAD = HASH_DOMAIN.decode() + "["
@@ -104,3 +118,45 @@ def _check_alone(row: Row) -> None:
             f"event {row[ID]!s:.50} is not what its hash says: it was changed after it was written",
             hint="run `faber-ledger verify`",
         )
+
+
+class Descent:
+    """The heads of the rows so far, which nearly every next row's parents are. To be closed."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._heads: dict[bytes, int] = {}
+        self._all: Positions | None = None
+
+    def check(self, rows: list[Row]) -> None:
+        """Take in the next rows in `(seq, id)` order; raises IntegrityError for the first that lacks a parent."""
+        heads = self._heads
+        for row in rows:
+            before = heads.pop(row[PARENTS], None)
+            if before is None:
+                before = max([self._passed(row, parent) for parent in pieces(row[PARENTS])], default=0)
+            if row[0] != before + 1:
+                raise _misplaced(row, f"has seq {row[0]}, and after its parents it must be {before + 1}")
+            heads[row[HASH]] = row[0]
+
+    def close(self) -> None:
+        """Let go of what was looked up."""
+        if self._all is not None:
+            self._all.close()
+
+    def _passed(self, row: Row, parent: bytes) -> int:
+        """Give where a parent stands, a head no longer; one that another clone's event had as its parent is none."""
+        seq = self._heads.pop(parent, None)
+        if seq is not None:
+            return seq
+        if self._all is None:
+            self._all = Positions()
+            for digest, place in self._connection.execute("SELECT hash, seq FROM event WHERE typeof(seq) = 'integer'"):
+                self._all[digest] = place
+        if parent not in self._all:
+            raise _misplaced(row, f"comes after {parent.hex():.12}, which is not in the log: an event is missing")
+        return self._all[parent]
+
+
+def _misplaced(row: Row, what: str) -> IntegrityError:
+    return IntegrityError(f"event {row[ID]!s:.50} {what}", hint="run `faber-ledger verify`")

@@ -1,4 +1,4 @@
-"""Times as the documents write them: UTC, whole seconds, `YYYY-MM-DDTHH:MM:SSZ`."""
+"""The time, and ids made of it."""
 
 from __future__ import annotations
 
@@ -26,3 +26,36 @@ def seconds_of(text: object) -> float | None:
     except ValueError:
         return None
     return None if moment.tzinfo is None else moment.timestamp()
+
+
+CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+LOWER = "abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+def event_id(seconds: float, randomness: bytes) -> str:
+    """Make a ULID: 48 bits of milliseconds and 80 bits of the given randomness, in 26 characters."""
+    number = (int(seconds * 1000) & 0xFFFFFFFFFFFF) << 80 | int.from_bytes(randomness[:10], "big")
+    return "".join([CROCKFORD[number >> shift & 31] for shift in range(125, -1, -5)])
+
+
+def is_event_id(text: str) -> bool:
+    """Tell whether a text is written as `event_id` writes."""
+    return len(text) == 26 and text[0] in "01234567" and all([letter in CROCKFORD for letter in text])
+
+
+def session_id(seconds: float, randomness: bytes) -> str:
+    """Make `claude-session-YYYYMMDD-HHMMSS-xxxxxx` (UTC), from six bytes of randomness (AGENT, Step 3)."""
+    return f"claude-session-{_stamp(seconds)}-{_six(randomness)}"
+
+
+def run_id(project: str, work_id: str, seconds: float, randomness: bytes) -> str:
+    """Make `<project>-<work id>-YYYYMMDD-HHMMSS-xxxxxx` (UTC), from six bytes of randomness (SPEC, Active Run ID)."""
+    return f"{project}-{work_id}-{_stamp(seconds)}-{_six(randomness)}"
+
+
+def _stamp(seconds: float) -> str:
+    return time.strftime("%Y%m%d-%H%M%S", time.gmtime(seconds))
+
+
+def _six(randomness: bytes) -> str:
+    return "".join([LOWER[byte % len(LOWER)] for byte in randomness[:6]])

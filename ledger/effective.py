@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.decoding import is_typed
 from faber_ledger.ledger.redaction import (
     LEAST,
     WHOLE_BLOCKS,
@@ -22,7 +21,7 @@ from faber_ledger.ledger.redaction import (
     redaction_of,
     shown,
 )
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, hash_of
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, hash_of, is_typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

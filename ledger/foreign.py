@@ -6,10 +6,9 @@ It is read and never written: no journal beside it is played, no file appears be
 from __future__ import annotations
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.file import UNREADABLE, check_file, check_schema, connected
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, NULL
-from faber_ledger.ledger.sqlite import UNREADABLE, connected
 
 ANEW = "get the file anew from where it is whole"
 NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's

@@ -11,9 +11,7 @@ import stat
 
 from faber_ledger import ledger
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.formats import LONGEST_VALUE
-from faber_ledger.ledger.log import no_ledger
-from faber_ledger.ledger.sqlite import RESTORE, connected, sqlite3
+from faber_ledger.ledger.file import LONGEST_VALUE, RESTORE, connected, no_ledger, sqlite3
 
 LARGEST_COPY = 1 << 32  # bytes
 MAGIC = bytes.fromhex("d9d505f920a163d7")

@@ -4,13 +4,38 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import formats
+from faber_ledger.ledger import file as formats
 from faber_ledger.ledger.canonical import cleaned
-from faber_ledger.ledger.decoding import BATCH, decoded, is_typed, payloads_of, recorded
 from faber_ledger.ledger.errors import EventConflict, LedgerError
-from faber_ledger.ledger.header import check_companions, check_file, check_schema, check_whole
-from faber_ledger.ledger.row import HASH, ID, INSERT, PARENTS, PAYLOAD, READ, ROW, SEQ, row_of
-from faber_ledger.ledger.sqlite import BUSY_SECONDS, DURABLE, UNREADABLE, Writing, connected, sqlite3
+from faber_ledger.ledger.file import (
+    BUSY_SECONDS,
+    DURABLE,
+    UNREADABLE,
+    Writing,
+    check_companions,
+    check_file,
+    check_schema,
+    check_whole,
+    connected,
+    no_ledger,
+    sqlite3,
+)
+from faber_ledger.ledger.row import (
+    BATCH,
+    HASH,
+    ID,
+    INSERT,
+    PARENTS,
+    PAYLOAD,
+    READ,
+    ROW,
+    SEQ,
+    decoded,
+    is_typed,
+    payloads_of,
+    recorded,
+    row_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +46,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
+
 
 RECOVERED = ".recovered"
 
@@ -282,11 +308,6 @@ class Log:
     def _heads_text(self) -> bytes:
         """Join the hashes of the heads into one value that is equal exactly if the heads are."""
         return b"".join([digest for _, digest in self.heads()])
-
-
-def no_ledger(path: str) -> LedgerError:
-    """Word that no event was ever recorded at `path`."""
-    return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
 
 
 def _has_fault(path: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical, cleaned, payload_hash
-from faber_ledger.ledger.formats import FORMAT_1, statements
+from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.row import ID, PAYLOAD, SALT
 
 TYPE_CHECKING = False

@@ -1,23 +1,25 @@
-"""The row of a stored event: its columns, how it is made of a draft, and the hash that it must have."""
+"""A stored row: its columns, how an event becomes one, and how it is read back."""
 
 from __future__ import annotations
 
+import json
 import os
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
-from faber_ledger.ledger.clock import utc_text
+from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.formats import HIGHEST_SEQ, LONGEST_PAYLOAD
-from faber_ledger.ledger.identity import event_id
-from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.file import HIGHEST_SEQ, LONGEST_PAYLOAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from faber_ledger.ledger.events import Draft
+    from faber_ledger.ledger.events import Draft, Recorded
 
     Row = tuple[Any, ...]
+
 
 NULL = type(None)
 COLUMNS = {  # each with the types that a ledger writes
@@ -107,3 +109,64 @@ def pieces(parents: bytes) -> list[bytes]:
     if len(parents) == 32:
         return [parents]  # nearly every event's case
     return [parents[at : at + 32] for at in range(0, len(parents), 32)]
+
+
+BATCH = 128
+ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of what comes before the session's id
+NULLABLE = COLUMNS["session_id"]  # and of the client's
+DAMAGED = "run `faber-ledger verify`"
+
+
+def decoded(row: Row) -> Recorded:
+    """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
+    check_typed(row)
+    name, payload = row[1], row[8]
+    try:
+        event: Any = json.loads(payload) if payload is not None else {}
+        event["type"] = row[2]
+    except (ValueError, TypeError, RecursionError) as error:
+        raise IntegrityError(f"the payload of event {name} is no JSON object: {error}", hint=DAMAGED) from error
+    return next(recorded([row], [event]))
+
+
+def check_typed(row: Row) -> None:
+    """Raise IntegrityError for a row whose envelope is not as `is_typed` tells."""
+    if not is_typed(row):
+        raise IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
+
+
+def is_typed(row: Row) -> bool:
+    """Tell whether a row's envelope, its first eight columns, has values of the types that every ledger writes."""
+    seq, name, kind, version, at, writer, session_id, client, *_ = row
+    types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
+    return types == ENVELOPE and type(session_id) in NULLABLE and type(client) in NULLABLE
+
+
+def payloads_of(texts: list[str]) -> list[Any] | None:
+    """Parse payloads; None if one of them is no object's JSON, or is redacted."""
+    # Between two payloads stands what no writer could foresee: else two that are no JSON alone might be some together.
+    mark = os.urandom(8).hex()
+    try:
+        values = json.loads("[" + f',"{mark}",'.join(texts) + "]")
+    except (TypeError, ValueError, RecursionError):
+        return None
+    payloads: list[Any] = values[::2]
+    is_right = values[1::2] == [mark] * (len(texts) - 1) and list(map(type, payloads)) == [dict] * len(texts)
+    return payloads if is_right else None
+
+
+def recorded(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]:
+    """Put payloads, which are changed in place, into their rows' envelopes."""
+    for row, event in zip(rows, payloads, strict=True):
+        seq, name, event["type"], version, at, writer, session_id, client = row[:8]
+        if session_id is not None:
+            event["session_id"] = session_id
+        yield {
+            "seq": seq,
+            "id": name,
+            "version": version,
+            "at": at,
+            "writer": writer,
+            "client": client,
+            "event": event,
+        }

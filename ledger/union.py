@@ -19,8 +19,9 @@ from operator import itemgetter
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
+from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.file import FORMAT_1, HIGHEST_SEQ, statements
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
-from faber_ledger.ledger.formats import FORMAT_1, HIGHEST_SEQ, statements
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.redaction import stripped
@@ -40,7 +41,6 @@ from faber_ledger.ledger.row import (
     parents_of,
     pieces,
 )
-from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.whole_file import put_in_place
 
 TYPE_CHECKING = False

@@ -15,17 +15,24 @@ from typing import Any
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_problems import LONG, digest_of, problems_alone
-from faber_ledger.ledger.finding import DOUBLES, FORGED, MEND, RESTORE, Finding, damage
-from faber_ledger.ledger.formats import LONGEST_PAYLOAD
-from faber_ledger.ledger.header import check_file, check_schema
+from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.file import LONGEST_PAYLOAD, check_file, check_schema, connected, is_busy, locked
 from faber_ledger.ledger.journal import refusal
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
+from faber_ledger.ledger.problems import (
+    DOUBLES,
+    FORGED,
+    LONG,
+    MEND,
+    RESTORE,
+    Finding,
+    damage,
+    digest_of,
+    problems_alone,
+)
 from faber_ledger.ledger.redaction import agree, command_for, remains
 from faber_ledger.ledger.row import COLUMNS, pieces
-from faber_ledger.ledger.shapes import CURRENT
-from faber_ledger.ledger.sqlite import connected, is_busy, locked
 
 FETCH = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"

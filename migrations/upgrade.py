@@ -15,11 +15,11 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from faber_ledger.ledger import formats, header
+from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
+from faber_ledger.ledger.file import connected
 from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
-from faber_ledger.ledger.sqlite import connected
 from faber_ledger.ledger.whole_file import put_in_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
     after: int
 
 
-FORMATS: Mapping[int, Format] = {formats.FORMAT: Format(formats.REVISION, formats.FORMAT_1)}
+FORMATS: Mapping[int, Format] = {file.FORMAT: Format(file.REVISION, file.FORMAT_1)}
 
 
 def migrate_file(
@@ -74,7 +74,7 @@ def migrate_file(
         return Outcome(before, newest)
 
 
-def make(path: str, *, revision: str = formats.REVISION, scripts: str = SCRIPTS) -> None:
+def make(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
     """Run Alembic's revisions up to one on the database at `path`, an empty one included, in one transaction."""
     config = Config()
     config.set_main_option("script_location", scripts.replace("%", "%%"))
@@ -93,9 +93,9 @@ def make(path: str, *, revision: str = formats.REVISION, scripts: str = SCRIPTS)
 
 
 def _format(path: str) -> int:
-    if not header.check_file(path):
+    if not file.check_file(path):
         raise RunNotFound(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
-    return header.format_of(path)
+    return file.format_of(path)
 
 
 @contextmanager
@@ -141,7 +141,7 @@ def _check_text(connection: sqlite3.Connection, wanted: Format, path: str) -> No
         found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except sqlite3.DatabaseError as error:
         raise IntegrityError(f"{path} cannot be read: {error}", hint="restore the ledger from git") from error
-    if sorted(found) != sorted(formats.statements(wanted.text)):
+    if sorted(found) != sorted(file.statements(wanted.text)):
         raise IntegrityError(f"{path} does not have the schema of its format", hint="restore the ledger from git")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.sha256 import sha256
+from faber_ledger.ledger.canonical import sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.projections import blocks as shape
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 
-from faber_ledger.ledger.shapes import is_foldable
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import MISSING, changes
 from faber_ledger.projections.fold import Projector

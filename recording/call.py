@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.canonical import without_surrogates
-from faber_ledger.ledger.sha256 import sha256
+from faber_ledger.ledger.canonical import sha256, without_surrogates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

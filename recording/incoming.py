@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import identity
+from faber_ledger.ledger import clock
+from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.sha256 import sha256
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE
@@ -42,10 +42,10 @@ class Arrival:
         self.run = run
         self.at = at
         self.note = note
-        self.id = identity.event_id(at, os.urandom(10))
+        self.id = clock.event_id(at, os.urandom(10))
         self.writer = writer_of(run.root)
         self.salt = os.urandom(16).hex()
-        self.session_id = identity.session_id(at, os.urandom(6))
+        self.session_id = clock.session_id(at, os.urandom(6))
         self.environment: Environment | None = None
         self.progress: Snapshot | None = None
         self.status: str | None = None
@@ -136,7 +136,7 @@ class Arrival:
         named: list[Draft] = []
         for number, fact in enumerate(facts):
             digest = sha256(f"{self.salt}{number}".encode()).digest()
-            name = identity.event_id(self.at, digest[16:]) if number else self.id
+            name = clock.event_id(self.at, digest[16:]) if number else self.id
             named.append({**fact, "id": name, "salt": digest[:16].hex()})
         return named
 

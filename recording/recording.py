@@ -6,8 +6,8 @@ import os
 
 from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.file import BUSY_SECONDS
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.sqlite import BUSY_SECONDS
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.recording.sessions import View

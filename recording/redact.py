@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
+from faber_ledger.ledger.event_types import CURRENT
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
-from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.recording.spool import take_in

@@ -9,7 +9,7 @@ import time
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, StateNotWritten
-from faber_ledger.ledger.sqlite import sqlite3
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import MOST_BESIDES_TEXTS, Call, besides_texts
 from faber_ledger.recording.incoming import Arrival

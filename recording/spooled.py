@@ -6,8 +6,7 @@ One in the right shape is taken for a hook's call: it can start a session here, 
 
 from __future__ import annotations
 
-from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.identity import is_event_id
+from faber_ledger.ledger.clock import is_event_id, utc_text
 from faber_ledger.recording.call import HOOKS
 
 TYPE_CHECKING = False

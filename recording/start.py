@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 
-from faber_ledger.ledger import identity
+from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks as shape
@@ -116,7 +116,7 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, writer, whereabouts.environment())
         if not sessions.is_this_clients_own(recording.view, caller):
-            session_id = identity.session_id(at, os.urandom(6))
+            session_id = clock.session_id(at, os.urandom(6))
             recording.append(sessions.session_opened(recording.view, caller, session_id, source, empties_context=False))
 
 

@@ -252,7 +252,6 @@ def why_none(root: str) -> str:
 
     It cannot be read, or it came with the commit while its run goes on in another worktree.
     """
-
     problems: list[str] = []
     named = next(_names(root, problems), None)
     holder = holder_elsewhere(root, named) if named else None

@@ -6,8 +6,8 @@ import os
 import stat
 
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.sqlite import sqlite3
 from faber_ledger.projections import blocks as shape
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import is_empty, is_recovery_due, mirror_path, spool_path

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
+from faber_ledger.ledger.file import BUSY_SECONDS as LOG_BUSY_SECONDS
+from faber_ledger.ledger.file import DURABLE, is_busy, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
-from faber_ledger.ledger.sqlite import BUSY_SECONDS as LOG_BUSY_SECONDS
-from faber_ledger.ledger.sqlite import DURABLE, is_busy, sqlite3
 from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.runs.git import is_at_work
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from faber_ledger.ledger.checked import UNLIKE, checked_batches, recorded_in
-from faber_ledger.ledger.decoding import recorded
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.row import recorded
 from faber_ledger.schemas.events import EVENTS, check_event
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from forging import forge
 
-from faber_ledger.ledger.formats import FORMAT_1, statements
+from faber_ledger.ledger.file import FORMAT_1, statements
 
 FOLDER = Path(__file__).parent / "fixtures" / "broken"
 WHOLE = FOLDER.parent / "format-1" / "ledger.db"

@@ -6,7 +6,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from faber_ledger.ledger.formats import FORMAT_1, statements
+from faber_ledger.ledger.file import FORMAT_1, statements
 
 TRIGGERS = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER")]
 

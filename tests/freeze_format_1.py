@@ -13,11 +13,10 @@ from pathlib import Path
 from sample import CLIENT, START, WRITER, history
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
-from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.identity import event_id
+from faber_ledger.ledger.clock import event_id, utc_text
+from faber_ledger.ledger.event_types import CURRENT
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH
-from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.projections.fold import fold
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.event_types import CURRENT
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded

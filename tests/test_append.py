@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from sample import CLIENT, START, WRITER, append_sample, drafts, every_type, history
 
-from faber_ledger.ledger import formats
+from faber_ledger.ledger import file
 from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
-from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.file import LONGEST_PAYLOAD
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, PARENTS, SEQ
@@ -355,6 +355,6 @@ def test_what_is_no_ledger_of_this_program_is_neither_read_nor_written(
 
 def test_a_new_ledger_has_its_format_in_its_header(ledger: Path) -> None:
     header = ledger.read_bytes()[:100]
-    assert int.from_bytes(header[68:72], "big") == formats.APPLICATION_ID
-    assert int.from_bytes(header[60:64], "big") == formats.FORMAT
+    assert int.from_bytes(header[68:72], "big") == file.APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == file.FORMAT
     assert not list(ledger.parent.glob("ledger.db-*"))

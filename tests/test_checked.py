@@ -19,11 +19,10 @@ from test_union import Work, done, worked
 from test_verify import folder
 
 from faber_ledger.ledger.checked import checked, hashes_of
-from faber_ledger.ledger.decoding import payloads_of
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of
+from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of, payloads_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.strict import strictly
 

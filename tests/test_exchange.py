@@ -26,15 +26,14 @@ from hypothesis import strategies as st
 from sample import FIRST, RUN, START, append_sample, drafts, every_type, write_run
 from test_union import Work, done, rows, united, worked
 
-from faber_ledger.ledger import staged as staging
+from faber_ledger.ledger import importing
 from faber_ledger.ledger.canonical import canonical, payload_hash
-from faber_ledger.ledger.cloud_event import cloud_event_line
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.exchange import line_of, lines_of
-from faber_ledger.ledger.formats import LONGEST_PAYLOAD
+from faber_ledger.ledger.exchange import cloud_event_line, line_of, lines_of
+from faber_ledger.ledger.file import LONGEST_PAYLOAD
+from faber_ledger.ledger.importing import Staged, check
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import hash_of
-from faber_ledger.ledger.staged import Staged, check
 from faber_ledger.ledger.union import rows_of, take_in
 from faber_ledger.ledger.union import united as united_rows
 from faber_ledger.schemas.events import are_events, check_event
@@ -372,7 +371,7 @@ def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_othe
 def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
-    monkeypatch.setattr(staging, "BATCH", batch)
+    monkeypatch.setattr(importing, "BATCH", batch)
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
     assert list(Staged(io.BytesIO(b"".join(lines)), check_event, are_events).problems_with(None)) == []
@@ -394,8 +393,8 @@ def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_on
 def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
-    monkeypatch.setattr(staging, "PIECE", piece)
-    monkeypatch.setattr(staging, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(importing, "PIECE", piece)
+    monkeypatch.setattr(importing, "LONGEST_LINE", 10_000)
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
     content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
@@ -454,7 +453,7 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
 
 def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1 << 20
-    monkeypatch.setattr(staging, "LONGEST_LINE", limit)
+    monkeypatch.setattr(importing, "LONGEST_LINE", limit)
 
     class Endless(io.RawIOBase):
         left = 30 * limit

@@ -11,7 +11,7 @@ import pytest
 from freeze_format_1 import FOLDER, insert_events
 from sample import START, WRITER, drafts
 
-from faber_ledger.ledger import shapes
+from faber_ledger.ledger import event_types
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.row import HASH
@@ -34,7 +34,7 @@ def test_the_frozen_ledger_is_the_one_that_was_frozen() -> None:
 
 
 def test_it_holds_an_event_of_every_type_of_its_time() -> None:
-    assert {one["event"]["type"] for one in EXPECTED} <= set(shapes.CURRENT)
+    assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.CURRENT)
     assert len({one["event"]["type"] for one in EXPECTED}) == 10
 
 

@@ -11,7 +11,7 @@ from sample import append_sample
 from sqlalchemy import create_engine
 from sqlalchemy.pool import StaticPool
 
-from faber_ledger.ledger import formats, header
+from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, NewerFormat, RunNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
@@ -31,7 +31,7 @@ def upgrade() -> None:
     op.get_bind().exec_driver_sql("CREATE TABLE tag (\\n  name TEXT NOT NULL\\n)")
     op.get_bind().exec_driver_sql("PRAGMA user_version = 2")
 """
-FORMAT_2 = Format("0002", formats.FORMAT_1.rstrip() + "\n\nCREATE TABLE tag (\n  name TEXT NOT NULL\n);\n")
+FORMAT_2 = Format("0002", file.FORMAT_1.rstrip() + "\n\nCREATE TABLE tag (\n  name TEXT NOT NULL\n);\n")
 KNOWN = {**upgrade.FORMATS, 2: FORMAT_2}
 
 
@@ -58,7 +58,7 @@ def shape(connection: sqlite3.Connection) -> dict[str, object]:
 
 def test_the_tables_that_are_queried_are_the_formats_own() -> None:
     literal, tables = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
-    for statement in formats.statements(formats.FORMAT_1):
+    for statement in file.statements(file.FORMAT_1):
         literal.execute(statement)
     METADATA.create_all(create_engine("sqlite://", creator=lambda: tables, poolclass=StaticPool))
     assert shape(tables) == shape(literal)
@@ -77,8 +77,8 @@ def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: p
 
 
 def test_a_format_is_a_list_of_whole_statements() -> None:
-    assert all(sqlite3.complete_statement(text + ";") for text in formats.statements(formats.FORMAT_1))
-    assert sorted(formats.statements(formats.FORMAT_1)) == header.SCHEMA
+    assert all(sqlite3.complete_statement(text + ";") for text in file.statements(file.FORMAT_1))
+    assert sorted(file.statements(file.FORMAT_1)) == file.SCHEMA
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support import COMMAND, RUN, Answer, Project, usual_state, without_overrides
 
 from faber_ledger.hooks.main import LONGEST_LOG
-from faber_ledger.ledger.formats import APPLICATION_ID, FORMAT
+from faber_ledger.ledger.file import APPLICATION_ID, FORMAT
 from faber_ledger.recording.call import Call
 
 if TYPE_CHECKING:

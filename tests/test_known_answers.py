@@ -6,7 +6,7 @@ import pytest
 from ulid import ULID
 
 from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
-from faber_ledger.ledger.identity import event_id, run_id, session_id
+from faber_ledger.ledger.clock import event_id, run_id, session_id
 
 MOMENT = 1767623422.123
 

@@ -47,7 +47,7 @@ from contextlib import closing
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.staged import Staged
+from faber_ledger.ledger.importing import Staged
 from faber_ledger.ledger.union import missing_rows, take_in, write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.fold import fold

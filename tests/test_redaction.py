@@ -16,10 +16,10 @@ from test_union import EVENTS, Clones, blocks, rows, united, written
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import NotFound, UsageFailed
+from faber_ledger.ledger.event_types import CURRENT
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import LEAST, least_of, remains
 from faber_ledger.ledger.row import hash_of
-from faber_ledger.ledger.shapes import CURRENT
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.fold import fold
@@ -237,7 +237,7 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
             with suppress(sqlite3.IntegrityError):
                 connection.execute("DROP TRIGGER IF EXISTS event_is_never_deleted")
             connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (last[12],))
-    from faber_ledger.ledger.formats import FORMAT_1, statements
+    from faber_ledger.ledger.file import FORMAT_1, statements
 
     with sqlite3.connect(path) as connection:
         connection.execute(next(text for text in statements(FORMAT_1) if "event_is_never_deleted" in text))

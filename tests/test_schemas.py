@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ValidationError
 from sample import every_type
 
-from faber_ledger.ledger import shapes
+from faber_ledger.ledger import event_types
 from faber_ledger.schemas.documents import HookDelivery, State, Workflow
 from faber_ledger.schemas.events import check_event
 from faber_ledger.schemas.generate import FOLDER, main, schemas, stale_files
@@ -59,7 +59,7 @@ def test_every_type_of_event_is_taken(event: dict[str, Any]) -> None:
 
 
 def test_the_sample_has_every_type_of_event() -> None:
-    assert {event["type"] for event in every_type()} == set(shapes.CURRENT)
+    assert {event["type"] for event in every_type()} == set(event_types.CURRENT)
 
 
 @pytest.mark.parametrize("event", every_type(), ids=lambda event: event["type"])

@@ -14,7 +14,7 @@ from forging import forge
 from sample import RUN, append_sample, write_run
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.ledger.finding import Finding
+from faber_ledger.ledger.problems import Finding
 from faber_ledger.ledger.verify import findings
 from faber_ledger.schemas.events import check_event
 

@@ -63,8 +63,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
     from faber_ledger.ledger.checked import checked_batches
-    from faber_ledger.ledger.cloud_event import cloud_event_line
-    from faber_ledger.ledger.exchange import line_of
+    from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
     _check_ours(output)
     chosen, count = run_with_ledger(run), 0

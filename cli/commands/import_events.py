@@ -28,8 +28,8 @@ from faber_ledger.runs.projecting import regenerated
 from faber_ledger.runs.run import find_root, find_run
 
 if TYPE_CHECKING:
+    from faber_ledger.ledger.importing import Staged
     from faber_ledger.ledger.log import Head
-    from faber_ledger.ledger.staged import Staged
     from faber_ledger.runs.run import Run
 
 
@@ -49,7 +49,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
     22 an event has another content in the run's log, or FILE is of another run.
     """
-    from faber_ledger.ledger.staged import Staged, check  # at its use: `--help` loads every command
+    from faber_ledger.ledger.importing import Staged, check  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import are_events, check_event
 
     with ExitStack() as stack:
@@ -113,14 +113,14 @@ def _target(staged: Staged, run_id: str | None, file: str) -> Run:
     try:
         return chosen_run(root, None)
     except NoActiveRun:
-        from faber_ledger.ledger.staged import check
+        from faber_ledger.ledger.importing import check
 
         check(staged.problems_with(None), file)
         raise
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
-    from faber_ledger.ledger.staged import check
+    from faber_ledger.ledger.importing import check
 
     check(staged.problems_with(log), file)
     if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):

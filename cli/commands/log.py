@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import line_of
-from faber_ledger.ledger.shapes import CURRENT
+from faber_ledger.ledger.event_types import CURRENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

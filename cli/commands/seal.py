@@ -14,9 +14,9 @@ from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
-from faber_ledger.ledger.finding import FORGED
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import findings
 from faber_ledger.recording.spool import take_in
 from faber_ledger.runs.active import read_active_run

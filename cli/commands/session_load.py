@@ -16,10 +16,10 @@ from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import surroundings_of
 from faber_ledger.context.notes import newest_notes, summary_for
 from faber_ledger.context.packet import COMMAND_BUDGET, pack
-from faber_ledger.ledger import identity
+from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
-from faber_ledger.ledger.header import check_file
+from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
@@ -250,5 +250,5 @@ class Loading:
         goes_on = sessions.is_this_clients_own(view, caller) if starts else sessions.continues(view, caller)
         if current is not None and goes_on:
             return current, []
-        opened = identity.session_id(self.at, os.urandom(6))
+        opened = clock.session_id(self.at, os.urandom(6))
         return opened, sessions.session_opened(view, caller, opened, "session_load", empties_context=starts)

@@ -11,8 +11,8 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.header import check_file
 from faber_ledger.ledger.union import hash_in, write_union
 
 

@@ -12,7 +12,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
-from faber_ledger.ledger.finding import Finding
+from faber_ledger.ledger.problems import Finding
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.doctor.layout import projecting
 from faber_ledger.cli.doctor.patient import has_false_journal
-from faber_ledger.ledger import formats
+from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
-from faber_ledger.ledger.header import format_of
+from faber_ledger.ledger.file import format_of
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording.environment import hostname
 from faber_ledger.runs import progress, state_file
@@ -21,7 +21,7 @@ from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
-    from faber_ledger.ledger.finding import Finding as Fault
+    from faber_ledger.ledger.problems import Finding as Fault
     from faber_ledger.runs.run import Run
 
 
@@ -39,8 +39,8 @@ def formats_are_known(patient: Patient) -> Iterator[Finding]:
         except LedgerError as error:
             yield Finding("error", error.message, error.hint)
             continue
-        if found < formats.FORMAT:
-            what = f"{run.shown('ledger.db')} has format {found}, and this program writes {formats.FORMAT}"
+        if found < file.FORMAT:
+            what = f"{run.shown('ledger.db')} has format {found}, and this program writes {file.FORMAT}"
             yield Finding("note", what, f"run `faber-ledger migrate {run.run_id}`")
 
 

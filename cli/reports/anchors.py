@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.finding import FORGED, Finding
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.problems import FORGED, Finding
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, hash_of
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import mirror_path, writer_of

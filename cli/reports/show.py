@@ -11,10 +11,10 @@ from faber_ledger.cli.reports.loaded_content import kept_contents, why_not_kept
 from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_lines
 from faber_ledger.context.artifact_content import NOT_CONTENT
 from faber_ledger.ledger.effective import effective_redactions
+from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
 from faber_ledger.ledger.row import HASH, READ, ROW, hash_of, parents_of
-from faber_ledger.ledger.shapes import is_foldable
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import told_sessions
 from faber_ledger.projections.steps import Steps

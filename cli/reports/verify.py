@@ -13,8 +13,8 @@ from faber_ledger.cli.ui.which_run import at_one_moment
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
-from faber_ledger.ledger.finding import FORGED, Finding
 from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.problems import FORGED, Finding
 from faber_ledger.ledger.redaction import command_for, holds_any
 from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import findings

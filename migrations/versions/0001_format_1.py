@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import op
 
-from faber_ledger.ledger import formats
+from faber_ledger.ledger import file
 
 revision = "0001"
 down_revision = None
@@ -14,7 +14,7 @@ def upgrade() -> None:
     """Make a ledger of format 1 in an empty database."""
     connection = op.get_bind()
     connection.exec_driver_sql("DROP TABLE alembic_version")  # Alembic's own text of it is not the format's
-    for statement in formats.statements(formats.FORMAT_1):
+    for statement in file.statements(file.FORMAT_1):
         connection.exec_driver_sql(statement)
-    connection.exec_driver_sql(f"PRAGMA application_id = {formats.APPLICATION_ID}")
+    connection.exec_driver_sql(f"PRAGMA application_id = {file.APPLICATION_ID}")
     connection.exec_driver_sql("PRAGMA user_version = 1")

@@ -23,8 +23,8 @@ with atheris.instrument_imports(include=["faber_ledger"]):
     from faber_ledger.context.conditions import ConditionError, evaluate
     from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.errors import LedgerError
+    from faber_ledger.ledger.importing import Staged
     from faber_ledger.ledger.log import Log
-    from faber_ledger.ledger.staged import Staged
     from faber_ledger.projections.fold import fold
     from faber_ledger.recording.call import Call
     from faber_ledger.schemas.events import are_events, check_event

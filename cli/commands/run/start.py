@@ -20,7 +20,7 @@ from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.places import check_is_new
 from faber_ledger.context.packet import position
 from faber_ledger.context.workflow import load_workflow
-from faber_ledger.ledger import identity
+from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
@@ -151,7 +151,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     about = name_part(work_id or target or "")
     run_id = given["run_id"]
     if run_id is None:
-        run_id = identity.run_id(project_name(root), about, at, os.urandom(6))
+        run_id = clock.run_id(project_name(root), about, at, os.urandom(6))
     try:
         new = find_run(root, run_id)
     except InvalidRunId as error:

@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
+
 CURRENT = {
     "run_started": 1,
     "run_adopted": 1,

@@ -1,0 +1,308 @@
+"""The ledger's file: its format, its header, and how SQLite opens it."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from faber_ledger.ledger.errors import (
+    IntegrityError,
+    LedgerError,
+    Locked,
+    NewerFormat,
+    NotALedger,
+    NotWritable,
+    Replaced,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    pass
+
+
+APPLICATION_ID = 0x46424C47  # "FBLG"
+FORMAT = 1
+REVISION = "0001"
+HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
+# A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
+LONGEST_PAYLOAD = 8 * 1024 * 1024
+LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
+
+FORMAT_1 = """\
+CREATE TABLE event (
+  seq INTEGER NOT NULL,
+  id TEXT NOT NULL,
+  type TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  at TEXT NOT NULL,
+  writer TEXT NOT NULL,
+  session_id TEXT,
+  client TEXT,
+  parents BLOB NOT NULL,
+  salt BLOB,
+  payload TEXT,
+  payload_hash BLOB,
+  hash BLOB NOT NULL,
+  PRIMARY KEY (seq, id)
+) WITHOUT ROWID;
+
+CREATE UNIQUE INDEX event_id ON event (id);
+
+CREATE INDEX event_client ON event (client, seq) WHERE type = 'session_started';
+
+CREATE INDEX event_session ON event (session_id, seq) WHERE type = 'session_started';
+
+CREATE INDEX event_compaction ON event (seq) WHERE type = 'compaction_completed';
+
+CREATE INDEX event_note ON event (seq) WHERE type = 'note_recorded';
+
+CREATE TABLE head (
+  hash BLOB NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (hash)
+) WITHOUT ROWID;
+
+CREATE TABLE projection (
+  projector INTEGER NOT NULL,
+  heads BLOB NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY (projector)
+) WITHOUT ROWID;
+
+CREATE TABLE alembic_version (
+  version_num VARCHAR(32) NOT NULL,
+  CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
+);
+
+CREATE TRIGGER event_is_never_updated BEFORE UPDATE ON event
+BEGIN
+  SELECT RAISE(ABORT, 'an event is never updated');
+END;
+
+CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event
+BEGIN
+  SELECT RAISE(ABORT, 'an event is never deleted');
+END;
+
+CREATE TRIGGER event_id_is_new BEFORE INSERT ON event
+WHEN EXISTS (SELECT 1 FROM event WHERE id = NEW.id)
+BEGIN
+  SELECT RAISE(ABORT, 'an event with this id is known');
+END;
+"""
+
+
+def statements(text: str) -> list[str]:
+    """Split a format's text into its statements, each as SQLite keeps it in its schema."""
+    return [part.strip().removesuffix(";") for part in text.split("\n\n")]
+
+
+if TYPE_CHECKING:
+    import sqlite3
+else:
+    # The package around `_sqlite3` loads `datetime`, a twelfth of what starting Python costs.
+    try:
+        import _sqlite3 as sqlite3
+    except ImportError:  # another Python than CPython
+        import sqlite3
+
+__all__ = ["sqlite3"]
+BUSY_SECONDS = 5.0
+# EXTRA syncs the folder after the journal's unlink too: else a power cut could bring the journal back, and with it roll
+# back an event that was acknowledged.
+DURABLE = "EXTRA"
+# For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
+# run's own log is brought back where nothing stands in its place.
+RESTORE = (
+    "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
+    " back by `faber-ledger project` if this clone's mirror has it"
+)
+# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
+UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+
+def connected(
+    path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS
+) -> sqlite3.Connection:
+    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
+
+    Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
+    """
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    try:
+        connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
+        try:
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+            connection.execute("PRAGMA trusted_schema = OFF")
+            if mode.startswith("rw"):
+                connection.execute(f"PRAGMA synchronous = {synchronous}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.OperationalError as error:
+        if is_busy(error):
+            raise locked(path) from error
+        hint = "check the permissions of the file and its folder"
+        raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
+    except UNREADABLE as error:
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
+    return connection
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether SQLite refused because another process is at work on the file, which may be quite sound."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+def locked(path: str) -> Locked:
+    """Word what `is_busy` tells."""
+    return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
+
+
+class Writing:
+    """While a log is written: what SQLite refuses is told as what the user can do about it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        """Go on."""
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Raise Locked, Replaced or NotWritable in the place of SQLite's own error."""
+        if not isinstance(error, sqlite3.OperationalError):
+            return
+        if is_busy(error):
+            raise locked(self.path) from error
+        if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
+            told = f"{self.path} was replaced while it was open, as git does"
+            raise Replaced(told, hint="run the command again; nothing is lost") from error
+        hint = "check permissions and space of the run's folder"
+        raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
+
+
+SCHEMA = sorted(statements(FORMAT_1))
+VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
+# An event has a larger seq than its parents, so the newest is always a head.
+HEADS_FIT = """\
+SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
+  SELECT 1 FROM head WHERE NOT EXISTS (SELECT 1 FROM event WHERE event.seq = head.seq AND event.hash = head.hash))"""
+
+
+def check_file(path: str) -> bool:
+    """Tell whether a ledger of this format is at `path`; False if there is none, or an empty file.
+
+    Reads the header's bytes alone. Raises NotALedger for a link, another kind of file, another program's database,
+    IntegrityError for a format that never was, NewerFormat, and LedgerError if it cannot be read.
+    """
+    header = _header(path)
+    if not header:
+        return False
+    if len(header) < 100 and header[:16] == b"SQLite format 3\0"[: len(header)]:
+        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=RESTORE)
+    if header[:16] != b"SQLite format 3\0":
+        raise NotALedger(f"{path} is not a SQLite database", hint=RESTORE)
+    application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
+    if application != APPLICATION_ID:
+        raise NotALedger(f"{path} is another program's database", hint=RESTORE)
+    if header[18:20] != b"\1\1":
+        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=RESTORE)
+    if version < 1:
+        raise IntegrityError(f"{path} has format {version}, which never was", hint=RESTORE)
+    if version > FORMAT:
+        raise NewerFormat(
+            f"{path} has format {version}, and this program knows formats up to {FORMAT}",
+            hint="upgrade faber-ledger on this machine, then run the command again",
+        )
+    return True
+
+
+def format_of(path: str) -> int:
+    """Give the format of the ledger at `path`; raises what `check_file` raises."""
+    check_file(path)
+    return int.from_bytes(_header(path)[60:64], "big")
+
+
+def check_schema(connection: sqlite3.Connection, path: str) -> None:
+    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked.
+
+    A forged schema may hold what is no text at all: it is compared as its representation, which no format has.
+    """
+    try:
+        found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
+            raise locked(path) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
+    if sorted(found) != SCHEMA:
+        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=RESTORE)
+
+
+def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
+    """Ask, in constant time, whether a ledger's heads are its newest events, and the file ends where it says.
+
+    The caller's transaction keeps writers away; `path` is None for a file in memory. Raises IntegrityError.
+    """
+    try:
+        told = _first_fault(connection, path)
+    except UNREADABLE as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
+            raise locked(path or "the ledger") from error
+        told = f"cannot be read: {error}"
+    if told is not None:
+        raise IntegrityError(f"{path or 'the ledger'} {told}", hint=VERIFY)
+
+
+def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
+    (fits,) = connection.execute(HEADS_FIT).fetchone()
+    if not fits:
+        return "does not end with the events that its table of heads names"
+    if connection.execute("SELECT version_num FROM alembic_version").fetchmany(2) != [(REVISION,)]:
+        return "names another revision of its schema than it has"
+    extra = surplus(connection, path) if path is not None else 0
+    return f"goes on for {extra:,} bytes after its last page" if extra else None
+
+
+def surplus(connection: sqlite3.Connection, path: str) -> int:
+    """Give how many bytes a file has after its last page; the caller's transaction keeps writers away."""
+    (pages,), (size,) = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")]
+    return max(os.stat(path).st_size - int(pages) * int(size), 0)
+
+
+def check_companions(path: str) -> bool:
+    """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger.
+
+    Returns whether a journal is there: `journal.refusal` says whether SQLite may play it.
+    """
+    has_journal = False
+    for suffix, what in (("-journal", "is not a regular file, and no ledger made it"), ("-wal", "is no ledger's")):
+        try:
+            is_regular = stat.S_ISREG(os.lstat(path + suffix).st_mode)
+        except FileNotFoundError:
+            continue
+        if suffix == "-wal" or not is_regular:
+            raise NotALedger(f"{path}{suffix} {what}", hint="remove it, then run the command again")
+        has_journal = True
+    return has_journal
+
+
+def _header(path: str) -> bytes:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        if os.path.islink(path):
+            raise NotALedger(f"{path} is a link, and a ledger is never followed through one", hint=RESTORE) from error
+        raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotALedger(f"{path} is not a regular file", hint=RESTORE)
+        return os.read(descriptor, 100)
+    finally:
+        os.close(descriptor)
+
+
+def no_ledger(path: str) -> LedgerError:
+    """Word that no event was ever recorded at `path`."""
+    return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")
