@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from support import COMMAND, Project
+from support.project import COMMAND, Project
 
 from faults.calls import KILL, Call, broken_at, calls_of
 from faults.stories import START, Outcome, compiled, events_of, left_behind, state_is

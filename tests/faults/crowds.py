@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from support import Project
+from support.project import Project
 
 from faber_ledger.recording.sessions import delivery_of
 from faults.page import put

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from support import Project
+    from support.project import Project
 
 HOLDER = """
 import fcntl, sys

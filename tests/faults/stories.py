@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from support import ARGUMENTS, COMMAND, Project
+from support.project import ARGUMENTS, COMMAND, Project
 
 import faber_ledger
 from faber_ledger.files.json_text import JsonText

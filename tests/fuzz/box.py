@@ -6,7 +6,7 @@ import json
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from support import ARGUMENTS, Answer, Project, units
+from support.project import ARGUMENTS, Answer, Project, units
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.recording.call import HOOKS, Call

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import FIXTURES, RUN, payload_of
+from support.project import FIXTURES, RUN, payload_of
 
 from faber_ledger.recording import spool
 from faber_ledger.runs.run import find_run

@@ -1,0 +1,249 @@
+"""Shell completion: the installed command asked as the shells ask it, and the shells themselves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+from support.project import COMMAND, RUN, Project
+
+from faber_ledger.cli.app import COMMANDS, app
+from faber_ledger.context.notes import note_recorded
+from faber_ledger.ledger import prefixes
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.prefixes import artifacts_with
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faber_ledger.runs.progress import Snapshot
+
+START = "SessionStart.startup.print"
+SHELLS = ("bash", "zsh", "fish")
+PROGRESS: Snapshot = {"phase": "build", "step": None, "phases_completed": []}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project with an active run that has a session."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(START)
+    return project
+
+
+def asked(project: Project, shell: str, *words: str, directory: Path | None = None) -> list[list[str]]:
+    """Ask as a shell's script does, the last word being incomplete; give each answer's parts: type, value, help."""
+    env = {"_FABER_LEDGER_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
+    env["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
+    done = subprocess.run(
+        [COMMAND],
+        cwd=directory or project.root,
+        env=project.environment(env),
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.rstrip("\n").split("\n") if done.stdout.strip() else []
+    if shell == "zsh":
+        return [lines[at : at + 3] for at in range(0, len(lines), 3)]
+    return [line.replace("\t", ",", 1).split(",", 2) for line in lines]
+
+
+def offered(project: Project, *words: str, directory: Path | None = None) -> list[str]:
+    return [answer[1] for answer in asked(project, "bash", *words, directory=directory)]
+
+
+def every_command() -> Iterator[tuple[str, click.Command]]:
+    with click.Context(app) as context:
+        for name in COMMANDS:
+            command = app.get_command(context, name)
+            assert command is not None
+            yield name, command
+
+
+# What is offered
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_commands_are_offered_with_their_help(project: Project, shell: str) -> None:
+    answers = asked(project, shell, "repl")
+    assert [answer[:2] for answer in answers] == [["plain", "replay"]]
+    assert shell == "bash" or answers[0][2] == COMMANDS["replay"][1]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("status", ""),
+        ("replay", RUN[:5]),
+        ("run", "resume", RUN),
+        ("session-load", "--run-id", ""),
+        ("show", "--run", ""),
+        ("workflow-run", "--resume", "f"),
+        ("timeline", ""),
+    ],
+)
+def test_runs_are_offered(project: Project, words: tuple[str, ...]) -> None:
+    assert offered(project, *words) == [RUN]
+
+
+def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(project: Project, tmp_path: Path) -> None:
+    below = project.root / "deep" / "down"
+    below.mkdir(parents=True)
+    assert offered(project, "status", "", directory=below) == [RUN]
+    assert offered(project, "status", "", directory=tmp_path) == []
+    assert offered(project, "show", "", directory=tmp_path) == []
+
+
+def test_a_session_is_offered_where_one_is_taken(project: Project) -> None:
+    assert project.current is not None
+    assert offered(project, "log", "--session", "") == [project.current]
+    assert offered(project, "log", RUN, "--session", "claude") == [project.current]
+    assert offered(project, "show", project.current[:20]) == [project.current]
+
+
+def test_events_are_offered_by_the_beginning_of_their_id_in_small_letters_too(project: Project) -> None:
+    ids = sorted(recorded["id"] for recorded in project.events)
+    assert offered(project, "show", "0") == ids
+    assert offered(project, "show", ids[-1][:-1].lower()) == [ids[-1]]
+    assert offered(project, "show", "--run", RUN, ids[0]) == [ids[0]]
+    assert "orchestration-protocol" in offered(project, "show", "orch")
+
+
+def test_of_many_events_both_ends_are_offered_so_that_what_they_share_is_what_all_share(project: Project) -> None:
+    with Log.open(str(project.ledger_path)) as log:
+        notes = [note_recorded(f"note {number}", "note", None, PROGRESS) for number in range(200)]
+        log.append([{"event": note} for note in notes], writer="w" * 32, at=1.0)
+        log.commit()
+    ids = sorted(recorded["id"] for recorded in project.events)
+    found = offered(project, "show", "0")
+    assert found == [*ids[:10], *ids[-10:]]
+    assert (found[0], found[-1]) == (ids[0], ids[-1])  # what these two share, all that are sorted between them share
+
+
+def test_worktrees_are_offered_by_name(project: Project) -> None:
+    project.git("worktree", "add", "--quiet", "../project-issue-259")
+    assert offered(project, "worktree", "cleanup", "proj") == ["project-issue-259"]
+
+
+@pytest.mark.parametrize("words", [("export", "-o", ""), ("import", "a"), ("union", "a", ""), ("timeline", "-o", "x")])
+def test_files_are_left_to_the_shell(project: Project, words: tuple[str, ...]) -> None:
+    assert asked(project, "bash", *words) == [["file", words[-1]]]
+
+
+@pytest.mark.parametrize("name", ["$(touch x)", "a b", "`id`", "a;b", "-rf", "a\x1b[2J", "a'b", "*", "a:b"])
+def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project, name: str) -> None:
+    with Log.open(str(project.ledger_path)) as log:
+        loaded = {"type": "artifact_loaded", "artifact_id": name, "source": "x", "sha256": "0" * 64, "size_bytes": 1}
+        log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
+        log.commit()
+    assert name in [told for told, _ in artifacts_with(str(project.ledger_path), "")]
+    assert name not in offered(project, "show", "")
+    assert name not in offered(project, "show", name[0])
+
+
+@pytest.mark.parametrize("content", [b"", b"no ledger", b"SQLite format 3\0" + bytes(100)])
+def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Project, content: bytes) -> None:
+    project.ledger_path.write_bytes(content)
+    assert offered(project, "show", "0") == []
+    assert offered(project, "log", "--session", "") == []
+
+
+# What it costs
+
+
+def imported_by(project: Project, *words: str) -> set[str]:
+    """Name what is imported to complete the words."""
+    code = (
+        "import sys\n"
+        "from faber_ledger.cli import app\n"
+        "try:\n    app.run([])\nexcept SystemExit:\n    pass\n"
+        "sys.stderr.write(' '.join(sys.modules))"
+    )
+    env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project.root,
+        env=project.environment(env | {"COMP_CWORD": str(len(words))}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_completion_imports_what_is_dear(project: Project, name: str) -> None:
+    dear = {"sqlalchemy", "pydantic", "alembic", "ulid"}
+    assert not imported_by(project, name, "") & dear
+
+
+@pytest.mark.parametrize("words", [("show", "0"), ("log", "--session", "c"), ("status", "")])
+def test_no_completion_of_an_id_imports_what_is_dear(project: Project, words: tuple[str, ...]) -> None:
+    assert not imported_by(project, *words) & {"sqlalchemy", "pydantic", "alembic", "ulid"}
+
+
+def test_the_list_of_commands_imports_none_of_them(project: Project) -> None:
+    code = "import sys; from faber_ledger.cli import app; app.run(['--help']); sys.stderr.write(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = {place.partition(":")[0] for place, _ in COMMANDS.values()}
+    assert not set(done.stderr.split()) & modules
+    assert not imported_by(project, "") & modules
+
+
+@pytest.mark.parametrize("prefix", ["0", ""])
+@pytest.mark.parametrize("name", ["EVENTS", "SESSIONS"])
+def test_the_questions_are_answered_from_an_index(project: Project, name: str, prefix: str) -> None:
+    column = "id" if name == "EVENTS" else "session_id"
+    with Log.read(str(project.ledger_path)) as log:
+        for order in ("ASC", "DESC"):
+            question = f"EXPLAIN QUERY PLAN {getattr(prefixes, name)} ORDER BY {column} {order} LIMIT 10"
+            plan = " ".join([row[3] for row in log.connection.execute(question, (prefix, prefix + "\U0010ffff"))])
+            assert "USING INDEX event_" in plan
+            assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_of_each_what_it_says_of_itself(name: str) -> None:
+    command = dict(every_command())[name]
+    assert COMMANDS[name][1] == command.get_short_help_str(limit=500)
+
+
+# The shells themselves
+
+
+def script(project: Project, shell: str) -> str:
+    done = project.faber("completion", shell)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_scripts_are_printed_and_a_terminal_is_told_where_they_go(project: Project) -> None:
+    for shell in SHELLS:
+        assert "_FABER_LEDGER_COMPLETE" in script(project, shell)
+        shown, code = project.on_terminal("completion", shell)
+        assert code == 0
+        assert f"To install it: faber-ledger completion {shell} > " in shown
+    assert project.faber("completion", "tcsh").returncode == 2
+
+
+def test_bash_completes_a_run(project: Project) -> None:
+    (project.root.parent / "script.bash").write_text(script(project, "bash"))
+    asks = f"""
+        export PATH={COMMAND.parent}:$PATH
+        source {project.root.parent / "script.bash"}
+        complete -p faber-ledger
+        COMP_WORDS=(faber-ledger status {RUN[:6]}); COMP_CWORD=2
+        _faber_ledger_completion faber-ledger
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    bash = ["bash", "--norc", "-c", asks]
+    done = subprocess.run(bash, cwd=project.root, env=project.environment(), capture_output=True, text=True, check=True)
+    declared, *found = done.stdout.splitlines()
+    assert declared.endswith("_faber_ledger_completion faber-ledger")
+    assert (found, done.stderr) == ([RUN], "")

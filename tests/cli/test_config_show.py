@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project
+
+from faber_ledger.context.workflow import SHIPPED
+
+CRITICAL = {"always_load": [{"id": "notes", "type": "markdown", "path": "NOTES.md", "required": True}]}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def configured(project: Project, config: Any) -> str:
+    path = Path(project.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
+    path.parent.mkdir(parents=True)
+    path.write_text(config if isinstance(config, str) else json.dumps(config))
+    return str(path)
+
+
+def shown(project: Project, *arguments: str) -> dict[str, Any]:
+    done = project.faber("config", "show", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    return data
+
+
+def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path: Path) -> None:
+    plugin = tmp_path / "plugin"
+    (plugin / "config/workflows").mkdir(parents=True)
+    core = plugin / "config/workflows/core.json"
+    core.write_text(json.dumps({"critical_artifacts": CRITICAL}))
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"extends": "faber@fractary-faber:core"}))
+    project.change_state(workflow_id="mine")
+    path = configured(
+        project, {"plugin_roots": [str(plugin), "/nowhere"], "commands": {"/work:issue": ["gh", "{work_id}"]}}
+    )
+    assert project.faber("config", "show").stdout == (
+        f"Project: {project.root}\n"
+        "Runs: .fractary/runs or .fractary/faber/runs\n"
+        f"Active run: {project.run_id} (.fractary/faber/.active-run-id)\n"
+        f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
+        "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
+        f"  extends faber@fractary-faber:core ({core})\n"
+        f"Critical artifacts: {core}\n"
+        "  notes: markdown, required, NOTES.md\n"
+        "Settings:\n"
+        "  packet_budget: 9500 (default)\n"
+        "  summaries: true (default)\n"
+        "  precompact_hint: true (default)\n"
+        f"  to change one: .fractary/faber/ledger.json (the project) or .fractary/runs/{project.run_id}/ledger.json"
+        " (this run) or FABER_LEDGER_<NAME>\n"
+        f"User configuration: {path}\n"
+        f"  plugin root {plugin}\n"
+        "  plugin root /nowhere (not there)\n"
+        "  command /work:issue: gh {work_id}\n"
+    )
+    data = shown(project)
+    assert data["run"]["extends"] == [
+        {"id": "mine", "path": ".fractary/faber/workflows/mine.json"},
+        {"id": "faber@fractary-faber:core", "path": str(core)},
+    ]
+    assert data["user_config"]["commands"] == {"/work:issue": ["gh", "{work_id}"]}
+    assert data["problems"] == []
+
+
+def test_the_defaults_are_shown_where_nothing_is_configured(project: Project) -> None:
+    data = shown(project)
+    assert data["run"]["artifacts_path"] == f"{SHIPPED}/default.json"
+    assert data["run"]["extends"][1]["id"] == "fractary-faber:core"
+    assert not data["user_config"]["exists"]
+
+
+@pytest.mark.parametrize(
+    ("workflow", "problem"),
+    [
+        (None, "Workflow configuration not found: mine"),
+        ("{", "cannot be used: Expecting property name"),
+        ({"extends": "mine", "critical_artifacts": CRITICAL}, "it extends itself: mine -> mine"),
+        ({"extends": "gone", "critical_artifacts": CRITICAL}, "Workflow configuration not found: gone"),
+    ],
+)
+def test_what_is_wrong_with_a_workflow_is_shown_beside_what_is_right(
+    project: Project, workflow: Any, problem: str
+) -> None:
+    if workflow is not None:
+        text = workflow if isinstance(workflow, str) else json.dumps(workflow)
+        project.write(".fractary/faber/workflows/mine.json", text)
+    project.change_state(workflow_id="mine")
+    data = shown(project)
+    assert problem in data["problems"][0]
+    status = "not found" if workflow is None else "found" if isinstance(workflow, dict) else "cannot be used"
+    assert data["run"]["workflow_status"] == status
+    assert [one["id"] for one in data["run"]["artifacts"]] == (["notes"] if isinstance(workflow, dict) else [])
+
+
+def test_a_malformed_user_configuration_is_a_problem_that_is_shown(project: Project) -> None:
+    path = configured(project, "{")
+    assert f"Problem: {path}: " in project.faber("config", "show").stdout
+
+
+def test_without_a_run_the_rest_is_shown(project: Project) -> None:
+    project.active_path.unlink()
+    assert shown(project)["run"] is None
+    project.active_path.write_text("gone\n")
+    assert shown(project)["problems"] == ["the active run: there is no run gone"]
+    assert project.faber("config", "show", "gone").returncode == 10
+    assert shown(project, project.run_id)["run"]["run_id"] == project.run_id
+    project.put_state("{")
+    assert shown(project, project.run_id)["run"]["workflow_id"] is None
+
+
+def test_control_characters_of_a_repository_reach_no_terminal(project: Project) -> None:
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [{"id": "\x1b[2J"}]}})
+    )
+    project.change_state(workflow_id="mine")
+    assert "\x1b" not in project.faber("config", "show").stdout
+
+
+def test_a_setting_is_shown_with_the_file_or_variable_that_won(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", json.dumps({"packet_budget": 5000, "summaries": False}))
+    (project.run / "ledger.json").write_text(json.dumps({"packet_budget": 6000, "summaries": 7}))
+    done = project.faber("config", "show", env={"FABER_LEDGER_PRECOMPACT_HINT": "off"})
+    of_run = f".fractary/runs/{project.run_id}/ledger.json"
+    assert (
+        f"Settings:\n  packet_budget: 6000 ({of_run})\n  summaries: false ({of_run})\n"
+        "  precompact_hint: false (FABER_LEDGER_PRECOMPACT_HINT)\n"
+    ) in done.stdout
+    assert f"Problem: {of_run}: summaries must be true or false\n" in done.stdout
+
+
+def test_a_workflow_that_extends_itself_is_not_called_missing(project: Project) -> None:
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"extends": "mine"}))
+    project.change_state(workflow_id="mine")
+    done = project.faber("config", "show")
+    assert "\nWorkflow: mine (cannot be used)\n" in done.stdout
+    assert "it extends itself: mine -> mine\n" in done.stdout
+
+
+def test_a_text_of_a_repository_makes_no_line_of_its_own(project: Project) -> None:
+    artifact = {"id": "a\nProblem: forged", "type": "markdown", "path": "x\rProblem: forged"}
+    project.write(
+        ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [artifact]}})
+    )
+    project.change_state(workflow_id="mine")
+    assert not any(line.startswith("Problem") for line in project.faber("config", "show").stdout.splitlines())
+
+
+def test_a_misspelt_setting_is_named_with_the_one_that_is_near(project: Project) -> None:
+    project.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "$schema": "x"}))
+    path = configured(project, {"plugin_root": []})
+    problems = shown(project)["problems"]
+    assert f"{path}: 'plugin_root' is no setting; did you mean 'plugin_roots'?" in problems
+    assert ".fractary/faber/ledger.json: 'packet_buget' is no setting; did you mean 'packet_budget'?" in problems
+    assert len(problems) == 2
+    assert project.faber("session-load").returncode == 0

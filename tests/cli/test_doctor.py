@@ -1,0 +1,320 @@
+"""`faber-ledger doctor`, through the installed command: each check fires, is silent otherwise, and writes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from support.patients import ILLS, Patient, another_run, copied, ills, well
+from support.project import COMMAND, RUN
+
+from faber_ledger.cli.commands.doctor import doctor, looked_at
+from faber_ledger.cli.doctor import machine
+from faber_ledger.cli.doctor.finding import Check, Finding, worst
+from faber_ledger.cli.doctor.patient import Patient as Looked
+from faber_ledger.cli.doctor.table import CHECKS
+from faber_ledger.ledger.clock import now
+from faber_ledger.runs.git_command import answered_within
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    return well(tmp_path_factory.mktemp("well") / "project")
+
+
+@pytest.fixture
+def patient(made: Patient, tmp_path: Path) -> Patient:
+    return copied(made, tmp_path / "project")
+
+
+def test_a_project_in_which_all_is_well_gets_no_finding(patient: Patient) -> None:
+    data = patient.doctor(code=0)
+    assert ills(data) == {}
+    assert [one["check"] for one in data["checks"]] == [check.name for check in CHECKS]
+    said = patient.call("doctor").stdout
+    assert said.endswith(f"\n{len(CHECKS)} checks: all is well\n")
+    assert "the client is 2.1.330" in said
+    assert f"{RUN}: claude-session-" in said
+
+
+@pytest.mark.parametrize("name", ILLS)
+def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Patient, name: str) -> None:
+    check, level, make_ill = ILLS[name]
+    make_ill(patient)
+    before = patient.snapshot()
+    done = patient.call("doctor", "--json")
+    assert (patient.snapshot(), done.stderr) == (before, "")
+    code, found = done.returncode, ills(json.loads(done.stdout)["data"])
+    assert check in found, found
+    assert level in {one["level"] for one in found[check]}
+    assert all([one["what"] and one["hint"] for items in found.values() for one in items])
+    assert not [one for items in found.values() for one in items if "could not be made" in one["what"]]
+    grave = {one["level"] for items in found.values() for one in items} & {"warning", "error"}
+    assert code == (23 if grave else 0)
+
+
+def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
+    silent = {check.name for check in CHECKS} - {check for check, _, _ in ILLS.values()}
+    assert silent == {"versions", "files.system", "files.space"}  # those are asked below
+
+
+# What cannot be made with files
+
+
+def mounted(tmp_path: Path, kind: str, path: Path) -> str:
+    """Write a list of mounts in which a path's file system is of this kind, among others."""
+    device = path.stat().st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        f"21 1 254:99 / / rw - ext4 /dev/sda rw\n36 21 {number} / /home rw shared:1 - {kind} server:/ rw\n"
+    )
+    return str(mounts)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs"])
+def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path: Path, kind: str) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    mounts = mounted(tmp_path, kind, root)
+    (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=mounts))
+    assert (found.level, f"({kind})" in found.what, "the spool first" in found.what) == ("warning", True, True)
+    assert found.hint
+
+
+def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+    mounts = mounted(tmp_path, "ext4", tmp_path)
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=mounts))
+    assert found == Finding("ok", "the file system is ext4")
+    (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=str(tmp_path / "none")))
+    assert found == Finding("ok", "this system does not tell its file system")
+
+
+def test_an_old_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 31, 1))
+    assert worst(machine.versions_are_known(Looked(os.curdir, at=0))) == "warning"
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = list(os.statvfs(tmp_path))
+    found[4] = 0  # blocks for users
+    monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result(found))
+    assert worst(machine.file_system_can_be_written(Looked(str(tmp_path), at=0))) == "warning"
+
+
+def test_a_client_that_hangs_is_not_waited_for(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from faber_ledger.cli.doctor import client
+
+    (patient.bin / "claude").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    monkeypatch.setattr(client, "SECONDS", 0.2)
+    monkeypatch.setenv("PATH", f"{patient.bin}{os.pathsep}{os.environ['PATH']}")
+    (found,) = client.client_is_new_enough(Looked(str(patient.root), at=0))
+    assert (found.level, "took longer" in found.what) == ("note", True)
+
+
+def test_a_client_that_came_with_the_repository_is_not_run(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    from faber_ledger.cli.doctor import client
+
+    patient.write("bin/claude", f"#!/bin/sh\ntouch {patient.root}/was-run\n").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{patient.root}/bin{os.pathsep}{os.environ['PATH']}")
+    (found,) = client.client_is_new_enough(Looked(str(patient.root), at=0))
+    assert found.level == "note"
+    assert not (patient.root / "was-run").exists()
+
+
+# Where it works
+
+
+def test_without_a_project_the_error_says_so(tmp_path: Path) -> None:
+    done = Patient(tmp_path).call("doctor", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: there is no project here")
+    assert "hint: " in done.stderr
+
+
+def test_in_a_bare_repository_the_error_says_so(tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path / "bare.git")], check=True)
+    done = Patient(tmp_path / "bare.git").call("doctor")
+    assert done.returncode == 1
+    assert "bare repository" in done.stderr
+
+
+def test_a_dry_run_needs_fix(patient: Patient) -> None:
+    assert patient.call("doctor", "--dry-run").returncode == 2
+
+
+def test_a_subdirectory_is_the_same_project(patient: Patient) -> None:
+    (patient.root / "src").mkdir()
+    assert patient.doctor(code=0, cwd=patient.root / "src")["root"] == str(patient.root)
+
+
+def test_a_linked_worktree_is_looked_at_and_the_main_one_too(patient: Patient) -> None:
+    patient.git("worktree", "add", "-q", "../tree")
+    tree = patient.root.parent / "tree"
+    assert "hooks.installed" not in ills(patient.doctor(cwd=tree))
+    (tree / ".claude" / "settings.json").unlink()
+    assert "hooks.installed" in ills(patient.doctor(cwd=tree))
+    assert "clone.worktrees" in patient.told()
+
+
+def test_a_worktree_of_a_bare_repository_is_a_project(patient: Patient, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.git"
+    patient.git("clone", "-q", "--bare", ".", str(bare))
+    subprocess.run(["git", "-C", str(bare), "worktree", "add", "-q", "../tree", "main"], check=True)
+    found = ills(patient.doctor(cwd=tmp_path / "tree"))
+    assert {"git.drivers", "git.autostash"} == {name for name in found if name.startswith("git.")}
+
+
+def test_a_submodule_is_a_project_of_its_own(patient: Patient, tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    subprocess.run(["git", "init", "-q", str(outer)], check=True)
+    allowed = ["-c", "protocol.file.allow=always"]
+    subprocess.run(
+        ["git", "-C", str(outer), *allowed, "submodule", "--quiet", "add", str(patient.root), "sub"], check=True
+    )
+    data = patient.doctor("--fix", cwd=outer / "sub")
+    assert data["root"] == str(outer / "sub")
+    assert "git.drivers" not in ills(data)
+    assert "hooks.installed" not in ills(data)
+
+
+def test_git_that_is_not_installed_stops_no_other_check(patient: Patient, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "faber-ledger").symlink_to(COMMAND)
+    done = subprocess.run(
+        [COMMAND, "doctor"], cwd=patient.root, env={**patient.environment(), "PATH": str(tools)}, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (23, "")
+    assert "git.repository: git is not installed" in done.stdout
+    assert "could not be made" not in done.stdout
+
+
+def test_hundreds_of_runs_with_one_fault_are_counted(patient: Patient) -> None:
+    for number in range(300):
+        another_run(patient, f"many-{number:03}", workflow_id="project:missing")
+        if number < 40:
+            (patient.root / ".fractary" / "runs" / f"many-{number:03}" / "ledger.db").write_bytes(b"junk")
+    before = patient.snapshot()
+    found = patient.told()
+    assert len(found["ledger.format"]) == 11
+    assert found["ledger.format"][-1]["what"] == "… and 30 more like these"
+    assert patient.snapshot() == before
+
+
+# Whatever is broken
+
+
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def _loop(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def _junk(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * 20)
+
+
+def _nested(path: Path) -> None:
+    path.write_text("[" * 200_000)
+
+
+def _none(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("put", [_folder, _pipe, _link, _loop, _junk, _nested, _none], ids=lambda put: put.__name__)
+@pytest.mark.parametrize(
+    "name",
+    [
+        f".fractary/runs/{RUN}/ledger.db",
+        f".fractary/runs/{RUN}/state.json",
+        f".fractary/runs/{RUN}/ledger.db-journal",
+        ".fractary/faber/.active-run-id",
+        ".fractary/faber/logs/hooks.log",
+        ".fractary/faber/ledger.json",
+        ".fractary/faber/worktrees.json",
+        ".claude/settings.json",
+        ".fractary/.gitignore",
+        f".git/faber-ledger/runs/{RUN}/ledger.db",
+        ".git/config",
+    ],
+)
+def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
+    patient: Patient, name: str, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = patient.root / name
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    put(path)
+    for variable, value in patient.environment().items():
+        monkeypatch.setenv(variable, value)
+    before = patient.snapshot()
+    with answered_within(0.5):  # git waits for a pipe in its configuration's place, before it does anything
+        found = looked_at(Looked(str(patient.root), at=now()))
+    assert patient.snapshot() == before
+    told = [one.what for items in found.values() for one in items]
+    assert not [what for what in told if "could not be made" in what]
+
+
+def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = patient.root / ".git" / "config"
+    config.unlink()
+    os.mkfifo(config)
+    for variable, value in patient.environment().items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.chdir(patient.root)
+    monkeypatch.setattr("faber_ledger.cli.commands.doctor.GIT_SECONDS", 0.5)
+    done = CliRunner().invoke(doctor, ["--json"])
+    data = json.loads(done.stdout)
+    assert [one["what"] for one in ills(data["data"])["git.repository"]] == ["git did not answer in time"]
+
+
+def test_a_runs_folder_that_is_a_file_is_told(patient: Patient) -> None:
+    shutil.rmtree(patient.root / ".fractary" / "runs")
+    (patient.root / ".fractary" / "runs").write_text("")
+    assert patient.told()["runs.folder"][0]["level"] == "error"
+
+
+def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(looked: Looked) -> object:
+        yield Finding("note", "seen before")
+        raise ZeroDivisionError
+
+    def refused(looked: Looked) -> object:
+        raise PermissionError(13, "Permission denied", "/somewhere")
+
+    checks = [Check("half", half), Check("refused", refused), Check("whole", machine.versions_are_known)]  # type: ignore[arg-type]
+    monkeypatch.setattr("faber_ledger.cli.commands.doctor.CHECKS", checks)
+    found = looked_at(Looked(str(patient.root), at=0))
+    assert [one.what for one in found["half"]] == ["seen before", "this check could not be made: ZeroDivisionError()"]
+    assert "/somewhere" in found["refused"][0].what
+    assert worst(found["whole"]) == "ok"
+
+
+def test_what_a_repository_names_reaches_the_terminal_made_visible(patient: Patient) -> None:
+    (patient.root / ".fractary" / "runs" / "\x1b[31mred").mkdir()
+    said = patient.call("doctor").stdout
+    assert "\x1b" not in said
+    assert "\\x1b[31mred is empty" in said

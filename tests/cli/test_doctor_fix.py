@@ -1,0 +1,162 @@
+"""`faber-ledger doctor --fix`: what is safe is mended, what was there is copied, and a dry run writes nothing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.patients import ILLS, SETTINGS, Patient, another_run, copied, ills, well
+from support.project import RUN
+
+MENDED = [
+    "no hooks",
+    "one hook missing",
+    "twice in a file",
+    "no drivers",
+    "no stash",
+    "no attributes",
+    "older attributes",
+    "no ignore",
+    "a journal",
+    "a run that is not here",
+    "not UTF-8",
+    "an empty active file",
+    "no run id",
+    "unwritable state",
+    "unusable folder",
+    "a delivery waits",
+    "rolled back",
+    "ledger gone",
+    "state changed",
+    "state broken",
+]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Patient:
+    return well(tmp_path_factory.mktemp("well") / "project")
+
+
+@pytest.fixture
+def patient(made: Patient, tmp_path: Path) -> Patient:
+    return copied(made, tmp_path / "project")
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_what_is_safe_is_mended_and_then_all_is_well(patient: Patient, name: str) -> None:
+    ILLS[name][2](patient)
+    before = patient.snapshot()
+    dry = patient.doctor("--fix", "--dry-run", code=23)
+    assert patient.snapshot() == before
+    assert dry["would_mend"]
+    assert all([one["what"] and one["diff"] for one in dry["would_mend"]])
+    data = patient.doctor("--fix", code=0)
+    assert ills(data) == {}
+    assert [one["problem"] for one in data["mended"]] == [None] * len(data["mended"])
+    changed = {path for path, (_, _, content) in before.items() if content and is_changed(Path(path), content)}
+    kept = {Path(copy).read_bytes() for one in data["mended"] for copy in one["copies"]}
+    for path in changed - {str(patient.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db")}:
+        assert before[path][2] in kept, path
+    again = patient.snapshot()
+    assert patient.doctor("--fix", code=0)["mended"] == []
+    assert patient.snapshot() == again
+
+
+def is_changed(path: Path, content: bytes) -> bool:
+    return not path.exists() or path.read_bytes() != content
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(ILLS) - set(MENDED) - {"no repository", "over", "open in a run that is over"})
+)
+def test_what_is_not_safe_is_left_as_it_is(patient: Patient, name: str) -> None:
+    ILLS[name][2](patient)
+    before = patient.snapshot()
+    data = patient.doctor("--fix")
+    if not data["mended"]:
+        assert patient.snapshot() == before
+    assert ILLS[name][0] in ills(data)
+
+
+def test_several_faults_of_one_file_are_mended_together(patient: Patient) -> None:
+    ILLS["one hook missing"][2](patient)
+    ILLS["twice in a file"][2](patient)
+    mine = (patient.root / SETTINGS).read_bytes()
+    data = patient.doctor("--fix", code=0)
+    assert len(data["mended"]) == 2
+    (copy,) = {copy for one in data["mended"] for copy in one["copies"]}
+    assert Path(copy).read_bytes() == mine
+    assert Path(copy).stat().st_mode & 0o077 == 0
+    hooks = json.loads((patient.root / SETTINGS).read_text())["hooks"]
+    assert {event: len(groups) for event, groups in hooks.items()} == dict.fromkeys(hooks, 1)
+    assert len(hooks) == 4
+
+
+def test_the_copies_lie_where_no_commit_and_no_clean_reaches(patient: Patient) -> None:
+    ILLS["older attributes"][2](patient)
+    (copy,) = patient.doctor("--fix")["mended"][0]["copies"]
+    assert copy.startswith(str(patient.root / ".git" / "faber-ledger" / "doctor"))
+    said = patient.call("doctor").stdout
+    assert "would" not in said
+
+
+def test_without_git_the_copies_lie_beside_the_log(patient: Patient) -> None:
+    shutil.rmtree(patient.root / ".git")
+    ILLS["one hook missing"][2](patient)
+    (copy,) = patient.doctor("--fix", code=0)["mended"][0]["copies"]
+    assert copy.startswith(str(patient.root / ".fractary" / "faber" / "logs" / "doctor"))
+
+
+def test_hooks_go_where_the_others_are(patient: Patient) -> None:
+    local = patient.root / ".claude" / "settings.local.json"
+    (patient.root / SETTINGS).rename(local)
+    patient.settings(lambda values: values["hooks"].pop("PreCompact"), ".claude/settings.local.json")
+    patient.doctor("--fix", code=0)
+    assert len(json.loads(local.read_text())["hooks"]) == 4
+    assert not (patient.root / SETTINGS).exists()
+
+
+def test_an_active_file_is_not_guessed_where_two_runs_are_at_work(patient: Patient) -> None:
+    another_run(patient, "other-1")
+    ILLS["a run that is not here"][2](patient)
+    before = patient.snapshot()
+    assert patient.doctor("--fix", code=23)["mended"] == []
+    assert patient.snapshot() == before
+
+
+def test_a_damaged_log_is_not_projected(patient: Patient) -> None:
+    ILLS["changed payload"][2](patient)
+    ILLS["state changed"][2](patient)
+    before = patient.snapshot()
+    assert patient.doctor("--fix", code=23)["mended"] == []
+    assert patient.snapshot() == before
+
+
+def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) -> None:
+    ILLS["no attributes"][2](patient)
+    ILLS["one hook missing"][2](patient)
+    (patient.root / ".git" / "faber-ledger" / "doctor").write_text("in the way of the copies")
+    done = patient.call("doctor", "--fix")
+    assert done.returncode == 23
+    assert "failed   put the missing hooks in .claude/settings.json" in done.stdout
+    assert "mended   put our lines in .fractary/.gitattributes" in done.stdout
+    assert len(json.loads((patient.root / SETTINGS).read_text())["hooks"]) == 3
+
+
+def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) -> None:
+    ILLS["older attributes"][2](patient)
+    dry = patient.call("doctor", "--fix", "--dry-run").stdout
+    assert "would    put our lines in .fractary/.gitattributes\n--- a/.fractary/.gitattributes\n" in dry
+    said = patient.call("doctor", "--fix").stdout
+    assert said.startswith("mended   put our lines in .fractary/.gitattributes\n")
+    assert "the file as it was: .git/faber-ledger/doctor/" in said
+
+
+def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
+    ILLS["a delivery waits"][2](patient)
+    data = patient.doctor("--fix", code=0)
+    assert [one["what"] for one in data["mended"]] == [f"{RUN}: take in what waits in the spool"]
+    assert patient.types[-1] == "session_ended"
+    assert not (patient.root / ".git" / "faber-ledger" / "spool" / RUN).exists()

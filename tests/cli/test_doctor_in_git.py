@@ -1,0 +1,47 @@
+"""What `doctor` says of a merge that has stopped, and of a memory that cannot be used."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.clones import LEDGER, RUN, STATE, Clone
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one", driver=False)
+
+
+def doctor(clone: Clone, *arguments: str) -> str:
+    done = clone.call("faber-ledger", "doctor", *arguments)
+    return done.stdout + done.stderr
+
+
+def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clone) -> None:
+    other = one.clone("other", driver=False)
+    for clone in (one, other):
+        clone.change(status="paused", who=clone.root.name)
+        clone.advance(clone.root.name)
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    told = doctor(one)
+    for path in (LEDGER, STATE):
+        assert f"a merge has stopped at {path}" in told
+    assert "faber-ledger resolve" in told
+    assert "--restore" not in told
+    before = one.state_path.read_bytes()
+    doctor(one, "--fix")
+    assert one.state_path.read_bytes() == before
+
+
+def test_a_mirror_that_is_junk_is_named(one: Clone) -> None:
+    (one.root / ".git/faber-ledger/runs" / RUN / "ledger.db").write_bytes(b"junk" * 100)
+    assert f"this clone's mirror of {RUN} cannot be used" in doctor(one)
+
+
+def test_a_file_in_the_place_of_all_mirrors_is_named(one: Clone) -> None:
+    runs = one.root / ".git/faber-ledger/runs"
+    shutil.rmtree(runs)
+    runs.write_text("")
+    assert "runs is no folder, so that nothing remembers" in doctor(one)

@@ -1,0 +1,617 @@
+"""What `init` tells git, and what git then does: merge drivers, words in a diff, a hook before each commit."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
+from support.project import COMMAND
+
+from faber_ledger.cli.commands import textconv
+from faber_ledger.runs.state_merge import merged_by_key
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one")
+
+
+@pytest.fixture
+def other(one: Clone) -> Clone:
+    return one.clone("other")
+
+
+def config(clone: Clone) -> str:
+    return (clone.root / ".git/config").read_text()
+
+
+# --- merging
+
+
+def test_git_merge_unites_both_ledgers_and_nobody_is_asked(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.ids() == both
+    assert one.git("status", "--porcelain") == ""
+    one.faber("project")
+    one.assert_sound()
+    one.commit("merged")
+    other.git("pull", "-q", "--no-rebase", "../one", "main")
+    assert other.ids() == both
+    other.assert_sound()
+
+
+def test_a_forged_ledger_from_elsewhere_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.record("there")
+    forge(other.ledger, "CAST(x'ff' AS TEXT)")
+    other.commit("forged")
+    before = one.ledger.read_bytes()
+    assert "our version stays" in one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert one.ledger.read_bytes() == before
+
+
+def test_a_ledger_that_cannot_be_read_is_no_reason_to_lose_ours(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.ledger.write_bytes(b"no ledger at all")
+    other.commit("broken")
+    before = one.ledger.read_bytes()
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"faber-ledger: {LEDGER}: " in told
+    assert "is not a SQLite database; our version stays, and the conflict" in told
+    assert one.ledger.read_bytes() == before
+    assert f"UU {LEDGER}" in one.git("status", "--porcelain")
+
+
+@pytest.mark.parametrize("hour", ["18", "09"])
+def test_keys_that_two_tools_changed_apart_are_merged(one: Clone, other: Clone, hour: str) -> None:
+    one.record("here")
+    one.change(status="paused", updated_at=f"2026-01-05T{hour}:00:00Z")
+    one.commit("here")
+    other.record("there")
+    other.change(notes={"a": 1, "b": 2, "c": 4}, updated_at="2026-01-05T16:00:00Z")
+    other.commit("there")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.state["status"] == "paused"
+    assert one.state["notes"]["c"] == 4
+    assert one.state["updated_at"] == max(f"2026-01-05T{hour}:00:00Z", "2026-01-05T16:00:00Z")
+    one.faber("project")
+    one.assert_sound()
+
+
+def test_keys_that_were_added_at_the_same_place_are_both_kept(one: Clone, other: Clone) -> None:
+    one.change(mine=1)
+    one.commit("here")
+    other.change(theirs=[2])
+    other.commit("there")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert (one.state["mine"], one.state["theirs"]) == (1, [2])
+
+
+def test_a_real_conflict_in_somebodys_keys_stays_one_and_our_valid_file_is_there(one: Clone, other: Clone) -> None:
+    one.change(status="paused")
+    one.commit("here")
+    other.change(status="failed")
+    other.commit("there")
+    before = one.state_path.read_bytes()
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert "both sides changed the same key (status): ours stays, and the conflict; all other keys are merged" in told
+    assert one.state_path.read_bytes() == before
+    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
+
+
+def test_a_real_conflict_in_one_key_keeps_nobodys_other_keys_out(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    one.commit("here")
+    other.change(status="failed", theirs=2, work_id="9")
+    other.commit("there")
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert [one.state[name] for name in ("status", "mine", "theirs", "work_id")] == ["paused", 1, 2, "9"]
+    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in one.faber("resolve", code=1).stdout
+
+
+@pytest.mark.parametrize("broken", ["{", "[]", "", '{"run_id": "another"}'])
+def test_a_side_that_is_no_state_is_a_conflict_and_ours_stays(one: Clone, other: Clone, broken: str) -> None:
+    one.change(status="paused")
+    one.commit("here")
+    other.state_path.write_text(broken)
+    other.commit("there")
+    before = one.state_path.read_bytes()
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert one.state_path.read_bytes() == before
+    assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
+
+
+def test_the_active_file_stays_ours(one: Clone, other: Clone) -> None:
+    (one.root / ACTIVE).write_text("here\n")
+    one.commit("here")
+    (other.root / ACTIVE).write_text("there\n")
+    other.commit("there")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert (one.root / ACTIVE).read_text() == "here\n"
+
+
+def test_two_machines_that_start_the_same_run_apart_are_united(tmp_path: Path) -> None:
+    """The base of such a merge has neither file."""
+    one = Clone.first(tmp_path / "one")
+    state = one.state_path.read_bytes()
+    one.git("rm", "-rq", "--cached", ".fractary/runs")
+    one.git("commit", "-q", "--amend", "-m", "no run yet")
+    other = one.clone("other")
+    other.state_path.parent.mkdir(parents=True)
+    other.state_path.write_bytes(state)
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    assert len(both) > len(other.ids())
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.ids() == both
+
+
+def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
+    done = one.call(str(COMMAND), "merge-driver", "a", "b", "c", "src/main.py")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "faber-ledger: src/main.py: no file that faber-ledger merges; our version stays, and the conflict\n"
+    )
+
+
+def gutted(state: dict[str, Any]) -> dict[str, Any]:
+    """Give the state that 0.1.0's `seal` wrote where there was none, from the log alone."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    return {name: state[name] for name in names}
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+@pytest.mark.parametrize("whole_side_changes", [False, True])
+def test_what_a_gutted_side_lacks_is_not_taken_out(
+    one: Clone, other: Clone, gutted_here: bool, whole_side_changes: bool
+) -> None:
+    poor, whole = (one, other) if gutted_here else (other, one)
+    poor.put(gutted(poor.state))
+    poor.advance("gutted")
+    if whole_side_changes:
+        phases = whole.state["phases"]
+        whole.change(status="paused", phases={**phases, "build": {"status": "completed"}}, mine=1)
+    before = whole.state
+    whole.advance("whole")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    names = ["status", "phases", "artifacts", "notes", *(["mine"] if whole_side_changes else [])]
+    assert {name: one.state.get(name) for name in names} == {name: before[name] for name in names}
+    one.faber("project")
+    one.assert_sound()
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+def test_a_key_that_a_whole_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
+    one.change(deep={"a": 1, "b": 2})
+    one.commit("more")
+    other.git("pull", "-q", "../one", "main")
+    poor, whole = (one, other) if gutted_here else (other, one)
+    poor.put({**gutted(poor.state), "notes": poor.state["notes"]})
+    poor.commit("gutted")
+    left = {name: value for name, value in whole.state.items() if name not in ("artifacts", "notes")}
+    whole.put({**left, "deep": {"a": 1}})
+    whole.commit("deleted")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert {"artifacts", "notes"} & {*one.state} == set()
+    assert (one.state["deep"], one.state["status"]) == ({"a": 1}, whole.state["status"])
+
+
+def test_what_both_gutted_sides_lack_is_as_it_was(one: Clone, other: Clone) -> None:
+    before = one.state
+    for clone in (one, other):
+        clone.put({**gutted(clone.state), clone.root.name: 1})
+        clone.commit("gutted")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert {name: one.state[name] for name in ("status", "phases", "notes", "one", "other")} == {
+        **{name: before[name] for name in ("status", "phases", "notes")},
+        "one": 1,
+        "other": 1,
+    }
+
+
+OLDER = "faber-ledger merge-driver %O %A %B %P"  # as 0.1.0 set it
+
+
+@pytest.mark.parametrize("driver", [None, OLDER])
+@pytest.mark.parametrize("name", ["--help", "-h", "--", "--no-such-option"])
+def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str, driver: str | None) -> None:
+    one = Clone.first(tmp_path / "one")
+    (one.root / ".gitattributes").write_text("-* merge=faber-ledger\n")
+    (one.root / name).write_text("a\n")
+    one.commit("named like an option")
+    other = one.clone("other")
+    if driver is not None:
+        one.git("config", "--local", "merge.faber-ledger.driver", driver)
+    for clone, text in ((one, "ours\n"), (other, "theirs\n")):
+        (clone.root / name).write_text(text)
+        clone.commit("changed")
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"faber-ledger: {name}: no file that faber-ledger merges; our version stays, and the conflict" in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
+
+
+@pytest.mark.parametrize("driver", [None, OLDER])
+def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: Path, driver: str | None) -> None:
+    one = Clone.first(tmp_path / "one")
+    (one.root / "--help").mkdir()
+    one.git("mv", ".fractary", "--", "--help/.fractary")
+    one.git("commit", "-qm", "moved")
+    other = one.clone("other")
+    if driver is not None:
+        one.git("config", "--local", "merge.faber-ledger.driver", driver)
+    for clone in (one, other):
+        clone.root /= "--help"
+        clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", str(tmp_path / "other"), "main")
+    assert one.ids() == both
+
+
+def test_the_driver_of_0_1_0_goes_on_and_is_renewed_and_taken_out(one: Clone, other: Clone) -> None:
+    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
+    one.advance("here")
+    other.advance("there")
+    both = one.ids() | other.ids()
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    assert one.ids() == both
+    found = {
+        check["check"]: check
+        for check in json.loads(one.call(str(COMMAND), "doctor", "--json").stdout)["data"]["checks"]
+    }
+    assert found["git.drivers"]["level"] == "note"
+    assert "has an older merge.faber-ledger.driver, which still merges" in found["git.drivers"]["findings"][0]["what"]
+    assert (
+        "merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'"
+        in one.faber("init", "--git-only", "--dry-run").stdout
+    )
+    one.call(str(COMMAND), "doctor", "--fix")
+    assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
+    one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
+    one.faber("uninstall")
+    assert one.git("config", "--local", "--get-regexp", "merge.faber-ledger", code=1) == ""
+
+
+def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clone) -> None:
+    one.change(status="paused")
+    one.commit("here")
+    other.change(work_id="9")
+    other.commit("there")
+    one.git("fetch", "-q", "../other", "main")
+    for name, revision in (("O", "HEAD~1"), ("A", "HEAD"), ("B", "FETCH_HEAD")):
+        (one.root / name).write_text(one.git("show", f"{revision}:{STATE}"))
+    done = one.call(str(COMMAND), "merge-driver", "O", "A", "B", STATE, GIT_DIR=".git", GIT_INDEX_FILE=".git/index")
+    assert (done.returncode, done.stderr) == (0, "")
+    merged = json.loads((one.root / "A").read_text())
+    assert (merged["status"], merged["work_id"]) == ("paused", "9")
+
+
+def test_a_base_that_git_itself_could_not_merge_is_none(one: Clone, tmp_path: Path) -> None:
+    whole = one.state_path.read_text()
+    sides = {
+        "base": whole.replace("{", "{\n<<<<<<< Temporary merge branch 1", 1),
+        "ours": whole.replace("{", '{\n  "mine": 1,', 1),
+        "theirs": whole.replace("{", '{\n  "other": 2,', 1),
+    }
+    for name, text in sides.items():
+        (tmp_path / name).write_text(text)
+    done = one.call(str(COMMAND), "merge-driver", *[str(tmp_path / name) for name in sides], STATE)
+    assert done.returncode == 0, done.stdout
+    merged = json.loads((tmp_path / "ours").read_text())
+    assert (merged["mine"], merged["other"]) == (1, 2)
+
+
+def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
+    base, ours = b'{"run_id": "r", "a": 1, "b": 1}', b'{"run_id": "r", "a": 2, "b": 1}'
+    merged = merged_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')
+    assert merged == (b'{"run_id": "r", "a": 2, "b": 3, "c": 4}', [])
+    assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
+    assert merged_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
+    assert merged_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
+
+
+def test_a_conflict_is_of_the_nested_key_alone_and_all_else_is_merged(one: Clone, other: Clone) -> None:
+    phases = one.state["phases"]
+    one.change(phases={**phases, "frame": {**phases["frame"], "status": "mine"}, "own": {"a": 1}}, x={"y": 1, "z": 0})
+    one.commit("here")
+    other.change(phases={**phases, "build": {**phases["build"], "status": "theirs"}, "own": {"b": 2}}, x={"y": 2})
+    other.commit("there")
+    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert "both sides changed the same key (x.y): ours stays" in told
+    merged = one.state
+    assert (merged["phases"]["frame"]["status"], merged["phases"]["build"]["status"]) == ("mine", "theirs")
+    assert merged["phases"]["own"] == {"a": 1, "b": 2}
+    assert merged["x"] == {"y": 1, "z": 0}
+
+
+# --- words
+
+
+def test_git_diff_and_git_log_show_events_in_words(one: Clone) -> None:
+    one.advance("next")
+    one.record("newest")
+    shown = one.git("diff", "--", LEDGER)
+    assert "+" in shown
+    assert "session started (startup) on one, in build" in shown
+    logged = one.git("log", "-p", "-1", "--", LEDGER)
+    assert any(line.startswith("+") and "session started (startup)" in line for line in logged.splitlines())
+    assert "Binary files" not in shown + logged
+
+
+def test_a_file_that_is_no_ledger_is_a_line_of_text_and_git_goes_on(one: Clone) -> None:
+    one.ledger.write_bytes(b"\x1b[31mnothing")
+    assert "+(not shown: the file is not a SQLite database)" in one.git("diff", "--", LEDGER)
+    assert one.faber("textconv", "nowhere.db").stdout == "(not shown: there is no ledger at the file)\n"
+    assert one.faber("textconv", ".").stdout == "(not shown: the file is not a regular file)\n"
+
+
+def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:
+    forge(one.ledger, "'{}'", kind="\x1b]0;gotcha\x07")
+    told = one.faber("textconv", LEDGER).stdout
+    assert "\x1b" not in told
+    assert "\\x1b]0;gotcha\\x07" in told
+    forge(one.ledger, "CAST(x'ff' AS TEXT)")
+    told = one.faber("textconv", LEDGER).stdout
+    assert told.splitlines()[-1].startswith("(not shown: ")
+
+
+def test_a_long_ledger_is_cut_and_says_so(
+    one: Clone, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(textconv, "MOST", 2)
+    textconv.textconv([str(one.ledger)], standalone_mode=False)
+    assert capsys.readouterr().out.splitlines()[2:] == ["(the first 2 events; `faber-ledger log` shows all)"]
+
+
+def test_showing_leaves_no_file_beside(one: Clone) -> None:
+    shutil.copy(one.ledger, one.root / "copy.db")
+    before = set(os.listdir(one.root))
+    one.faber("textconv", "copy.db")
+    assert set(os.listdir(one.root)) == before
+
+
+# --- what init tells git, and uninstall takes back
+
+
+def test_git_only_leaves_the_clients_settings_alone(one: Clone) -> None:
+    assert not (one.root / ".claude").exists()
+    assert (one.root / ".fractary/.gitattributes").exists()
+    assert one.git("config", "--local", "merge.faber-ledger.driver") == "faber-ledger merge-driver %O %A %B -- %P\n"
+    assert one.git("config", "--local", "diff.faber-ledger.textconv") == "faber-ledger textconv\n"
+    assert one.git("config", "--local", "merge.autoStash") == "true\n"
+    assert one.git("config", "--local", "rebase.autoStash") == "true\n"
+
+
+def test_attributes_reach_runs_in_both_layouts_and_nothing_else(one: Clone) -> None:
+    for path, driver in (
+        (LEDGER, "faber-ledger"),
+        (STATE, "faber-ledger"),
+        (ACTIVE, "faber-ledger"),
+        (".fractary/faber/runs/org/project/x/ledger.db", "faber-ledger"),
+        (".fractary/faber/runs/org/project/x/state.json", "faber-ledger"),
+        (".fractary/faber/runs/.active-run-id", "faber-ledger"),
+        (".fractary/plugins/state.json", "unspecified"),
+        ("state.json", "unspecified"),
+    ):
+        assert one.git("check-attr", "merge", "--", path) == f"{path}: merge: {driver}\n"
+    assert one.git("check-attr", "text", "--", LEDGER) == f"{LEDGER}: text: unset\n"
+
+
+def test_a_second_init_changes_nothing_in_git(one: Clone) -> None:
+    before = config(one)
+    told = one.faber("init", "--git-only").stdout
+    assert "unchanged  this clone's git config: merge and diff drivers" in told
+    assert config(one) == before
+    assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
+
+
+def test_a_dry_run_shows_the_commands_and_sets_nothing(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "new")
+    clone.root.mkdir()
+    clone.git("init", "-q")
+    before = config(clone)
+    told = clone.faber("init", "--git-only", "--dry-run").stdout
+    assert "git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'\n" in told
+    assert "git config --local rebase.autoStash 'true'\n" in told
+    assert "+++ b/.fractary/.gitattributes" in told
+    assert config(clone) == before
+    assert not (clone.root / ".fractary").exists()
+
+
+def test_uninstall_takes_out_exactly_what_init_set(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "new")
+    clone.root.mkdir()
+    clone.git("init", "-q")
+    before = config(clone)
+    clone.faber("init", "--pre-commit")
+    assert "git config --local --unset-all merge.autoStash" in clone.faber("uninstall", "--dry-run").stdout
+    clone.faber("uninstall")
+    assert config(clone) == before
+    assert not (clone.root / ".fractary").exists()
+    assert not (clone.root / ".git/hooks/pre-commit").exists()
+    assert clone.faber("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
+
+
+@pytest.mark.parametrize("choice", ["true", "false"])
+def test_a_choice_of_the_users_own_stays(tmp_path: Path, choice: str) -> None:
+    clone = Clone(tmp_path / "new")
+    clone.root.mkdir()
+    clone.git("init", "-q")
+    clone.git("config", "--local", "merge.autoStash", choice)
+    told = clone.faber("init", "--git-only")
+    assert ("merge.autoStash is switched off" in told.stderr) == (choice == "false")
+    assert clone.git("config", "--local", "merge.autoStash") == f"{choice}\n"
+    clone.git("config", "--local", "merge.faber-ledger.driver", "somebody's own")
+    clone.faber("uninstall")
+    assert clone.git("config", "--local", "merge.autoStash") == f"{choice}\n"
+    assert clone.git("config", "--local", "merge.faber-ledger.driver") == "somebody's own\n"
+    assert clone.git("config", "--local", "--get", "rebase.autoStash", code=1) == ""
+
+
+def test_linked_worktrees_share_what_was_set(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    assert linked.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
+
+
+def test_without_a_repository_the_files_are_written_and_git_is_not_asked(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "plain")
+    (clone.root / ".fractary").mkdir(parents=True)
+    told = clone.faber("init", "--git-only")
+    assert "note: this is no git repository" in told.stderr
+    assert "git config" not in told.stdout
+    assert "this is no git repository" in clone.faber("init", "--pre-commit", code=1).stderr
+
+
+# --- the hook before a commit
+
+
+def hook_of(clone: Clone) -> Path:
+    return clone.root / ".git/hooks/pre-commit"
+
+
+def test_a_commit_takes_the_ledger_along_and_nothing_else(one: Clone) -> None:
+    one.faber("init", "--pre-commit")
+    one.commit("set up")
+    one.record("next")
+    (one.root / "code.py").write_text("x = 1\n")
+    (one.root / "unsaid.py").write_text("x = 2\n")
+    one.git("add", "code.py")
+    one.git("commit", "-qm", "Code")
+    assert one.git("show", "--name-only", "--format=", "HEAD").split() == [LEDGER, STATE, "code.py"]
+    assert one.git("status", "--porcelain") == "?? unsaid.py\n"
+
+
+def test_a_hook_that_is_a_link_to_nothing_is_named(one: Clone) -> None:
+    (one.root / ".git/hooks/pre-commit").symlink_to("/nowhere/at/all")
+    told = one.faber("init", "--pre-commit", code=1).stderr
+    assert "pre-commit is a link to /nowhere/at/all, which is not there" in told
+    assert "hint: remove the link" in told
+
+
+def test_what_recoveries_and_kills_leave_behind_stays_out_of_git(one: Clone) -> None:
+    names = (
+        "ledger.db.recovered",
+        "ledger.db.tmp",
+        "state.json.tmp",
+        "state.json.broken.backup",
+        "ledger.db.migrating",
+    )
+    for name in names:
+        (one.root / FOLDER / name).write_text("x")
+    assert one.git("status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("arguments", [("-a",), ("--amend", "--no-edit"), ("--allow-empty",)])
+def test_every_way_to_commit_takes_the_newest_events(one: Clone, arguments: tuple[str, ...]) -> None:
+    one.faber("init", "--pre-commit")
+    one.commit("set up")
+    one.record("next")
+    one.git("commit", "-qm", "Code", *[name for name in arguments if name != "--no-edit"])
+    assert one.git("status", "--porcelain") == ""
+
+
+def test_a_commit_of_named_paths_holds_those_alone(one: Clone) -> None:
+    one.faber("init", "--pre-commit")
+    (one.root / "code.py").write_text("x = 1\n")
+    one.commit("set up")
+    one.record("next")
+    (one.root / "code.py").write_text("x = 2\n")
+    told = one.git("commit", "-qm", "Code", "--", "code.py")
+    assert f"note: this commit is of named paths alone: {RUN} is left to the next one" in told
+    assert one.git("show", "--name-only", "--format=", "HEAD").split() == ["code.py"]
+    assert one.git("status", "--porcelain").split() == ["M", LEDGER, "M", STATE]
+
+
+def test_a_commit_in_a_linked_worktree_is_prepared_too(one: Clone) -> None:
+    one.faber("init", "--pre-commit")
+    one.commit("set up")
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "resume", RUN)  # a second worktree takes a run up by its own word
+    linked.record("elsewhere")
+    linked.git("commit", "-qm", "Code", "--allow-empty")
+    assert LEDGER in linked.git("show", "--name-only", "--format=", "HEAD")
+    assert linked.git("status", "--porcelain") == ""
+
+
+def test_the_hook_works_beside_an_existing_one_and_goes_without_a_trace(one: Clone) -> None:
+    theirs = "#!/usr/bin/env bash\nset -e\ntouch they-ran\nexit 0\n"
+    hook_of(one).parent.mkdir(exist_ok=True)
+    hook_of(one).write_text(theirs)
+    hook_of(one).chmod(0o755)
+    one.faber("init", "--pre-commit")
+    before = hook_of(one).read_text()
+    one.faber("init", "--pre-commit")
+    assert hook_of(one).read_text() == before
+    one.record("next")
+    one.git("add", ".claude")
+    one.git("commit", "-qm", "Code")
+    assert (one.root / "they-ran").exists()
+    assert LEDGER in one.git("show", "--name-only", "--format=", "HEAD")
+    one.faber("uninstall")
+    assert hook_of(one).read_text() == theirs
+    assert os.access(hook_of(one), os.X_OK)
+
+
+def test_a_hook_in_another_language_is_refused_with_what_to_add(one: Clone) -> None:
+    hook_of(one).parent.mkdir(exist_ok=True)
+    hook_of(one).write_text("#!/usr/bin/env python3\n")
+    hook_of(one).chmod(0o755)
+    told = one.faber("init", "--pre-commit", code=1).stderr
+    assert "is no shell script" in told
+    assert "faber-ledger seal" in told
+    assert hook_of(one).read_text() == "#!/usr/bin/env python3\n"
+    assert not (one.root / ".claude").exists()
+
+
+def test_a_hook_that_is_switched_off_is_not_switched_on(one: Clone) -> None:
+    hook_of(one).parent.mkdir(exist_ok=True)
+    hook_of(one).write_text("#!/bin/sh\nexit 1\n")
+    hook_of(one).chmod(0o644)
+    assert "is switched off" in one.faber("init", "--pre-commit", code=1).stderr
+
+
+def test_hooks_kept_in_the_repository_are_found(one: Clone) -> None:
+    one.git("config", "core.hooksPath", ".githooks")
+    one.faber("init", "--pre-commit")
+    one.commit("set up")
+    one.record("next")
+    one.git("commit", "-qm", "Code", "--allow-empty")
+    assert LEDGER in one.git("show", "--name-only", "--format=", "HEAD")
+    assert not hook_of(one).exists()
+
+
+def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
+    one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
+    told = one.faber("init", "--pre-commit", code=1).stderr
+    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in told
+    assert not (tmp_path / "hooks").exists()
+
+
+def test_a_machine_without_the_program_can_commit(one: Clone, tmp_path: Path) -> None:
+    one.faber("init", "--pre-commit")
+    for program in ("git", "sh"):
+        found = shutil.which(program)
+        assert found
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / program).symlink_to(found)
+    done = one.call("git", "commit", "-qm", "Code", "--allow-empty", PATH=str(tmp_path / "bin"))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_damaged_ledger_stops_the_commit(one: Clone) -> None:
+    one.faber("init", "--pre-commit")
+    one.commit("set up")
+    one.ledger.write_bytes(one.ledger.read_bytes()[:5000])
+    one.git("commit", "-qm", "Code", "--allow-empty", code=1)

@@ -1,0 +1,68 @@
+"""A hint names a command that works, as it stands there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.forging import forge
+from support.project import COMMAND, Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a project whose run has a session and a note, committed."""
+    return Project.noted(tmp_path / "p")
+
+
+def forged(project: Project) -> None:
+    """Change what an event says, as a hand with sqlite3 would."""
+    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
+
+
+@pytest.mark.parametrize("kept", ["mirror", "HEAD"])
+def test_a_changed_event_is_put_back_by_the_command_that_verify_names(project: Project, kept: str) -> None:
+    before = project.events
+    if kept == "HEAD":
+        shutil.rmtree(project.root / ".git" / "faber-ledger")
+    forged(project)
+    told = project.faber("verify", project.run_id)
+    assert told.returncode == 20
+    (command,) = set(re.findall(r"run `(.*union.*?)` in the run's folder", told.stdout))
+    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=project.run, env={**project.environment(), "PATH": path}, check=False
+    )
+    assert done.returncode == 0
+    (project.run / "unchanged.db").unlink(missing_ok=True)
+    assert project.faber("verify", project.run_id).returncode == 0
+    assert project.events == before
+
+
+def test_a_changed_event_that_nothing_has_unchanged_is_told_as_before(project: Project) -> None:
+    shutil.rmtree(project.root / ".git")
+    forged(project)
+    assert "restore the newest version that verifies" in project.faber("verify", project.run_id).stdout
+
+
+def test_doctor_names_the_scope_to_take_hooks_out_of(project: Project) -> None:
+    for scope in ("project", "local"):
+        assert project.faber("init", "--scope", scope).returncode == 0
+    local = project.root / ".claude" / "settings.local.json"
+    local.write_text(local.read_text().replace("hook session-start", "hook  session-start"))
+    told = project.faber("doctor").stdout
+    assert "faber-ledger uninstall --scope local" in told or "doctor --fix" in told
+    assert "`faber-ledger uninstall --scope`" not in told
+
+
+def test_doctor_names_no_run_that_is_not_there(project: Project) -> None:
+    project.write(".gitignore", "*.db\n")
+    told = project.faber("doctor", "--json").stdout
+    paths = re.findall(r"\.fractary/runs/[^ \"]*/ledger\.db", json.dumps(json.loads(told)))
+    assert "a run's ledger.db, in .fractary/runs/" in told
+    assert {path.split("/")[2] for path in paths} == {project.run_id}

@@ -1,0 +1,164 @@
+"""Where results go, and that what goes there was looked at first: `-o`, damaged logs, files that are imported."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.forging import forge
+from support.project import COMMAND, Project
+
+from faber_ledger.cli.ui import progress
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a project whose run has a session and a note."""
+    made = Project.made(tmp_path / "p")
+    made.deliver("SessionStart.startup.print")
+    assert made.faber("note", "add", "it went well").returncode == 0
+    return made
+
+
+def test_no_output_option_makes_a_folder(project: Project, tmp_path: Path) -> None:
+    missing = tmp_path / "missing" / "file"
+    for arguments in (["timeline", "-o"], ["export", "-o"], ["export", "--sqlite"]):
+        done = project.faber(*arguments, str(missing))
+        assert (done.returncode, "its folder is not there" in done.stderr) == (1, True), arguments
+        assert not missing.parent.exists()
+
+
+def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: Project, tmp_path: Path) -> None:
+    page, lines = tmp_path / "run.html", tmp_path / "run.jsonl"
+    project.faber("timeline", "-o", str(page))
+    project.faber("export", "-o", str(lines))
+    assert project.faber("timeline", "-o", "-").stdout == page.read_text()
+    assert project.faber("export", "-o", "-").stdout == lines.read_text()
+    ledger = str(project.ledger_path)
+    for arguments in (["union", ledger, "-o", "-"], ["export", "--sqlite", "-"], ["timeline", "-o", "-", "--json"]):
+        done = project.faber(*arguments)
+        assert (done.returncode, "standard output" in done.stderr, done.stdout) == (2, True, ""), arguments
+    assert not (project.root / "-").exists()
+
+
+def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tmp_path: Path) -> None:
+    forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
+    for arguments in (
+        ["export"],
+        ["export", "--format", "cloudevents"],
+        ["export", "--sqlite", str(tmp_path / "a.db")],
+        ["replay", "--strict"],
+        ["replay", "--check"],
+    ):
+        done = project.faber(*arguments)
+        assert (done.returncode, "is not what its hash says" in done.stderr) == (20, True), arguments
+        assert "went ill" not in done.stdout
+    assert not (tmp_path / "a.db").exists()
+    assert project.faber("log").returncode == 0
+
+
+def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
+    for note in ("a second", "a third"):
+        project.faber("note", "add", note)
+    forge(project.ledger_path, "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
+    for arguments in (
+        ["export"],
+        ["export", "--format", "cloudevents"],
+        ["export", "--sqlite", str(tmp_path / "a.db")],
+        ["replay", "--strict"],
+    ):
+        done = project.faber(*arguments)
+        assert (done.returncode, "an event is missing" in done.stderr) == (20, True), arguments
+    assert not (tmp_path / "a.db").exists()
+
+
+def test_an_export_is_written_over_an_earlier_one_and_over_nothing_else(project: Project, tmp_path: Path) -> None:
+    settings = project.write(".claude/settings.json", '{"hooks": {}}\n')
+    for path in (project.state_path, settings, project.root / ".git" / "config"):
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        if not path.read_bytes():
+            path.write_text("[core]\n")
+        before = path.read_bytes()
+        done = project.faber("export", "-o", str(path))
+        assert (done.returncode, "is not written over" in done.stderr) == (1, True), path
+        assert path.read_bytes() == before
+    output = tmp_path / "events"
+    output.touch()
+    for form in ("jsonl", "cloudevents", "cloudevents", "jsonl", "jsonl"):
+        done = project.faber("export", "--format", form, "-o", str(output))
+        assert done.returncode == 0, done.stderr
+    assert output.read_text() == project.faber("export").stdout
+
+
+@pytest.mark.parametrize("arguments", [["replay"], ["export"]])
+def test_a_long_log_shows_a_bar_while_its_output_goes_elsewhere(
+    project: Project, tmp_path: Path, arguments: list[str]
+) -> None:
+    ours, theirs = pty.openpty()
+    program = (
+        "import sys; from faber_ledger.cli import app, progress; progress.LONG = 0; sys.exit(app.run(sys.argv[1:]))"
+    )
+    python = COMMAND.with_name("python")
+    with open(tmp_path / "out", "wb") as out:
+        done = subprocess.run(
+            [python, "-c", program, *arguments],
+            cwd=project.root,
+            env=project.environment(),
+            stdout=out,
+            stderr=theirs,
+            check=False,
+        )
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert done.returncode == 0, shown
+    assert "100%" in shown
+    assert "100%" not in (tmp_path / "out").read_text()
+    assert progress.LONG > 0
+
+
+def test_a_file_without_an_event_is_imported_into_nothing(project: Project, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_bytes(b"")
+    runs = sorted((project.root / ".fractary" / "runs").iterdir())
+    for arguments in ([], ["--run-id", "another"]):
+        done = project.faber("import", str(empty), *arguments)
+        assert (done.returncode, "holds no event" in done.stderr) == (1, True)
+    assert sorted((project.root / ".fractary" / "runs").iterdir()) == runs
+
+
+def test_what_cannot_be_imported_is_told_by_its_own_fault(project: Project, tmp_path: Path) -> None:
+    lines = project.faber("export").stdout.splitlines(keepends=True)
+    headless, foreign = tmp_path / "headless.jsonl", tmp_path / "cloud.jsonl"
+    headless.write_text("".join(lines[1:]))
+    foreign.write_text(project.faber("export", "--format", "cloudevents").stdout)
+    project.active_path.unlink()
+    done = project.faber("import", str(headless))
+    assert (done.returncode, "line 1: its parent" in done.stderr) == (20, True), done.stderr
+    done = project.faber("import", str(foreign))
+    assert (done.returncode, "line 1: it is a CloudEvent" in done.stderr) == (20, True), done.stderr
+
+
+def test_a_moment_that_is_empty_is_no_moment(project: Project) -> None:
+    done = project.faber("replay", "--at", "")
+    assert (done.returncode, "an empty one was given" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
+def test_a_reader_who_leaves_early_is_no_error(project: Project, arguments: list[str]) -> None:
+    process = subprocess.Popen(
+        [COMMAND, *arguments],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=(pipe := os.pipe())[1],
+        stderr=subprocess.PIPE,
+    )
+    for end in pipe:
+        os.close(end)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, b"")

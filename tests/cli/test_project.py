@@ -1,0 +1,150 @@
+"""Writing, checking and restoring the two blocks of state.json, and telling a run, through the installed command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.project import RUN, Project, spec_state
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project whose run has one session that is open."""
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    return project
+
+
+def test_a_projection_that_holds_changes_nothing(project: Project) -> None:
+    before = project.state_path.stat()
+    assert project.faber("project").returncode == 0
+    assert project.faber("project", "--rebuild").returncode == 0
+    assert project.state_path.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_blocks_that_somebody_changed_come_back(project: Project) -> None:
+    right = project.state_path.read_bytes()
+    state = json.loads(right)
+    state["sessions"]["total_sessions"] = 99
+    project.state_path.write_text(json.dumps(state, indent=2) + "\n")
+    assert project.faber("project").stdout.endswith("sessions and context_metadata written from the log\n")
+    assert project.state_path.read_bytes() == right
+
+
+def test_a_check_names_the_first_field_and_the_event_that_settled_it(project: Project) -> None:
+    project.deliver("SessionEnd.other.print")
+    state = json.loads(project.state_path.read_text())
+    state["sessions"]["session_history"][0]["end_reason"] = "manual"
+    project.state_path.write_text(json.dumps(state))
+    done = project.faber("project", "--check")
+    assert done.returncode == 21
+    assert "sessions.session_history[0].end_reason differs" in done.stdout
+    assert '"normal"' in done.stdout
+    assert '"manual"' in done.stdout
+    assert "(session_ended)" in done.stdout
+    assert (
+        json.loads(project.faber("project", "--check", "--json").stdout)["data"]["event"]["seq"]
+        == project.events[-1]["seq"]
+    )
+    assert json.loads(project.state_path.read_text()) == state
+
+
+def test_a_check_that_agrees_exits_0(project: Project) -> None:
+    assert project.faber("project", "--check").returncode == 0
+
+
+@pytest.mark.parametrize("arguments", [(), ("--rebuild",)])
+def test_a_ledger_without_events_takes_no_blocks_away(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    project = Project.made(tmp_path / "older", spec_state() | {"run_id": RUN})
+    project.ledger_path.touch()  # as a hook leaves it that is killed before its first commit
+    before = project.state_path.read_bytes()
+    done = project.faber("project", *arguments)
+    assert (done.returncode, done.stdout) == (10, "")
+    assert "has no ledger yet" in done.stderr
+    assert project.state_path.read_bytes() == before
+    assert project.faber("session-save").returncode == 0
+    assert project.history[0]["session_id"] == "claude-session-20260104-xyz789"
+    project.assert_projected()
+
+
+def test_standard_output_gets_the_blocks_and_the_file_stays(project: Project) -> None:
+    project.state_path.write_text("broken")
+    done = project.faber("project", "--stdout")
+    assert done.returncode == 0
+    assert set(json.loads(done.stdout)) == {"sessions", "context_metadata"}
+    assert project.state_path.read_text() == "broken"
+
+
+def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(project: Project) -> None:
+    blocks = {name: json.loads(project.state_path.read_text())[name] for name in ("sessions", "context_metadata")}
+    project.state_path.unlink()
+    project.run.joinpath("state.json.backup").unlink(missing_ok=True)
+    done = project.faber("project")
+    assert done.returncode == 0
+    assert "status" in done.stdout
+    made = json.loads(project.state_path.read_text())
+    assert made["run_id"] == project.run_id
+    assert {name: made[name] for name in blocks} == blocks
+
+
+def test_a_broken_state_is_told_and_stays_and_a_backup_restores_it(project: Project) -> None:
+    project.deliver("PreCompact.auto.print")
+    good = json.loads(project.state_path.read_text())
+    project.state_path.write_text('{"run_id": ')
+    done = project.faber("project")
+    assert done.returncode == 1
+    assert "--restore" in done.stderr
+    assert project.state_path.read_text() == '{"run_id": '
+    restored = project.faber("project", "--restore")
+    assert restored.returncode == 0, restored.stderr
+    assert json.loads(project.state_path.read_text()) == good
+    assert project.faber("verify").returncode == 0
+
+
+def test_a_restore_without_a_backup_says_so(project: Project) -> None:
+    (project.run / "state.json.backup").unlink()
+    project.state_path.write_text("{")
+    done = project.faber("project", "--restore")
+    assert done.returncode == 1
+    assert "no backup that can be read" in done.stderr
+    assert project.state_path.read_text() == "{"
+
+
+def test_all_goes_on_after_a_run_that_fails(project: Project) -> None:
+    second = project.faber("run", "start", "--work-id", "2", "--run-id", "zz", "--yes")
+    assert second.returncode == 0
+    project.state_path.write_text("{")
+    done = project.faber("project", "--all")
+    assert done.returncode == 1
+    assert f"{project.run_id}: failed" in done.stdout
+    assert "zz: state.json already shows" in done.stdout
+
+
+def test_a_run_without_a_ledger_is_told_with_exit_10(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    for command in ("project", "replay", "log", "verify"):
+        done = project.faber(command)
+        assert done.returncode == 10, command
+        assert "hint:" in done.stderr
+
+
+def test_a_replay_tells_every_event_with_what_it_changed(project: Project) -> None:
+    project.deliver("SessionEnd.other.print")
+    done = project.faber("replay")
+    assert done.returncode == 0
+    assert "         context_metadata.reload_count: 0 -> 1\n" in done.stdout
+    assert '         sessions.session_history[0].end_reason: (missing) -> "normal"\n' in done.stdout
+    assert "newly completed" in done.stdout
+    told = json.loads(project.faber("replay", "--json").stdout)["data"]
+    assert len(told["events"]) == len(project.events)
+    assert told["sessions"][0]["end_reason"] == "normal"
+
+
+def test_status_says_where_a_run_stands_and_that_its_state_differs(project: Project) -> None:
+    assert "open since" in project.faber("status").stdout
+    state = json.loads(project.state_path.read_text())
+    state["sessions"]["total_sessions"] = 5
+    project.state_path.write_text(json.dumps(state))
+    assert "differs from the ledger" in project.faber("status").stdout

@@ -1,0 +1,554 @@
+"""`redact`: what was taken out is in no file of the clone, does not come back, and is never half taken out."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import COMMAND, Project
+
+from faber_ledger.ledger.clock import now
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
+from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.redact import shared_word
+from faber_ledger.runs.run import find_run
+
+SECRET = "hunter2-§-hunter2"
+TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
+ROLLBACKS = [["reset", "--hard", "--quiet", "HEAD~1"], ["stash", "--quiet"], ["checkout", "--", "."]]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a project with a session whose machine has a name, and a note that holds a secret."""
+    made = Project.made(tmp_path / "p")
+    assert made.faber("init", "--git-only").returncode == 0
+    made.git("add", "-A")
+    made.git("commit", "--quiet", "-m", "Set up")
+    made.deliver("SessionStart.startup.print")
+    assert made.faber("note", "add", f"the password is {SECRET}, says Ada").returncode == 0
+    return made
+
+
+def note_id(project: Project, text: str = SECRET) -> str:
+    return next(one["id"] for one in project.events if text in json.dumps(one["event"], ensure_ascii=False))
+
+
+def redact(project: Project, *arguments: str, code: int = 0) -> str:
+    done = project.faber("redact", *arguments, "--yes")
+    assert done.returncode == code, done.stderr + done.stdout
+    return done.stdout + done.stderr
+
+
+def holders(folder: Path, text: str = SECRET) -> list[str]:
+    """Give the files under a folder that hold a text, git's own objects left out."""
+    forms = [text.encode(), json.dumps(text)[1:-1].encode()]
+    return [
+        str(path.relative_to(folder))
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "objects" not in path.parts and any([form in path.read_bytes() for form in forms])
+    ]
+
+
+def assert_sound(project: Project, code: int = 0) -> None:
+    done = project.faber("verify", project.run_id)
+    assert done.returncode == code, done.stdout
+
+
+def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: Path) -> None:
+    for name in ("state.json.backup", "state.json.broken.backup", "state.backup.json", "ledger.db.backup"):
+        (project.run / name).write_text(SECRET)
+    for name in ("ledger.db.recovered", "ledger.db-journal.backup", "ledger.db.recovered.tmp", "state.json.backup.tmp"):
+        (project.run / name).write_text(SECRET)
+    for name in (".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.0123.faber-ledger.tmp"):
+        (project.run / name).write_text(SECRET)
+    mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
+    (mirror / "ledger.db.backup").write_text(SECRET)
+    aside = project.root / ".git" / "faber-ledger" / "spool" / project.run_id / "1.malformed"
+    aside.parent.mkdir(parents=True)
+    delivery = json.dumps({"summary": f"the password is {SECRET}, says Ada"})
+    aside.write_text(json.dumps({"delivery": delivery, "kept": 1}))
+    project.log_path.parent.mkdir(parents=True, exist_ok=True)
+    project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the password is {SECRET}, says Ada: failed\nkept\n")
+    assert len(holders(project.root)) > 8
+    told = redact(project, note_id(project), "--reason", "a password")
+    assert holders(project.root) == []
+    assert SECRET not in told
+    assert json.loads(aside.read_text()) == {"delivery": '{"summary": "[redacted]"}', "kept": 1}
+    assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
+    project.assert_projected()
+    assert_sound(project)
+
+
+def test_another_tools_temporary_file_that_holds_it_is_named_and_left(project: Project) -> None:
+    temporary = project.run / "state.json.tmp"
+    temporary.write_text(f"the password is {SECRET}, says Ada")
+    assert f".fractary/runs/{project.run_id}/state.json.tmp" in redact(project, note_id(project))
+    assert SECRET in temporary.read_text()
+
+
+@pytest.mark.parametrize("with_git", [True, False])
+def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned(
+    project: Project, with_git: bool
+) -> None:
+    if with_git:
+        copies = project.root / ".git" / "faber-ledger" / "doctor" / "20260105T143022Z"
+    else:
+        shutil.rmtree(project.root / ".git")
+        copies = project.root / ".fractary" / "faber" / "logs" / "doctor" / "20260105T143022Z"
+    run = copies / ".fractary" / "runs" / project.run_id
+    shutil.copytree(project.run, run)
+    shutil.copytree(project.run, copies / "outside" / "w" / ".fractary" / "runs" / project.run_id)
+    (copies / ".fractary" / "runs" / "other").mkdir()
+    (copies / ".fractary" / "runs" / "other" / "state.json").write_text("of another run")
+    (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the password is {SECRET}, says Ada: failed\n")
+    told = redact(project, note_id(project))
+    assert holders(project.root) == []
+    assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in told
+    assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in told
+    left = [str(path.relative_to(copies)) for path in sorted(copies.rglob("*")) if path.is_file()]
+    assert left == [".fractary/runs/other/state.json", "hooks.log"]
+
+
+def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text(project: Project) -> None:
+    run = find_run(str(project.root), project.run_id)
+    text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
+    project.faber("note", "add", text)
+    note = project.events[-1]["id"]
+    assert project.faber("init", "--summaries").returncode == 0
+    delivery = json.dumps({"trigger": "auto", "compact_summary": text})
+    spool.put(run, Arrival(Call("PostCompact", delivery.encode(), {}), run, now(), print).waits())
+    told = redact(project, note)
+    assert spool.waiting(run) == []
+    (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
+    named = next(line for line in told.splitlines() if "the same text stands in other events too" in line)
+    assert recorded["id"] in named
+    redact(project, recorded["id"])
+    redact(project, note_id(project))
+    assert holders(project.root) == []
+    project.assert_projected()
+    assert_sound(project)
+
+
+def test_a_dry_run_takes_in_nothing(project: Project) -> None:
+    run = find_run(str(project.root), project.run_id)
+    path = spool.put(run, Arrival(Call("SessionEnd", b"{}", {}), run, now(), print).waits())
+    assert project.faber("redact", note_id(project), "--dry-run").returncode == 0
+    assert spool.waiting(run) == [path]
+
+
+def test_an_event_keeps_its_envelope_and_hash_and_its_place(project: Project) -> None:
+    before = json.loads(project.faber("show", note_id(project), "--json").stdout)["data"]
+    redact(project, note_id(project), "--reason", "a password")
+    after = json.loads(project.faber("show", before["event"]["id"], "--json").stdout)["data"]
+    assert (after["hash"], after["hash_holds"], after["is_redacted"]) == (before["hash"], True, True)
+    assert after["redacted_by"] == [project.events[-1]["id"]]
+    for name in ("seq", "id", "version", "at", "writer", "client"):
+        assert after["event"][name] == before["event"][name]
+    assert after["event"]["event"]["text"] == "[redacted]"
+    last = project.events[-1]["event"]
+    assert (last["type"], last["reason"]) == ("event_redacted", "a password")  # type: ignore[typeddict-item]
+
+
+def test_a_host_name_leaves_state_json_and_the_rest_of_the_event_stays(project: Project) -> None:
+    name = note_id(project, "dev-machine-1")
+    assert "dev-machine-1" in project.state_path.read_text()
+    redact(project, name, "--field", "environment.hostname")
+    assert "dev-machine-1" not in project.state_path.read_text()
+    environment = project.history[0]["environment"]
+    assert environment["hostname"] == "[redacted]"
+    assert environment["cwd"] == str(project.root)
+    assert holders(project.root, "dev-machine-1") == []
+    project.assert_projected()
+
+
+def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: Path) -> None:
+    for one in project.events:
+        if one["event"]["type"] != "run_adopted":
+            redact(project, one["id"])
+    for arguments in (
+        ["log"],
+        ["show", "2"],
+        ["replay"],
+        ["timeline", "-o", str(tmp_path / "run.html")],
+        ["export"],
+        ["export", "--format", "cloudevents"],
+        ["export", "--sqlite", str(tmp_path / "run.db")],
+        ["status"],
+        ["session-load"],
+        ["textconv", str(project.ledger_path)],
+    ):
+        done = project.faber(*arguments)
+        assert done.returncode == 0, (arguments, done.stderr)
+    assert project.faber("log").stdout.count("(redacted)") >= 3
+    assert "(redacted)" in (tmp_path / "run.html").read_text()
+    answer = project.deliver("SessionStart.resume.print")
+    assert answer.code == 0
+    assert project.log_lines == []
+    project.assert_projected()
+
+
+def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Project) -> None:
+    mirror = project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "ledger.db"
+    name, old = note_id(project), mirror.read_bytes()
+    redact(project, name)
+    count = len(project.events)
+    other = project.root / ".git" / "old.db"
+    other.write_bytes(old)
+    with sqlite3.connect(mirror) as connection:  # as if the mirror had not been reached
+        (trigger,) = connection.execute(TRIGGER).fetchone()
+        connection.execute("DROP TRIGGER event_is_never_updated")
+        connection.execute("ATTACH ? AS old", (str(other),))
+        connection.execute(
+            "UPDATE event SET payload_hash = NULL, salt = (SELECT salt FROM old.event o WHERE o.id = event.id),"
+            " payload = (SELECT payload FROM old.event o WHERE o.id = event.id) WHERE id = ?",
+            (name,),
+        )
+        connection.execute(trigger)
+    connection.close()
+    other.unlink()
+    (project.run / "state.json.backup").write_text(SECRET)
+    done = project.faber("verify", project.run_id)
+    assert (done.returncode, "not_redacted" in done.stdout) == (20, True)
+    assert f"faber-ledger redact {name} --yes" in done.stdout
+    told = redact(project, name)
+    assert "redacted already" in told
+    assert holders(project.root) == []
+    assert len(project.events) == count
+    assert_sound(project)
+
+
+def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -> None:
+    before = {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()}
+    done = project.faber("redact", note_id(project), "--dry-run")
+    assert done.returncode == 0
+    assert "the whole payload" in done.stdout
+    assert SECRET not in done.stdout
+    done = project.faber("redact", note_id(project))
+    assert done.returncode == 3
+    assert "--yes" in done.stderr
+    assert {path: path.read_bytes() for path in project.root.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["99"], 10, "there is no event 99"),
+        (["0"], 10, "may be several things"),
+        (["2", "--field", "environment.host"], 10, "environment.hostname"),
+        (["2", "--field", "writer"], 2, "envelope"),
+        (["2", "--run", "none"], 10, "there is no run none"),
+    ],
+)
+def test_bad_input_is_one_clear_error(project: Project, arguments: list[str], code: int, told: str) -> None:
+    before = project.ledger_path.read_bytes()
+    assert told in redact(project, *arguments, code=code)
+    assert project.ledger_path.read_bytes() == before
+
+
+@pytest.mark.parametrize("by", ["the redaction", "its event"])
+@pytest.mark.parametrize("other", [None, "another reason"])
+def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, other: str | None) -> None:
+    name = note_id(project)
+    redact(project, name, "--reason", "it named Grace Hopper")
+    first = project.events[-1]["id"]
+    assert holders(project.root, "Grace") != []
+    if by == "its event" and other is None:
+        assert "redacted already" in redact(project, name)
+        return
+    redact(project, first if by == "the redaction" else name, *(["--reason", other] if other else []))
+    assert holders(project.root, "Grace") == []
+    last = project.of_type("event_redacted")[-1]
+    assert (last["event_id"], last["supersedes"], last["reason"]) == (name, [first], other)
+    assert project.of_type("note_recorded")[0]["text"] == "[redacted]"
+    count = len(project.events)
+    assert "redacted already" in redact(project, project.events[-1]["id"], *(["--reason", other] if other else []))
+    assert "redacted already" in redact(project, first)
+    assert len(project.events) == count
+    assert_sound(project)
+    project.assert_projected()
+
+
+def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project) -> None:
+    redact(project, note_id(project))
+    told = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
+    assert "only its reason can be taken out" in told
+
+
+@pytest.mark.parametrize(
+    ("texts", "reason", "shared"),
+    [
+        (["the password is Katzenberger"], "a password", None),
+        (["the password is Katzenberger"], "katzenberger told it", "katzenberger"),
+        (["the token is tok-5fe1c9a77d"], "5fe1c9a leaked", "5fe1c9a"),
+        (["vm"], "an environment of a vmware host", None),
+        (["vm"], "the name vm", "vm"),
+        (["/home/ada/work"], "a path: /home/ada/work", "/home/ada/work"),
+        ([""], "anything", None),
+    ],
+)
+def test_a_reason_that_would_keep_a_part_of_what_goes_is_known(
+    texts: list[str], reason: str, shared: str | None
+) -> None:
+    assert shared_word(reason, texts) == shared
+
+
+def test_the_files_permissions_are_kept(project: Project) -> None:
+    project.ledger_path.chmod(0o640)
+    redact(project, note_id(project))
+    assert project.ledger_path.stat().st_mode & 0o777 == 0o640
+
+
+def test_linked_worktrees_lose_it_too(project: Project, tmp_path: Path) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Work")
+    other = Project(tmp_path / "w", project.run_id)
+    project.git("worktree", "add", "--quiet", str(other.root))
+    assert other.faber("note", "add", "written there", "--run-id", project.run_id).returncode == 0
+    assert holders(other.root) != []
+    redact(project, note_id(project))
+    assert holders(other.root) == []
+    assert holders(project.root) == []
+    assert [one["text"] for one in other.of_type("note_recorded")] == ["[redacted]", "written there"]
+    other.assert_projected()
+    assert_sound(other)
+    assert_sound(project)
+
+
+@pytest.mark.parametrize("what", ["lock", "ledger", "state", "mirror"])
+def test_a_worktree_that_cannot_be_written_stops_it_before_anything_is_written(
+    project: Project, tmp_path: Path, what: str
+) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Work")
+    other = Project(tmp_path / "w", project.run_id)
+    project.git("worktree", "add", "--quiet", str(other.root))
+    if what == "lock":
+        (other.run / "ledger.lock").mkdir()
+    elif what == "ledger":
+        other.ledger_path.write_bytes(other.ledger_path.read_bytes()[:5000])
+    elif what == "state":
+        other.state_path.write_text("{")
+    mirror = sqlite3.connect(project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "ledger.db")
+    if what == "mirror":
+        mirror.execute("BEGIN IMMEDIATE")  # another worktree's process is at work on it, and does not end
+    before = [path.read_bytes() for path in (project.ledger_path, project.state_path)]
+    done = project.faber("redact", note_id(project), "--yes")
+    assert done.returncode == {"lock": 1, "ledger": 20, "state": 1, "mirror": 11}[what], done.stderr
+    mirror.close()
+    assert done.stderr.count("error:") == 1
+    assert [path.read_bytes() for path in (project.ledger_path, project.state_path)] == before
+
+
+def test_a_run_that_another_process_holds_is_told_as_locked(project: Project) -> None:
+    program = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, project.run / "ledger.lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert "another process holds" in redact(project, note_id(project), code=11)
+        holder.communicate()
+    assert holders(project.root) != []
+
+
+def test_a_broken_ledger_is_left_as_it_is(project: Project) -> None:
+    name = note_id(project)
+    content = project.ledger_path.read_bytes()
+    project.ledger_path.write_bytes(content.replace(b"says Ada", b"says Bob"))
+    assert "damaged" in redact(project, name, code=20)
+    assert project.ledger_path.read_bytes() == content.replace(b"says Ada", b"says Bob")
+
+
+# Kills
+
+KILLED = """
+import os, sys
+import faber_ledger.runs.mirror, faber_ledger.recording.redact
+from faber_ledger.cli import app
+from faber_ledger.ledger import union, whole_file
+point = sys.argv.pop(1)
+def die(*_, **__):
+    os.kill(os.getpid(), 9)
+if point == "written":
+    old = union.write_rows
+    union.write_rows = lambda *given: (old(*given), die())
+elif point == "mirrored":
+    whole_file.put_in_place = die
+elif point == "placed":
+    old = whole_file.put_in_place
+    whole_file.put_in_place = lambda *given: (old(*given), die())
+elif point == "projected":
+    faber_ledger.recording.redact.remove_old_copies = die
+app.run(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("point", ["written", "mirrored", "placed", "projected"])
+def test_a_kill_leaves_the_old_file_or_the_new_and_running_it_again_finishes(project: Project, point: str) -> None:
+    name = note_id(project)
+    before = project.ledger_path.read_bytes()
+    (project.run / "state.json.backup").write_text(SECRET)
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, point, "redact", name, "--yes"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert (project.ledger_path.read_bytes() == before) == (point in ("written", "mirrored"))
+    redact(project, name)
+    assert holders(project.root) == []
+    assert project.types.count("event_redacted") == 1
+    project.assert_projected()
+    assert_sound(project)
+
+
+def test_after_a_kill_past_the_mirror_the_next_append_takes_it_out_of_the_ledger_too(project: Project) -> None:
+    name = note_id(project)
+    subprocess.run(
+        [sys.executable, "-c", KILLED, "mirrored", "redact", name, "--yes"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert holders(project.root) != []
+    assert project.faber("note", "add", "another").returncode == 0
+    assert holders(project.root) == []
+    project.assert_projected()
+
+
+# Git, other clones
+
+
+def committed(project: Project, message: str) -> None:
+    assert project.faber("seal").returncode == 0
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", message)
+
+
+def pulled(project: Project) -> None:
+    project.git("pull", "--quiet", "--no-rebase", "--no-edit")
+
+
+@pytest.fixture
+def other(project: Project, tmp_path: Path) -> Project:
+    """Give another clone that has the note, in its ledger and its mirror."""
+    committed(project, "Work")
+    clone = project.clone(tmp_path / "other", "desktop")
+    assert clone.faber("init", "--git-only").returncode == 0
+    assert clone.faber("note", "add", "from the other").returncode == 0
+    assert holders(clone.root) != []
+    return clone
+
+
+def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",)])
+def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
+    project: Project, other: Project, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    in_path(monkeypatch)
+    name = note_id(project)
+    redact(project, name)
+    committed(project, "Redact")
+    committed(other, "Its own work")
+    pulled(other)
+    (other.run / "ledger.db.backup").write_text(SECRET)
+    assert other.faber(*command).returncode == 0
+    assert holders(other.root) == []
+    other.assert_projected()
+    assert_sound(other)
+    committed(other, "On")
+    project.git("remote", "add", "other", str(other.root))
+    project.git("pull", "--quiet", "--no-rebase", "other", "main")
+    assert project.faber("project").returncode == 0
+    assert holders(project.root) == []
+    assert [one["id"] for one in project.events] == [one["id"] for one in other.events]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize(
+    "verb", [["reset", "--hard", "--quiet", "HEAD~1"], ["stash", "--quiet"], ["checkout", "--", "."]]
+)
+def test_git_bringing_an_old_ledger_back_does_not_bring_the_payload_back(
+    project: Project, other: Project, verb: list[str]
+) -> None:
+    redact(project, note_id(project))
+    if verb[0] == "reset":
+        committed(project, "Redact")
+    project.git(*verb)
+    assert SECRET.encode() in project.ledger_path.read_bytes()
+    assert project.faber("project").returncode == 0
+    assert holders(project.root) == []
+    project.assert_projected()
+    assert_sound(project)
+
+
+@pytest.mark.parametrize("redacted_first", [True, False])
+def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
+    project: Project, other: Project, redacted_first: bool
+) -> None:
+    name = note_id(project)
+    plain = project.root.parent / "plain.jsonl"
+    plain.write_text(project.faber("export").stdout)
+    redact(project, name)
+    taken = project.root.parent / "redacted.jsonl"
+    taken.write_text(project.faber("export").stdout)
+    if redacted_first:
+        assert project.faber("import", str(plain)).returncode == 0
+        assert holders(project.root) == []
+        shutil.rmtree(project.run)
+        shutil.rmtree(project.root / ".git" / "faber-ledger")
+        project.run.mkdir()
+        project.put_state({"run_id": project.run_id, "workflow_id": "w", "status": "in_progress"})
+        both = project.root.parent / "both.jsonl"
+        both.write_text(plain.read_text() + taken.read_text())
+        done = project.faber("import", str(both), "--run-id", project.run_id)
+        assert done.returncode == 0, done.stderr
+        assert holders(project.root) == []
+    else:
+        (other.run / "ledger.db.backup").write_text(SECRET)
+        done = other.faber("import", str(taken))
+        assert done.returncode == 0, done.stderr
+        assert "are taken out" in done.stdout
+        assert holders(other.root) == []
+        other.assert_projected()
+        assert_sound(other)
+
+
+def test_verify_names_the_commits_that_still_hold_it(project: Project, other: Project) -> None:
+    redact(project, note_id(project))
+    committed(project, "Redact")
+    done = project.faber("verify", "--git")
+    assert done.returncode == 0, done.stdout
+    assert "still holds the payload of 1 event redacted by now" in done.stdout
+
+
+def test_json_tells_what_was_done_without_what_was_taken_out(project: Project) -> None:
+    done = project.faber("redact", note_id(project), "--yes", "--json")
+    data: dict[str, Any] = json.loads(done.stdout)["data"]
+    assert data["redaction"] == project.events[-1]["id"]
+    assert data["fields"] == []
+    assert data["also_in_events"] == []
+    assert SECRET not in done.stdout
+
+
+def test_a_long_payload_leaves_nothing_in_freed_pages(project: Project) -> None:
+    assert project.faber("note", "add", "long: " + "correct-horse-battery " * 90).returncode == 0
+    assert len(holders(project.root, "correct-horse")) >= 2
+    redact(project, note_id(project, "correct-horse"))
+    assert holders(project.root, "correct-horse") == []

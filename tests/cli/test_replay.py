@@ -1,0 +1,368 @@
+"""`replay`: a run event by event, as it was at any moment, and what changed between two."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.histories import histories
+from support.project import COMMAND, Project
+from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
+from support.step_changes import applied
+
+from faber_ledger.cli.reports.replay import between, state_at
+from faber_ledger.cli.ui.which_event import Moment
+from faber_ledger.ledger.clock import seconds_of, utc_text
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import write_union
+from faber_ledger.projections.fold import fold
+from faber_ledger.runs.run import Run
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Draft, Recorded
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Project:
+    write_run(tmp_path / "project")
+    return Project(tmp_path / "project", RUN)
+
+
+def told(project: Project, *arguments: str) -> Any:
+    done = project.faber("replay", *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)["data"]
+
+
+def refused(project: Project, *arguments: str, code: int, command: str = "replay") -> str:
+    done = project.faber(command, *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def kept(path: str, drawn: list[Recorded]) -> list[Recorded]:
+    """Append a drawn history to a log, each event at its own time, and read it back."""
+    with Log.open(path, synchronous="OFF") as log:
+        for one in drawn:
+            if one["event"]["type"] != "artifact_pinned":  # type: ignore[comparison-overlap]
+                log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0.0, writer="w")
+        log.commit()
+        return list(log.stream())
+
+
+# Any history
+
+
+@given(histories(12), st.data())
+@settings(max_examples=60)
+def test_the_state_at_any_position_is_the_fold_of_what_stands_before_it(
+    drawn: list[Recorded], data: st.DataObject
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(folder, RUN, folder)
+        whole = kept(run.ledger_path, drawn)
+        position, other = (data.draw(st.integers(0, len(whole))) for _ in range(2))
+        first, second = (
+            Moment(str(place), keys=tuple((one["seq"], one["id"]) for one in whole[:place][-1:]))
+            for place in (position, other)
+        )
+        before, after = fold(whole[:position]), fold(whole[:other])
+        assert state_at(run, first)[0]["blocks"] == before
+        changed = between(run, first, second)[0]["changes"]
+        assert (changed == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+
+
+@given(histories(12), st.integers(0, 2_000_000))
+@settings(max_examples=60)
+def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
+    drawn: list[Recorded], seconds: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        run = Run(folder, RUN, folder)
+        moment = 1_767_623_422 + seconds
+        past = [one for one in kept(run.ledger_path, drawn) if one["at"] <= utc_text(moment)]
+        assert state_at(run, Moment("t", seconds=float(moment)))[0]["blocks"] == fold(past)
+
+
+# The command
+
+
+def test_every_seq_every_id_and_every_time_gives_the_state_then(sample: Project) -> None:
+    events = sample.events
+    assert told(sample, "--at", "0")["blocks"] == fold([])
+    for number, recorded in enumerate(events, 1):
+        for moment in (str(recorded["seq"]), recorded["id"][:-1].lower(), recorded["at"]):
+            data = told(sample, "--at", moment)
+            assert data["blocks"] == fold(events[:number])
+            assert data["at"]["last_event"]["id"] == recorded["id"]
+    assert told(sample, "--at", "2026-01-05T15:30:42+01:00")["blocks"] == fold(events[:3])
+    assert told(sample, "--at", "2020-01-01T00:00:00Z")["at"]["last_event"] is None
+
+
+def test_a_moment_says_in_words_who_was_at_work_and_what_was_in_context(sample: Project) -> None:
+    lines = sample.faber("replay", "--at", "7").stdout
+    assert f"session:  {FIRST} on dev-machine-1, since 2026-01-05T14:30:42Z" in lines
+    assert "phase:    frame\n" in lines
+    assert "  workflow-state, loaded 2026-01-05T14:30:52Z from .fractary/runs/" in lines
+    assert "nothing had happened yet" in sample.faber("replay", "--at", "0").stdout
+
+
+def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Project) -> None:
+    data = told(sample, "--diff", "3", "10")
+    events = sample.events
+    missing = [change for change in data["changes"] if "before" not in change]
+    assert {change["field"] for change in missing} >= {"sessions.session_history[1].ended_at"}
+    from faber_ledger.projections.difference import MISSING
+
+    listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in data["changes"]]
+    assert applied(fold(events[:3]), listed) == fold(events[:10])
+    assert told(sample, "--diff", "5", "6")["changes"] == []
+    assert "nothing changed in state.json" in sample.faber("replay", "--diff", "5", "6").stdout
+    back = told(sample, "--diff", "10", "3")["changes"]
+    listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in back]
+    assert applied(fold(events[:10]), listed) == fold(events[:3])
+
+
+def test_the_events_between_two_moments_are_told_both_included(sample: Project) -> None:
+    def seqs(*arguments: str) -> list[int]:
+        return [one["seq"] for one in told(sample, *arguments)["events"]]
+
+    assert seqs("--from", "3", "--to", "5") == [3, 4, 5]
+    assert seqs("--from", "2026-01-05T14:31:42Z") == [9, 10, 11]
+    assert seqs("--to", "2026-01-05T14:30:42Z") == [1, 2, 3]
+    assert seqs("--session", "def456") == [11]
+    assert seqs("--session", FIRST[:-2], "--from", "8") == [8, 10]
+    assert [one["session_id"] for one in told(sample, "--session", SECOND)["sessions"]] == [SECOND]
+    assert told(sample, "--to", "10")["sessions"] == told(sample, "--at", "10")["sessions"]
+
+
+def test_stepping_gives_the_whole_state_after_each_event(sample: Project) -> None:
+    events = sample.events
+    for number, one in enumerate(told(sample, "--step")["events"], 1):
+        assert one["blocks"] == fold(events[:number])
+    assert "       | session:  none is open\n" in sample.faber("replay", "--step").stdout
+
+
+def test_a_table_says_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
+    lines = sample.faber("replay").stdout.splitlines()[-3:]
+    assert lines[1].split("  ")[0] == "abc123"
+    assert "1 minute 10 seconds" in lines[1]
+    assert lines[1].endswith("frame, architect  workflow-state")
+    assert "  open  " in lines[2]
+    first = told(sample)["sessions"][1]
+    assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--at", "3", "--diff", "1", "2"], "give one of --at, --diff, --check, --strict"),
+        (["--check", "--strict"], "not --check and --strict"),
+        (["--at", "3", "--from", "1"], "--at cannot be had with --from"),
+        (["--check", "--session", "x"], "--check cannot be had with --session"),
+        (["--strict", "--step"], "--strict cannot be had with --step"),
+        (["--diff", "1", "2", "--to", "3", "--step"], "--diff cannot be had with --to and --step"),
+        (["--from", "9", "--to", "3"], "--from 9 is after --to 3"),
+        (["--from", "2026-01-06T00:00:00Z", "--to", "2026-01-05T00:00:00Z"], "is after --to"),
+        (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
+        (["--at", "2026-01-05"], "write 2026-01-05T00:00:00Z if it is UTC"),
+        (["--at", "14:30"], "is no time with a zone, as 2026-01-05T14:30:22Z"),
+    ],
+)
+def test_what_makes_no_sense_is_one_usage_error(sample: Project, arguments: list[str], why: str) -> None:
+    message = refused(sample, *arguments, code=2)
+    assert why in message
+    assert message.count("Error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"),
+    [
+        (["--at", "12"], "its last event is 11 01KE"),
+        (["--at", "01K"], "may be several things"),
+        (["--at", "01KE7QZZZZZZZZZZZZZZZZZZZZ"], "near it are:\n  event 01KE"),
+        (["--at", "nonsense"], "there is no event nonsense"),
+        (["--session", "abc124"], f"near it are:\n  session {FIRST}"),
+        (["--session", "claude-session-20260"], f"  session {FIRST}\n  session {SECOND}"),
+        (["--at", "\x1b[31m"], "\\x1b[31m"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_what_is_near(sample: Project, arguments: list[str], near: str) -> None:
+    message = refused(sample, *arguments, code=10)
+    assert near in message
+    assert "\x1b" not in message
+
+
+def test_an_empty_log_is_told_as_one(sample: Project) -> None:
+    sample.ledger_path.unlink()
+    with Log.open(str(sample.ledger_path)) as log:
+        log.commit()
+    assert sample.faber("replay").stdout == "the log is empty: nothing has happened yet\n"
+    assert told(sample) == {"events": [], "sessions": []}
+    assert told(sample, "--at", "0")["sessions"] == []
+    assert told(sample, "--diff", "0", "2026-01-05T14:30:22Z")["changes"] == []
+    assert "its log is empty" in refused(sample, "--at", "1", code=10)
+    assert "fit their model" in sample.faber("replay", "--strict").stdout
+    assert sample.faber("log").stdout == ""
+
+
+@pytest.fixture
+def united(sample: Project, tmp_path: Path) -> Project:
+    """A run of two machines that worked apart: each has events of the seqs 12 and 13, and one came an hour later."""
+    other = tmp_path / "other.db"
+    shutil.copy(sample.ledger_path, other)
+    for path, writer, late in ((sample.ledger_path, "laptop", 3600), (other, "desktop", 0)):
+        draft: Draft = {"event": {"type": "context_reloaded", "session_id": SECOND, "trigger": "manual"}}  # type: ignore[typeddict-item]
+        for number in range(2):
+            with Log.open(str(path)) as log:
+                log.append([draft], at=START + 200 + late + 10 * number, writer=writer)
+                log.commit()
+    write_union([str(sample.ledger_path), str(other)], str(sample.ledger_path))
+    return sample
+
+
+def test_a_seq_that_clones_share_means_all_of_its_events_and_names_them(united: Project) -> None:
+    done = united.faber("replay", "--at", "12")
+    shared = [one["id"] for one in united.events if one["seq"] == 12]
+    assert len(shared) == 2
+    assert f"seq 12 is shared by 2 events of clones that worked apart, and all are meant: {', '.join(shared)}" in (
+        done.stderr
+    )
+    assert done.stdout.startswith("after 13 events")
+    assert united.faber("replay", "--at", shared[0]).stdout.startswith("after 12 events")
+    data = json.loads(united.faber("replay", "--diff", shared[0], "12", "--json").stdout)["data"]
+    assert "is shared by 2 events" in data["warnings"][0]
+    assert [one["field"] for one in data["changes"]][-1] == "context_metadata.reload_count"
+
+
+def test_a_time_holds_what_had_happened_on_every_machine_and_tells_that_the_order_is_another(united: Project) -> None:
+    moment = utc_text(START + 300)
+    done = united.faber("replay", "--at", moment)
+    assert "after 13 events" in done.stdout
+    assert "1 event that stand before others have a later time, and are left out" in done.stderr
+    both = united.faber("replay", "--to", moment, "--json")
+    assert [one["seq"] for one in json.loads(both.stdout)["data"]["events"]][-2:] == [12, 13]
+
+
+# Strict
+
+
+def test_strict_counts_what_is_redacted_apart(sample: Project) -> None:
+    name = next(one["id"] for one in sample.events if one["event"]["type"] == "session_started")
+    assert sample.faber("redact", name, "--yes").returncode == 0
+    done = sample.faber("replay", "--strict")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith("11 fit their model, 0 do not")
+    assert "1 have nothing left to check: redacted" in done.stdout
+    assert json.loads(sample.faber("replay", "--strict", "--json").stdout)["data"]["redacted"] == 1
+
+
+def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -> None:
+    assert sample.faber("replay", "--strict").stdout.startswith("11 fit their model, 0 do not")
+    bad: Any = [{**event, "surprise": 1} for event in history()[2:5]]
+    with Log.open(str(sample.ledger_path)) as log:
+        log.append([{"event": event} for event in bad], at=START + 900, writer="w")
+        log.commit()
+    done = sample.faber("replay", "--strict")
+    assert done.returncode == 20
+    assert done.stdout.count("surprise: Extra inputs are not permitted") == 3
+    data = json.loads(sample.faber("replay", "--strict", "--from", "13", "--json").stdout)["data"]
+    assert [one["seq"] for one in data["misfits"]] == [13, 14]
+    assert sample.faber("replay", "--strict", "--to", "11").returncode == 0
+
+
+# Where it goes
+
+
+def test_an_output_that_cannot_be_written_is_one_error(sample: Project) -> None:
+    for arguments in (("replay",), ("replay", "--json"), ("log",), ("log", "--json"), ("show", "3")):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(
+                [COMMAND, *arguments], cwd=sample.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            )
+        assert done.returncode == 1, arguments
+        assert "No space left on device" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, str]:
+    """Run a command whose output is a terminal, and give its exit code and what it printed there."""
+    main, end = pty.openpty()
+    environment = {name: value for name, value in project.environment(env).items() if name not in ("LESS", "LV")}
+    started = subprocess.Popen(
+        [COMMAND, *arguments],
+        cwd=project.root,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=end,
+        stderr=subprocess.PIPE,
+    )
+    os.close(end)
+    printed = b""
+    while True:
+        try:
+            piece = os.read(main, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        printed += piece
+    _, errors = started.communicate(timeout=60)
+    os.close(main)
+    return started.returncode, (printed + errors).decode()
+
+
+@pytest.mark.parametrize("command", ["log", "replay", "show"])
+def test_on_a_terminal_the_users_pager_is_given_the_lines(sample: Project, command: str) -> None:
+    arguments = (command, "3") if command == "show" else (command,)
+    marked = "sed 's/^/PAGED /'; echo \"LESS is $LESS\""
+    code, printed = on_a_terminal(sample, *arguments, FABER_LEDGER_PAGER=marked, PAGER="false")
+    assert code == 0
+    assert "PAGED " in printed
+    assert "LESS is FRX" in printed
+    assert "LESS is FRX" in on_a_terminal(sample, *arguments, PAGER=marked)[1]
+    for quiet in (("--no-pager", *arguments), (*arguments, "--no-pager")):
+        code, printed = on_a_terminal(sample, *quiet, PAGER=marked)
+        assert (code, "PAGED" in printed) == (0, False)
+        assert "session_started" in printed
+
+
+def test_without_a_terminal_there_is_no_pager(sample: Project) -> None:
+    done = sample.faber("log", env={"FABER_LEDGER_PAGER": "sed 's/^/PAGED /'"})
+    assert "PAGED" not in done.stdout
+
+
+def test_a_pager_that_is_left_early_is_no_error_and_one_that_is_not_there_is_told(sample: Project) -> None:
+    assert on_a_terminal(sample, "replay", "--step", PAGER="true") == (0, "")
+    code, printed = on_a_terminal(sample, "log", PAGER="no-such-pager")
+    assert code == 0
+    assert "the pager 'no-such-pager' cannot be started" in printed
+    assert printed.count("run_started") == 1
+    assert "run_started" in on_a_terminal(sample, "log", PAGER="")[1]
+
+
+def test_a_person_who_reads_slowly_keeps_no_hook_from_writing(sample: Project) -> None:
+    with Log.open(str(sample.ledger_path)) as log:
+        for number in range(3000):
+            log.append([{"event": history()[8]}], at=START + 300 + number, writer="w")
+        log.commit()
+    reader = subprocess.Popen([COMMAND, "log"], cwd=sample.root, stdout=subprocess.PIPE)
+    assert reader.stdout is not None
+    reader.stdout.readline()  # the pipe fills up behind this line, and the reader waits in the middle of the log
+    with Log.open(str(sample.ledger_path), busy_seconds=5.0) as log:
+        log.append([{"event": history()[8]}], at=START + 9000, writer="w")
+        log.commit()
+    rest = reader.stdout.read().splitlines()
+    reader.stdout.close()
+    assert reader.wait() == 0
+    assert 1 + len(rest) == 11 + 3000 + 1

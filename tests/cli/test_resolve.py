@@ -1,0 +1,349 @@
+"""`faber-ledger resolve`: conflicts that clones without the driver have left, mended from the index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
+from support.project import COMMAND
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one", driver=False)
+
+
+@pytest.fixture
+def other(one: Clone) -> Clone:
+    return one.clone("other", driver=False)
+
+
+def apart(one: Clone, other: Clone) -> set[str]:
+    """Let both machines go on apart, and give the events of both."""
+    one.advance("here")
+    other.advance("there")
+    return one.ids() | other.ids()
+
+
+def stopped(one: Clone) -> list[str]:
+    """Merge without the driver, which stops, and give the status."""
+    one.git("pull", "--no-rebase", "../other", "main", code=1)
+    return one.git("status", "--porcelain").splitlines()
+
+
+def test_a_merge_that_stopped_is_mended_and_staged(one: Clone, other: Clone) -> None:
+    both = apart(one, other)
+    assert stopped(one) == [f"UU {LEDGER}", f"UU {STATE}"]
+    told = one.faber("resolve").stdout
+    assert told == (
+        f"mended  {LEDGER}: both sides, {len(both)} events\nmended  {STATE}: our blocks, and both sides' keys\n"
+    )
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+    assert one.git("diff", "--name-only") == ""
+    assert one.ids() == both
+    one.assert_sound()
+    one.git("commit", "-q", "--no-edit")
+    assert one.git("status", "--porcelain") == ""
+    assert one.faber("resolve").stdout == "no run's file is in conflict\n"
+
+
+def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: Clone) -> None:
+    both = apart(one, other)
+    status = stopped(one)
+    before = one.ledger.read_bytes(), one.state_path.read_bytes()
+    told = one.faber("resolve", "--dry-run").stdout
+    assert told.splitlines()[0] == f"would mend  {LEDGER}: both sides, {len(both)} events"
+    assert (one.ledger.read_bytes(), one.state_path.read_bytes()) == before
+    assert one.git("status", "--porcelain").splitlines() == status
+
+
+def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clone) -> None:
+    one.change(status="paused")
+    other.change(status="failed", work_id="9")
+    both = apart(one, other)
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert f"mended  {LEDGER}: both sides, {len(both)} events\n" in told
+    assert f"left    {STATE}: both sides changed the same key\n" in told
+    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in told
+    assert "work_id" not in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+    assert one.ids() == both
+    data = json.loads(one.faber("resolve", "--json", code=1).stdout)["data"]
+    assert data["files"][0]["keys"] == [{"key": "status", "ours": '"paused"', "theirs": '"failed"'}]
+
+
+def test_what_was_recorded_while_the_merge_stood_still_is_kept(one: Clone, other: Clone) -> None:
+    both = apart(one, other)
+    stopped(one)
+    one.git("checkout", "--ours", "--", STATE)
+    one.record("meanwhile")
+    one.change(notes="by hand")
+    both |= one.ids()
+    shutil.rmtree(one.root / ".git/faber-ledger")  # the mirror would bring them back as well
+    one.faber("resolve")
+    assert one.ids() == both
+    assert "meanwhile" in one.clients()
+    assert one.state["notes"] == "by hand"
+    one.assert_sound()
+
+
+def test_the_active_file_stays_ours(one: Clone, other: Clone) -> None:
+    for clone, run in ((one, "here"), (other, "there")):
+        (clone.root / ACTIVE).write_text(f"{run}\n")
+        clone.commit(run)
+    assert stopped(one) == [f"UU {ACTIVE}"]
+    assert one.faber("resolve").stdout == f"mended  {ACTIVE}: ours stays\n"
+    assert (one.root / ACTIVE).read_text() == "here\n"
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+
+
+@pytest.mark.parametrize("deleted_here", [True, False])
+def test_a_run_that_one_side_deleted_is_kept_with_its_events(one: Clone, other: Clone, deleted_here: bool) -> None:
+    deleter, keeper = (one, other) if deleted_here else (other, one)
+    deleter.git("rm", "-rq", ".fractary/runs")
+    deleter.git("commit", "-qm", "away with it")
+    keeper.advance("kept")
+    kept = keeper.ids()
+    assert len(stopped(one)) == 2
+    told = one.faber("resolve").stdout
+    assert f"mended  {LEDGER}: the side that has it, {len(kept)} events\n" in told
+    assert one.ids() == kept
+    one.assert_sound()
+
+
+def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.ledger.write_bytes(b"nothing")
+    other.commit("broken")
+    before = one.ledger.read_bytes()
+    assert stopped(one) == [f"UU {LEDGER}"]
+    told = one.faber("resolve", code=1).stdout
+    assert told.startswith(f"left    {LEDGER}: ")
+    assert "is not a SQLite database" in told
+    assert one.ledger.read_bytes() == before
+    assert one.git("status", "--porcelain").splitlines() == [f"UU {LEDGER}"]
+
+
+def test_a_forged_ledger_stops_neither_the_other_files_nor_the_command(one: Clone, other: Clone) -> None:
+    one.record("here")
+    (one.root / ACTIVE).write_text("here\n")
+    one.commit("here")
+    other.record("there")
+    (other.root / ACTIVE).write_text("there\n")
+    forge(other.ledger, "CAST(x'ff' AS TEXT)")
+    other.commit("forged")
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert f"mended  {ACTIVE}: ours stays\n" in told
+    assert f"left    {LEDGER}: " in told
+
+
+def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> None:
+    for clone in (one, other):
+        (clone.root / "code.py").write_text(f"x = '{clone.root.name}'\n")
+        (clone.root / ".fractary/plugin.json").write_text(f"['{clone.root.name}']\n")
+    apart(one, other)
+    assert len(stopped(one)) == 4
+    before = (one.root / "code.py").read_text()
+    one.faber("resolve")
+    assert (one.root / "code.py").read_text() == before
+    assert one.git("status", "--porcelain").count("AA ") == 2
+
+
+def gut(clone: Clone) -> None:
+    """Write what 0.1.0's `seal` wrote where state.json was missing."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    clone.put({name: clone.state[name] for name in names})
+
+
+def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_taken_back(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    apart(one, other)
+    before = one.state
+    assert one.git("pull", "--no-rebase", "../other", "main", code=1)
+    one.git("checkout", "-q", "--ours", "--", STATE)
+    one.git("add", STATE)
+    one.state_path.unlink()
+    for path in one.state_path.parent.glob("state*backup*"):
+        path.unlink()
+    done = one.faber("resolve")
+    assert f"note: {STATE} was missing and is taken from commit " in done.stderr
+    assert {name: one.state[name] for name in ("status", "phases", "mine")} == {
+        name: before[name] for name in ("status", "phases", "mine")
+    }
+    assert one.git("diff", "--name-only", "--diff-filter=D", "HEAD") == ""
+    one.assert_sound()
+
+
+def test_one_that_nothing_has_is_left_missing_and_the_ledger_is_mended(one: Clone, other: Clone) -> None:
+    for clone in (one, other):
+        clone.git("rm", "-q", "--cached", STATE)
+        clone.git("commit", "-q", "--amend", "-m", "no state")
+        clone.git("reflog", "expire", "--expire=now", "--all")
+        (clone.root / ".git/info/exclude").write_text("state.json*\n")
+        clone.git("update-ref", "-d", "refs/remotes/origin/main")
+        clone.git("remote", "remove", "origin", code=2 if clone is one else 0)
+    both = apart(one, other)
+    assert one.git("pull", "-q", "--no-rebase", "--allow-unrelated-histories", "../other", "main", code=1)
+    for path in one.state_path.parent.glob("state*"):
+        path.unlink()
+    done = one.faber("resolve")
+    assert f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so" in done.stderr
+    assert not one.state_path.exists()
+    assert one.ids() == both
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+def test_what_a_gutted_side_lacks_is_not_taken_out(one: Clone, other: Clone, gutted_here: bool) -> None:
+    gutted, whole = (one, other) if gutted_here else (other, one)
+    gut(gutted)
+    whole.change(status="paused", mine=1)
+    before = whole.state
+    apart(one, other)
+    stopped(one)
+    one.faber("resolve")
+    for name in ("status", "phases", "mine", "notes", "artifacts"):
+        assert one.state[name] == before[name], name
+    one.assert_sound()
+
+
+def test_nor_where_the_other_side_deleted_the_run(one: Clone, other: Clone) -> None:
+    before = one.state
+    gut(one)
+    one.advance("here")
+    other.git("rm", "-rq", FOLDER)
+    other.git("commit", "-qm", "deleted")
+    stopped(one)
+    one.faber("resolve")
+    assert [one.state[name] for name in ("status", "phases", "notes")] == [
+        before[name] for name in ("status", "phases", "notes")
+    ]
+
+
+def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) -> None:
+    one.change(mine=1)
+    other.change(theirs=2)
+    apart(one, other)
+    stopped(one)
+    before = one.state_path.read_bytes()
+    one.state_path.chmod(0o444)
+    assert f"left    {STATE}: Failed to write state file: Permission denied" in one.faber("resolve", code=1).stdout
+    assert one.state_path.read_bytes() == before
+    one.state_path.chmod(0o644)
+    one.faber("resolve")
+    assert (one.state["mine"], one.state["theirs"]) == (1, 2)
+
+
+def test_a_rebase_that_stopped_is_mended_too(one: Clone, other: Clone) -> None:
+    both = apart(one, other)
+    one.git("pull", "--rebase", "../other", "main", code=1)
+    one.faber("resolve")
+    one.git("rebase", "--continue")
+    assert one.ids() == both
+    one.faber("project")
+    one.assert_sound()
+
+
+def test_it_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one", driver=False)
+    (one.root / "part").mkdir()
+    one.git("mv", ".fractary", "part/.fractary")
+    one.git("commit", "-qm", "moved")
+    other = one.clone("other", driver=False)
+    for clone in (one, other):
+        clone.root /= "part"
+        clone.ledger, clone.state_path = clone.root / LEDGER, clone.root / STATE
+    both = apart(one, other)
+    one.git("pull", "--no-rebase", str(tmp_path / "other"), "main", code=1)
+    below = one.root / ".fractary" / "runs"
+    done = one.call("faber-ledger", "resolve", cwd=below)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert one.ids() == both
+    one.assert_sound()
+
+
+def test_without_git_it_says_so(tmp_path: Path) -> None:
+    clone = Clone(tmp_path / "plain")
+    (clone.root / ".fractary").mkdir(parents=True)
+    assert "this is no git repository" in clone.faber("resolve", code=1).stderr
+
+
+def test_a_run_folder_that_leads_out_of_the_project_is_not_followed(one: Clone, other: Clone, tmp_path: Path) -> None:
+    apart(one, other)
+    stopped(one)
+    outside = tmp_path / "outside"
+    one.ledger.parent.rename(outside)
+    one.ledger.parent.symlink_to(outside)
+    before = (outside / "ledger.db").read_bytes()
+    one.faber("resolve")
+    assert (outside / "ledger.db").read_bytes() == before
+    assert RUN in str(one.ledger)
+
+
+def test_marks_of_a_conflict_are_no_reason_to_take_a_backup(one: Clone, other: Clone) -> None:
+    one.change(mine=1)
+    other.change(theirs=2)
+    apart(one, other)
+    stopped(one)
+    for command in (["status"], ["session-load"], ["project"]):
+        told = one.call(str(COMMAND), *command)
+        assert "faber-ledger resolve" in told.stdout + told.stderr
+        assert "--restore" not in told.stdout + told.stderr
+
+
+def test_a_backup_that_was_put_back_before_it_takes_no_key_away(one: Clone, other: Clone) -> None:
+    before = one.state_path.read_bytes()
+    one.change(status="paused", mine=1)
+    other.change(status="failed", theirs=2)
+    apart(one, other)
+    stopped(one)
+    one.state_path.write_bytes(before)
+    one.faber("resolve", code=1)
+    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["paused", 1, 2]
+
+
+def test_what_a_person_has_settled_in_the_file_is_taken(one: Clone, other: Clone) -> None:
+    one.change(status="paused", mine=1)
+    other.change(status="failed", theirs=2)
+    apart(one, other)
+    stopped(one)
+    one.faber("resolve", code=1)  # without the driver, it makes a valid file of the marks
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+    one.change(status="failed")
+    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert [one.state[name] for name in ("status", "mine", "theirs")] == ["failed", 1, 2]
+    assert one.git("diff", "--name-only", "--diff-filter=U") == ""
+    one.assert_sound()
+
+
+def test_a_nested_key_is_settled_alone(one: Clone, other: Clone) -> None:
+    one.change(x={"y": 1, "z": {"deep": 1}, "near": 1})
+    other.change(x={"y": 2, "z": {"deep": 2}, "far": 2})
+    apart(one, other)
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert "\n  x.y\n    ours:   1\n    theirs: 2\n  x.z.deep\n" in told
+    one.change(x={**one.state["x"], "y": 12})
+    told = one.faber("resolve", code=1).stdout
+    assert "x.y" not in told
+    assert "  x.z.deep\n" in told
+    assert one.state["x"] == {"y": 12, "z": {"deep": 1}, "near": 1, "far": 2}
+    one.change(x={**one.state["x"], "z": {"deep": 3}})
+    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert one.state["x"] == {"y": 12, "z": {"deep": 3}, "near": 1, "far": 2}
+
+
+def test_the_side_whose_ledger_cannot_be_united_is_named(one: Clone, other: Clone) -> None:
+    one.advance("here")
+    other.ledger.write_bytes(b"nothing")
+    other.commit("broken")
+    stopped(one)
+    told = one.faber("resolve", code=1).stdout
+    assert "their side (stage 3) of the ledger cannot be united: it is not a SQLite database" in told
+    assert "/tmp" not in told
+    assert "git checkout --ours" in told

@@ -1,0 +1,298 @@
+"""Starting, resuming and listing runs, through the installed command."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.project import Project
+
+from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.runs.run import find_run, is_run_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "client-1", "CLAUDE_PID": "77"}
+MADE_ID = re.compile(r"project-258-\d{8}-\d{6}-[a-z0-9]{6}")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A git project in which no run was started yet."""
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    return project
+
+
+def started(project: Project, *arguments: str, env: dict[str, str | None] | None = None) -> str:
+    """Start a run and give its id."""
+    done = project.faber("run", "start", *arguments, "--json", env=env)
+    assert done.returncode == 0, done.stderr
+    run_id = json.loads(done.stdout)["data"]["run_id"]
+    assert isinstance(run_id, str)
+    return run_id
+
+
+def state_of(project: Project, run_id: str) -> dict[str, Any]:
+    """Read a run's state."""
+    state: dict[str, Any] = json.loads((project.root / ".fractary/runs" / run_id / "state.json").read_text())
+    return state
+
+
+def test_a_started_run_has_its_folder_its_state_its_ledger_and_is_the_active_one(project: Project) -> None:
+    run_id = started(project, "--work-id", "258")
+    assert MADE_ID.fullmatch(run_id)
+    assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{run_id}\n"
+    assert {path.name for path in (project.root / ".fractary/runs" / run_id).iterdir()} == {
+        "state.json",
+        "metadata.json",
+        "ledger.db",
+        "ledger.lock",
+    }
+    state = state_of(project, run_id)
+    assert (state["run_id"], state["work_id"], state["status"]) == (run_id, "258", "in_progress")
+    assert project.faber("verify").returncode == 0
+
+
+def test_a_started_state_is_valid_against_the_schema(project: Project) -> None:
+    schema = json.loads((Path(__file__).parents[2] / "schemas/json/state.schema.json").read_text())
+    jsonschema.validate(state_of(project, started(project, "--work-id", "258", "--plan-id", "p-1")), schema)
+
+
+def test_options_stand_in_the_state(project: Project) -> None:
+    run_id = started(project, "--run-id", "org/project/R-1", "--target", "the parser", "--plan-id", "plan-9")
+    state = state_of(project, run_id)
+    assert (run_id, state["target"], state["plan_id"], state["work_id"]) == (
+        "org/project/R-1",
+        "the parser",
+        "plan-9",
+        None,
+    )
+
+
+@pytest.mark.parametrize("run_id", ["../x", "a/../b", "/etc", "a/b/c/d", ".hidden", "", "a b", "x" * 256, "a\n"])
+def test_an_id_that_is_none_is_refused_and_nothing_is_written(project: Project, run_id: str) -> None:
+    done = project.faber("run", "start", "--work-id", "1", "--run-id", run_id)
+    if run_id:
+        assert done.returncode == 1
+        assert "is not a run id" in done.stderr
+        assert not (project.root / ".fractary").exists()
+    with pytest.raises(InvalidRunId):
+        find_run(str(project.root), run_id)
+
+
+def test_a_run_that_leads_out_of_the_runs_through_a_link_is_refused(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (project.root / ".fractary/runs").mkdir(parents=True)
+    (project.root / ".fractary/runs/out").symlink_to(tmp_path / "elsewhere")
+    done = project.faber("run", "resume", "out")
+    assert done.returncode == 1
+    assert "leads out" in done.stderr
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_start_makes_no_run_where_the_runs_folder_leads_out_of_the_project(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    project.write(".fractary/runs", "").unlink()
+    (project.root / ".fractary/runs").symlink_to(outside)
+    done = project.faber("run", "start", "--work-id", "258")
+    assert done.returncode == 1
+    assert "leads out" in done.stderr
+    assert list(outside.iterdir()) == []
+
+
+def test_a_start_writes_through_no_link_that_came_with_the_repository(project: Project, tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    link = project.write(".fractary/faber/any", "").with_name(".active-run-id.tmp")
+    link.symlink_to(precious)
+    assert project.faber("run", "start", "--work-id", "258").returncode == 0
+    assert precious.read_text() == "precious"
+
+
+def test_a_start_without_a_subject_is_wrong_usage(project: Project) -> None:
+    assert project.faber("run", "start").returncode == 2
+
+
+def test_a_start_with_an_unknown_workflow_writes_nothing(project: Project) -> None:
+    done = project.faber("run", "start", "--work-id", "1", "--workflow", "fractary-faber:nope")
+    assert done.returncode == 1
+    assert "❌ ERROR: Workflow configuration not found: fractary-faber:nope" in done.stderr
+    assert not (project.root / ".fractary").exists()
+
+
+def test_a_run_is_never_started_twice(project: Project) -> None:
+    run_id = started(project, "--work-id", "1")
+    before = (project.root / ".fractary/runs" / run_id / "state.json").read_bytes()
+    done = project.faber("run", "start", "--work-id", "1", "--run-id", run_id)
+    assert done.returncode == 1
+    assert f"run resume {run_id}" in done.stderr
+    assert (project.root / ".fractary/runs" / run_id / "state.json").read_bytes() == before
+
+
+def test_a_start_that_fails_half_way_leaves_no_run(project: Project) -> None:
+    (project.root / ".fractary/faber/.active-run-id").mkdir(parents=True)
+    runs = project.root / ".fractary" / "runs"
+    runs.parent.mkdir(exist_ok=True)
+    runs.write_text("a file in the folder's place")
+    done = project.faber("run", "start", "--work-id", "1")
+    assert done.returncode == 1
+    assert runs.read_text() == "a file in the folder's place"
+
+
+def test_another_active_workflow_is_not_taken_over_where_nobody_can_be_asked(project: Project) -> None:
+    first = started(project, "--work-id", "258")
+    done = project.faber("run", "start", "--work-id", "259")
+    assert done.returncode == 1
+    assert done.stdout.startswith("⚠️  WARNING: Another workflow is active in this worktree\n   Active: " + first)
+    assert "  git worktree add ../project-issue-259 -b feature/259\n" in done.stdout
+    assert done.stdout.endswith("Workflow start cancelled. Use separate worktrees for concurrent workflows.\n")
+    assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{first}\n"
+    assert len(list((project.root / ".fractary/runs").iterdir())) == 1
+
+
+def test_yes_takes_over_without_a_question(project: Project) -> None:
+    started(project, "--work-id", "258")
+    second = started(project, "--work-id", "259", "--yes")
+    assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("YES", 0)])
+def test_a_person_is_asked_before_a_workflow_is_taken_over(project: Project, answer: str, code: int) -> None:
+    first = started(project, "--work-id", "258")
+    output, ended = project.on_terminal("run", "start", "--work-id", "259", answers=[answer])
+    assert "potentially interfering with the other workflow. [y/N]:" in output
+    assert ended == code
+    active = (project.root / ".fractary/faber/.active-run-id").read_text().strip()
+    assert (active == first) == (code == 1)
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_a_finished_workflow_is_told_and_no_question_asked(project: Project, status: str) -> None:
+    first = started(project, "--work-id", "258")
+    set_status(project, first, status)
+    done = project.faber("run", "start", "--work-id", "259")
+    assert done.returncode == 0
+    assert f"ℹ The active run was {first} ({status})" in done.stdout
+
+
+def set_status(project: Project, run_id: str, status: str) -> None:
+    """Change a run's status as FABER's own tools do."""
+    path = project.root / ".fractary/runs" / run_id / "state.json"
+    path.write_text(path.read_text().replace('"status": "in_progress"', f'"status": "{status}"', 1))
+
+
+def test_the_active_run_is_resumed_without_a_warning(project: Project) -> None:
+    run_id = started(project, "--work-id", "258")
+    done = project.faber("run", "resume", run_id)
+    assert done.returncode == 0
+    assert "WARNING" not in done.stdout + done.stderr
+    assert f"✓ Workflow resumed: {run_id}" in done.stdout
+    assert "Resume point: frame (continue)" in done.stdout
+
+
+def test_an_unambiguous_beginning_of_an_id_will_do(project: Project) -> None:
+    started(project, "--work-id", "1", "--run-id", "alpha-one")
+    started(project, "--work-id", "2", "--run-id", "alpha-two", "--yes")
+    assert project.faber("status", "alpha-t").returncode == 0
+    ambiguous = project.faber("status", "alpha")
+    assert ambiguous.returncode == 10
+    assert "alpha-one, alpha-two" in ambiguous.stderr
+    assert project.faber("status", "beta").returncode == 10
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("completed", "ℹ Workflow already completed - nothing to resume\n"),
+        ("cancelled", "ℹ Workflow was cancelled - cannot resume\n"),
+    ],
+)
+def test_a_finished_run_is_not_resumed(project: Project, status: str, told: str) -> None:
+    first = started(project, "--work-id", "1")
+    set_status(project, first, status)
+    second = started(project, "--work-id", "2")
+    done = project.faber("run", "resume", first)
+    assert (done.returncode, done.stdout) == (0, told)
+    assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
+
+
+def test_workflow_run_is_start_and_resume(project: Project) -> None:
+    done = project.faber("workflow-run", "--work-id", "258", "--json")
+    run_id = json.loads(done.stdout)["data"]["run_id"]
+    assert project.faber("workflow-run", "--resume", run_id).stdout.startswith("✓ Workflow resumed: " + run_id)
+    assert project.faber("workflow-run", "--resume", "nope").returncode == 10
+
+
+def test_a_start_inside_a_client_opens_its_session_at_once(project: Project) -> None:
+    run_id = started(project, "--work-id", "258", env=dict(IN_CLIENT))
+    sessions = state_of(project, run_id)["sessions"]
+    assert sessions["total_sessions"] == 1
+    assert sessions["current_session_id"] == sessions["session_history"][0]["session_id"]
+    assert "ended_at" not in sessions["session_history"][0]
+    again = project.faber("run", "resume", run_id, env=dict(IN_CLIENT))
+    assert again.returncode == 0
+    assert state_of(project, run_id)["sessions"]["total_sessions"] == 1
+
+
+def test_a_client_that_changes_runs_ends_its_session_on_the_one_it_leaves(project: Project) -> None:
+    first = started(project, "--work-id", "258", env=dict(IN_CLIENT))
+    second = started(project, "--work-id", "259", "--yes", env=dict(IN_CLIENT))
+    left, taken = state_of(project, first)["sessions"], state_of(project, second)["sessions"]
+    assert left["current_session_id"] is None
+    assert left["session_history"][0]["end_reason"] == "manual"
+    assert taken["current_session_id"] is not None
+
+
+def test_a_start_outside_a_client_opens_no_session(project: Project) -> None:
+    assert state_of(project, started(project, "--work-id", "258"))["sessions"]["session_history"] == []
+
+
+def test_the_list_shows_every_run_in_both_layouts_and_filters(project: Project) -> None:
+    started(project, "--work-id", "1", "--run-id", "one")
+    started(project, "--work-id", "2", "--run-id", "org/two", "--yes")
+    old = project.root / ".fractary/faber/runs/org/project/three"
+    old.mkdir(parents=True)
+    (old / "state.json").write_text('{"run_id": "org/project/three", "workflow_id": "w", "status": "completed"}')
+    rows = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    assert [row["run_id"] for row in rows] == ["one", "org/project/three", "org/two"]
+    assert [row["active"] for row in rows] == [False, False, True]
+    filtered = json.loads(project.faber("run", "list", "--status", "completed", "--json").stdout)["data"]
+    assert [row["run_id"] for row in filtered] == ["org/project/three"]
+    by_work = json.loads(project.faber("run", "list", "--work-id", "2", "--json").stdout)["data"]
+    assert [row["run_id"] for row in by_work] == ["org/two"]
+    assert "* org/two" in project.faber("run", "list").stdout
+
+
+def test_an_unreadable_run_is_listed_as_such(project: Project) -> None:
+    run_id = started(project, "--work-id", "1")
+    (project.root / ".fractary/runs" / run_id / "state.json").write_text("{")
+    done = project.faber("run", "list")
+    assert done.returncode == 0
+    assert "unreadable" in done.stdout
+
+
+@pytest.mark.parametrize("tamper", [lambda root: (root / ".fractary/faber/.active-run-id").write_text("../x")])
+def test_an_active_file_that_leads_elsewhere_is_an_error_in_a_command(
+    project: Project, tamper: Callable[[Path], object]
+) -> None:
+    started(project, "--work-id", "1")
+    tamper(project.root)
+    done = project.faber("status")
+    assert done.returncode == 1
+    assert "is not a run id" in done.stderr
+
+
+@given(st.lists(st.sampled_from([*"aZ09._-/ \n²é"]), max_size=12).map("".join) | st.text(max_size=300))
+def test_a_run_id_is_one_to_three_names(text: str) -> None:
+    name = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+    assert is_run_id(text) == (len(text) <= 255 and re.fullmatch(rf"{name}(/{name}){{0,2}}", text) is not None)

@@ -1,0 +1,339 @@
+"""`faber-ledger seal`, `run forget`, and what `verify` says of a log that git has rolled back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
+from support.project import COMMAND
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Clone:
+    return Clone.first(tmp_path / "one")
+
+
+def staged(clone: Clone) -> list[str]:
+    return clone.git("diff", "--cached", "--name-only").split()
+
+
+# --- seal
+
+
+def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
+    one.record("next")
+    (one.root / "code.py").write_text("x\n")
+    (one.root / FOLDER / "metadata.json").write_text("{}\n")
+    (one.root / FOLDER / "notes.txt").write_text("x\n")
+    told = one.faber("seal").stdout
+    files = [LEDGER, STATE, f"{FOLDER}/metadata.json", ACTIVE]
+    assert told == f"{RUN}: {len(one.ids())} events; staged {', '.join(files)}\n"
+    assert staged(one) == sorted([LEDGER, STATE, f"{FOLDER}/metadata.json"])
+
+
+def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
+    one.record("taken")
+    known = one.ids()
+    one.git("reset", "-q", "--hard")
+    assert "taken" not in one.clients()
+    told = one.faber("seal").stdout
+    assert "of them back from this clone's mirror" in told
+    assert one.ids() == known
+    one.assert_sound()
+    assert staged(one) == [LEDGER, STATE]
+
+
+def test_a_stale_projection_is_written_before_it_is_staged(one: Clone) -> None:
+    one.change(sessions={"current_session_id": None, "total_sessions": 0, "session_history": []})
+    one.faber("seal")
+    one.assert_sound()
+    assert one.git("diff", "--name-only") == ""
+
+
+def test_a_killed_writers_journal_is_recovered_before_anything_is_staged(one: Clone) -> None:
+    known = one.ids()
+    script = (
+        "import os, signal, sys; from faber_ledger.ledger.log import Log\n"
+        "log = Log.open(sys.argv[1]); log.connection.execute('PRAGMA cache_spill = 1')\n"
+        "log.connection.execute('PRAGMA cache_size = 1')\n"
+        "event = {'type': 'run_started', 'run_id': 'r', 'workflow_id': 'w' * 9000, 'work_id': None}\n"
+        "log.append([{'event': event}] * 40, at=1.0, writer='w'); os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", script, str(one.ledger)], check=False)
+    journal = Path(f"{one.ledger}-journal")
+    assert journal.stat().st_size > 0
+    one.faber("seal")
+    assert not journal.exists()
+    assert one.ids() == known
+    one.assert_sound()
+
+
+def test_a_damaged_ledger_is_refused_and_not_staged(one: Clone) -> None:
+    shutil.rmtree(one.root / ".git/faber-ledger")
+    content = bytearray(one.ledger.read_bytes())
+    at = content.find(b'"source":"startup"')
+    content[at + 10 : at + 17] = b"STARTUP"
+    one.ledger.write_bytes(content)
+    told = one.faber("seal", code=20).stderr
+    assert "is damaged and is not staged" in told
+    assert f"hint: run `faber-ledger verify {RUN}`" in told
+    assert staged(one) == []
+
+
+def test_a_conflict_is_not_settled_unseen(one: Clone) -> None:
+    other = one.clone("other")
+    for clone, status in ((one, "paused"), (other, "failed")):
+        clone.change(status=status)
+        clone.commit(status)
+    one.git("pull", "-q", "--no-rebase", "../other", "main", code=1)
+    told = one.faber("seal", code=1).stderr
+    assert f"in conflict: {STATE}" in told
+    assert "hint: run `faber-ledger resolve`" in told
+    assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
+
+
+def test_a_run_can_be_named_and_the_active_file_is_staged_with_its_own_run_alone(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
+    assert ACTIVE not in one.faber("seal", RUN).stdout
+    assert ACTIVE in one.faber("seal", "second").stdout
+    one.git("reset", "-q")
+    data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
+    assert [result["run_id"] for result in data["runs"]] == [RUN, "second"]
+    assert "no such" not in one.faber("seal", "nowhere", code=10).stderr
+
+
+def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
+    (one.root / ACTIVE).write_text("gone-run\n")
+    assert one.faber("seal").stdout == "nothing to seal: the active run gone-run has no ledger here\n"
+    (one.root / ACTIVE).write_text("../../etc\n")
+    assert one.faber("seal").stdout.startswith("nothing to seal: '../../etc' is not a run id")
+    (one.root / ACTIVE).unlink()
+    assert one.faber("seal").stdout == "nothing to seal: no run is active here\n"
+    shutil.copytree(one.root / ".fractary", tmp_path / "plain" / ".fractary")
+    plain = Clone(tmp_path / "plain")
+    assert plain.faber("seal", RUN).stdout == (
+        "nothing to seal: no git repository is here, so there is nothing to stage\n"
+    )
+
+
+def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None:
+    one.record("next")
+    shutil.copy2(one.root / ".git/index", one.root / ".git/other-index")  # by its time git knows what may be new
+    done = one.call(str(COMMAND), "seal", GIT_INDEX_FILE=".git/other-index")
+    assert done.returncode == 0, done.stderr
+    assert staged(one) == []
+    done = one.call("git", "diff", "--cached", "--name-only", GIT_INDEX_FILE=".git/other-index")
+    assert done.stdout.split() == [LEDGER, STATE]
+
+
+def test_what_git_ignores_is_an_error_with_gits_own_words(one: Clone) -> None:
+    one.git("rm", "-rq", "--cached", ".fractary/runs")
+    (one.root / ".git/info/exclude").write_text("*.db\n")
+    assert "`git add` failed: The following paths are ignored" in one.faber("seal", code=1).stderr
+
+
+# --- seal, where state.json is missing
+
+
+def made_of_the_log(clone: Clone) -> dict[str, Any]:
+    """Give the state that 0.1.0's `seal` wrote where there was none."""
+    names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
+    return {name: clone.state[name] for name in names}
+
+
+def without_backup(clone: Clone) -> None:
+    for path in clone.state_path.parent.glob("state*backup*"):
+        path.unlink()
+
+
+def foreign(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in state.items() if name not in ("sessions", "context_metadata")}
+
+
+def test_a_missing_state_is_taken_from_the_backup(one: Clone) -> None:
+    one.change(status="paused", mine=1)
+    one.record("next")
+    before = one.state
+    one.state_path.unlink()
+    done = one.faber("seal")
+    assert done.stderr == f"note: {STATE} was missing and is taken from state.json.backup\n"
+    assert foreign(one.state) == foreign(before)
+    assert staged(one) == [LEDGER, STATE]
+    one.assert_sound()
+
+
+@pytest.mark.parametrize("backup", ["none", "gutted"])
+def test_else_from_the_newest_commit_that_has_a_whole_one(one: Clone, backup: str) -> None:
+    one.change(mine=1)
+    one.commit("whole")
+    whole = one.git("rev-parse", "HEAD")[:12]
+    before = one.state
+    one.put(made_of_the_log(one))
+    one.commit("gutted, by 0.1.0")
+    one.put({**made_of_the_log(one), "status": "in_progress"})
+    one.commit("and resumed")
+    one.record("next")
+    one.state_path.unlink()
+    without_backup(one)
+    if backup == "gutted":
+        (one.state_path.parent / "state.json.backup").write_text(json.dumps(made_of_backup(before)))
+    done = one.faber("seal")
+    assert done.stderr == f"note: {STATE} was missing and is taken from commit {whole}\n"
+    assert foreign(one.state) == foreign(before)
+    one.assert_sound()
+
+
+def made_of_backup(state: dict[str, Any]) -> dict[str, Any]:
+    return {name: state[name] for name in ("run_id", "sessions", "context_metadata")}
+
+
+def test_else_from_that_of_another_ref(one: Clone) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.change(mine=1)
+    one.commit("whole")
+    before = one.state
+    one.git("checkout", "-q", "--orphan", "bare")
+    one.git("rm", "-q", "--cached", STATE)
+    one.git("commit", "-qm", "no state here")
+    one.state_path.unlink()
+    without_backup(one)
+    assert "is taken from commit " in one.faber("seal").stderr
+    assert foreign(one.state) == foreign(before)
+
+
+def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
+    one = Clone.first(tmp_path / "one")
+    shutil.rmtree(one.root / ".git")
+    one.git("init", "-q", "-b", "main")
+    one.put(made_of_the_log(one))
+    one.commit("gutted from the first")
+    without_backup(one)
+    one.git("rm", "-q", STATE)
+    done = one.faber("seal")
+    assert done.stderr == (
+        f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so;"
+        f" `faber-ledger project {RUN}` writes one from the ledger\n"
+    )
+    assert STATE not in done.stdout
+    assert not one.state_path.exists()
+    told = one.faber("project").stdout
+    assert told.startswith(f"{RUN}: state.json was missing and is made; the log does not know: ")
+    assert "status" in told
+    one.assert_sound()
+
+
+def test_project_takes_a_missing_state_from_a_commit_too(one: Clone) -> None:
+    before = one.state
+    one.state_path.unlink()
+    without_backup(one)
+    head = one.git("rev-parse", "HEAD")[:12]
+    assert one.faber("project").stdout == (
+        f"{RUN}: state.json restored from commit {head}, and the log projected onto it\n"
+    )
+    assert one.state == before
+
+
+# --- verify
+
+
+def test_verify_says_what_was_rolled_back(one: Clone) -> None:
+    before = one.ids()
+    one.record("taken")
+    lost = len(one.ids() - before)
+    one.git("reset", "-q", "--hard")
+    told = one.faber("verify", code=20).stdout
+    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in told
+    assert f"  hint: run `faber-ledger project {RUN}`" in told
+    one.faber("project")
+    assert "taken" in one.clients()
+    one.assert_sound()
+
+
+def test_an_older_branch_or_a_newer_pull_is_not_called_rolled_back_when_it_is_not(one: Clone) -> None:
+    other = one.clone("other")
+    other.advance("there")
+    one.git("pull", "-q", "../other", "main")
+    assert one.faber("verify").stdout == f"{RUN}: sound\n"
+
+
+def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) -> None:
+    one.git("rm", "-rq", "--cached", ".fractary/runs")
+    one.git("commit", "-qm", "never tracked")
+    known = one.ids()
+    one.git("clean", "-fdxq")
+    assert not one.ledger.exists()
+    told = one.faber("verify", RUN, code=10).stderr
+    assert "error: there is no run" in told or "this clone's mirror" in told
+    assert f"{RUN}: state.json restored from commit " in one.faber("project", RUN).stdout
+    assert one.ids() == known
+    one.assert_sound()
+
+
+def test_what_another_worktree_has_recorded_is_not_called_rolled_back(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "resume", RUN)
+    linked.record("in the other tree")
+    told = one.faber("verify", RUN).stdout
+    assert f"{RUN}: sound\n{RUN}: note: the worktree {linked.root} has " in told
+    assert "that this one has not taken in" in told
+    assert "rolled_back" not in told
+    one.faber("project", RUN)
+    one.assert_sound()
+
+
+# --- run forget
+
+
+def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.faber("run", "start", "--work-id", "9", "--run-id", "on-topic", "--yes")
+    one.commit("a run on a branch")
+    one.git("checkout", "-q", "main")
+    assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert "the run on-topic is still there: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
+    one.git("branch", "-q", "-D", "topic")
+    assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 1 event in")
+
+
+def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    told = one.faber("run", "forget", "org/second", code=1).stderr
+    assert "the run org/second is still there: " in told
+    shutil.rmtree(one.root / ".fractary/runs/org")
+    assert one.faber("run", "forget", "--list").stdout == "org/second: 1 event in this clone's mirror alone\n"
+    assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"
+    assert not (one.root / ".git/faber-ledger/runs/org").exists()
+    assert (one.root / f".git/faber-ledger/runs/{RUN}/ledger.db").exists()
+    assert "there is no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
+
+
+def test_a_run_of_another_worktree_is_still_there(one: Clone) -> None:
+    one.git("worktree", "add", "-q", "../linked")
+    linked = Clone(one.root.parent / "linked")
+    linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
+    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert str(linked.root) in one.faber("run", "forget", "theirs", code=1).stderr
+
+
+def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
+    one.faber("run", "forget", code=2)
+    one.faber("run", "forget", RUN, "--list", code=2)
+    assert "is not a run id" in one.faber("run", "forget", "../../x", code=1).stderr
+
+
+def test_with_json_a_note_stands_in_the_one_object(one: Clone) -> None:
+    one.record("next")
+    shutil.copy2(one.root / ".git/index", one.root / ".git/next-index-7")
+    done = one.call(str(COMMAND), "seal", "--json", GIT_INDEX_FILE=".git/next-index-7")
+    assert (done.returncode, done.stderr) == (0, "")
+    (warning,) = json.loads(done.stdout)["data"]["warnings"]
+    assert warning.startswith("note: this commit is of named paths alone: ")

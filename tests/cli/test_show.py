@@ -1,0 +1,225 @@
+"""`faber-ledger show`: everything known of one event, session or artifact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.forging import forge
+from support.project import PROTOCOL, Project
+from support.sample_log import CLIENT, FIRST, SECOND, write_run
+from support.sample_log import RUN as SAMPLE
+
+from faber_ledger.cli.reports import show
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs.run import find_run
+
+LOADED_FIRST = "# Orchestration\n\nOne step after the other.\n"
+
+
+@pytest.fixture
+def sample(tmp_path: Path) -> Project:
+    write_run(tmp_path)
+    return Project(tmp_path, SAMPLE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run in which the protocol was loaded, changed, loaded again, and changed once more."""
+    made = Project.made(tmp_path / "project")
+    assert made.faber("session-load").returncode == 0
+    made.write(PROTOCOL, "# Second\n")
+    made.git("commit", "--quiet", "-am", "Second")
+    assert made.faber("session-load", "--force").returncode == 0
+    made.write(PROTOCOL, "# Third\n")
+    return made
+
+
+def shown(project: Project, *arguments: str) -> Any:
+    done = project.faber("show", *arguments, "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)["data"]
+
+
+def refused(project: Project, *arguments: str, code: int = 10) -> str:
+    done = project.faber("show", *arguments)
+    assert (done.returncode, done.stdout) == (code, "")
+    return done.stderr
+
+
+def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample: Project) -> None:
+    events = sample.events
+    for recorded in events:
+        for name in (str(recorded["seq"]), recorded["id"], recorded["id"][:-1], recorded["id"].lower()):
+            data = shown(sample, name)
+            assert (data["kind"], data["event"]) == ("event", recorded)
+            assert data["hash_holds"]
+            assert [one["seq"] for one in data["parents"]] == [recorded["seq"] - 1][: recorded["seq"] - 1]
+            assert [one["seq"] for one in data["children"]] == [recorded["seq"] + 1][: len(events) - recorded["seq"]]
+
+
+def test_an_event_tells_what_it_changed(sample: Project) -> None:
+    assert [change["field"] for change in shown(sample, "9")["changes"]] == []
+    fields = [change["field"] for change in shown(sample, "4")["changes"]]
+    assert "context_metadata.artifacts_in_context[0]" in fields
+    lines = sample.faber("show", "9").stdout
+    assert "it changed nothing in state.json" in lines
+
+
+def test_an_event_that_was_changed_says_so(sample: Project) -> None:
+    forge(sample.ledger_path, "UPDATE event SET client = 'forged' WHERE seq = 4")
+    assert not shown(sample, "4")["hash_holds"]
+    assert "which does not match what it says" in sample.faber("show", "4").stdout
+
+
+def test_no_control_character_of_an_event_reaches_the_terminal(sample: Project) -> None:
+    told = sample.faber("show", "5").stdout
+    assert "\x1b" not in told
+    assert "\\x1b[31mred" in told
+
+
+def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: Project) -> None:
+    for name in (FIRST, "abc123", FIRST[:-1]):
+        data = shown(sample, name)
+        assert (data["kind"], data["session"]["session_id"]) == ("session", FIRST)
+        assert data["session"]["hostname"] == "dev-machine-1"
+        assert [recorded["seq"] for recorded in data["events"]] == [3, 4, 5, 6, 7, 8, 10]
+        assert data["clients"] == [CLIENT]
+    assert "newly completed: frame, architect" in sample.faber("show", "abc123").stdout
+
+
+def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: Project) -> None:
+    told = refused(sample, "claude-session")
+    assert f"  session {FIRST}\n  session {SECOND}" in told
+    assert "give more of the id" in told
+    told = refused(sample, sample.events[0]["id"][:5])
+    assert f"  event {sample.events[0]['id']} (1, run_started at" in told
+    assert "and others" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("workflow-stat3", "artifact workflow-state"),
+        ("claude-session-20260105-143022-abc124", f"session {FIRST}"),
+        ("99", "session_started"),
+        ("01KE7QZZZZZZZZZZZZZZZZZZZZ", "  event 01KE"),
+        ("%", ""),
+        ("", ""),
+        ("\x1b[31m", ""),
+        ("9" * 40, ""),
+    ],
+)
+def test_an_unknown_name_is_refused_with_what_is_near(sample: Project, name: str, near: str) -> None:
+    told = refused(sample, name)
+    assert told.startswith("error: there is no event, session or artifact")
+    assert near in told
+    assert "\x1b" not in told
+
+
+def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(project: Project) -> None:
+    data = shown(project, "orchestration-protocol")
+    assert [(one["source"], one["loads"]) for one in data["contents"]] == [(PROTOCOL, 1), (PROTOCOL, 1)]
+    commits = project.git("log", "--format=%H", "--reverse").splitlines()
+    assert [one["found_in"] for one in data["contents"]] == [f"commit {commit[:12]}" for commit in commits[:2]]
+    told = project.faber("show", "orchestration-protocol").stdout
+    assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in told
+
+
+def test_of_very_many_loads_all_are_counted_and_the_newest_told(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(show, "MOST", 1)
+    run = find_run(str(project.root), project.run_id)
+    data, lines = show.told_artifact(run, "orchestration-protocol")
+    assert (data["counts"]["loaded"], data["left_out"], len(data["loads"])) == (2, 1, 1)
+    assert [one["loads"] for one in data["contents"]] == [1, 1]
+    assert data["loads"][0]["sha256"] == data["contents"][1]["sha256"]
+    assert any(["the newest 1 of them" in line for line in lines])
+
+
+def test_the_very_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:
+    assert project.faber("show", "orchestration-protocol", "--content").stdout == "# Second\n"
+    first = shown(project, "orchestration-protocol")["loads"][0]["event_id"]
+    assert project.faber("show", first, "--content").stdout == LOADED_FIRST
+    assert shown(project, first, "--content")["content"] == LOADED_FIRST
+
+
+def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project) -> None:
+    told = refused(sample, "workflow-state", "--content")
+    assert "is neither in" in told
+    shown = sample.faber("show", "workflow-state").stdout
+    assert "nowhere any more" in shown
+    assert "are of state.json without what events change: context_metadata" in shown
+    assert sample.faber("show", FIRST, "--content").returncode == 2
+
+
+def test_what_a_folder_or_a_command_gave_is_said_to_be_kept_nowhere(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project")
+    made.write("notes/a.md", "x")
+    named = [
+        {"id": "all", "type": "directory", "path": "notes"},
+        {"id": "summary", "type": "directory", "path": "notes", "load_strategy": "summary"},
+        {"id": "latest", "type": "directory", "path": "notes", "load_strategy": "latest_only"},
+        {"id": "commits", "type": "git_info", "command": "git log -1"},
+        {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch 1"},
+    ]
+    made.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
+    made.change_state(workflow_id="mine")
+    assert made.faber("session-load").returncode == 0
+    for name, kind in (("all", "folder"), ("summary", "folder"), ("commits", "command"), ("issue", "command")):
+        told = refused(made, name, "--content")
+        assert f" was a {kind}'s " in told
+        assert "which nothing keeps: it cannot be had again" in told
+        assert f"faber-ledger session-load --artifacts {name} --force" in told
+        assert "git fetch" not in told
+        assert f"  not kept: a {kind}'s " in made.faber("show", name).stdout
+    assert made.faber("show", "latest", "--content").stdout == "x"
+
+
+def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
+    secret = project.root.parent / "secret.txt"
+    secret.write_text("secret\n")
+    import hashlib
+
+    digest = hashlib.sha256(b"secret\n").hexdigest()
+    (project.root / "link.txt").symlink_to(secret)
+    for number, source in enumerate(["../secret.txt", str(secret), "link.txt", "--output=x", "a\x00b", ":(top)x"]):
+        event: Any = {
+            "type": "artifact_loaded",
+            "session_id": FIRST,
+            "artifact_id": f"hostile-{number}",
+            "trigger": "manual",
+            "source": source,
+            "size_bytes": 7,
+            "sha256": digest,
+            "given": "inline",
+        }
+        with Log.open(str(project.ledger_path)) as log:
+            log.append([{"event": event}], at=1_767_623_422.0, writer="w")
+            log.commit()
+        assert "is neither in" in refused(project, f"hostile-{number}", "--content")
+
+
+def test_what_a_plugin_brings_is_named_where_it_stands_and_shown(tmp_path: Path) -> None:
+    made = Project.made(tmp_path / "project")
+    plugin = tmp_path / "plugin"
+    (plugin / "docs").mkdir(parents=True)
+    brought = plugin / "docs/workflow-orchestration-protocol.md"
+    brought.write_text("# Of the plugin\n" + "Long.\n" * 4000)
+    (made.root / PROTOCOL).unlink()
+    made.write("docs/workflow-orchestration-protocol.md", "# Of the project\n")
+    config = Path(made.environment()["XDG_CONFIG_HOME"], "faber-ledger/config.json")
+    config.parent.mkdir(parents=True)
+    config.write_text(json.dumps({"plugin_roots": [str(plugin)]}))
+    packet = made.deliver("SessionStart.startup.print").packet or ""
+    assert f"- orchestration-protocol (required): outline, {brought} (" in packet
+    assert f"the whole stands in {brought}\n" in packet
+    load = next(one for one in made.of_type("artifact_loaded") if one["artifact_id"] == "orchestration-protocol")
+    assert load["source"] == "docs/workflow-orchestration-protocol.md"
+    assert shown(made, "orchestration-protocol")["contents"][0]["found_in"] == f"{brought}, as it is now"
+    assert made.faber("show", "orchestration-protocol", "--content").stdout == brought.read_text()
+    brought.write_text("changed")
+    assert "nor in a plugin root" in refused(made, "orchestration-protocol", "--content")

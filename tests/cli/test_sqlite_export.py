@@ -1,0 +1,110 @@
+"""`faber-ledger export --sqlite`: tables for questions, and words on them for Datasette."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sample_log import FIRST, RUN, SECOND, START, write_run
+
+from faber_ledger.cli.reports.sqlite import TABLES
+from faber_ledger.ledger.log import Log
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path)
+    return tmp_path
+
+
+def export(project: Path, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run([COMMAND, "export", *arguments], cwd=project, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    return done.stderr
+
+
+def ask(project: Path, question: str) -> list[Any]:
+    connection = sqlite3.connect(project / "audit.db")
+    try:
+        return connection.execute(question).fetchall()
+    finally:
+        connection.close()
+
+
+def test_each_table_holds_what_the_log_says(project: Path) -> None:
+    assert export(project, "--sqlite", "audit.db") == (
+        "audit.db: 11 events of 1 run; audit.metadata.json tells of its tables\n"
+    )
+    assert ask(project, "SELECT * FROM runs") == [
+        (RUN, "fractary-faber:default", "258", "2026-01-05T14:30:22Z", "2026-01-05T14:32:02Z", 11, 2, 1, 1)
+    ]
+    with Log.read(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:
+        for recorded, row in zip(
+            log.stream(), ask(project, "SELECT * FROM events ORDER BY run_id, seq, id"), strict=True
+        ):
+            event = {**json.loads(row[-1]), "type": row[3]} | ({"session_id": row[7]} if row[7] else {})
+            assert (row[0], row[1], row[2], event) == (RUN, recorded["seq"], recorded["id"], recorded["event"])
+    assert ask(project, "SELECT session_id, hostname, ended_at, seconds, newly_completed FROM sessions") == [
+        ("claude-session-20260104-xyz789", None, None, None, "[]"),
+        (FIRST, "dev-machine-1", "2026-01-05T14:31:52Z", 70, '["frame", "architect"]'),
+        (SECOND, "desktop", None, None, "[]"),
+    ]
+    assert ask(project, "SELECT artifact_id, outcome, size_bytes FROM loads ORDER BY event_id") == [
+        ("workflow-state", "loaded", 4096),
+        ("spécification", "failed", None),
+        ("orchestration-protocol", "skipped", None),
+    ]
+    assert ask(project, "SELECT session_id, trigger, phase FROM compactions") == [(FIRST, "auto", "build")]
+
+
+def test_all_runs_go_into_one_database_and_an_export_is_written_over(project: Path) -> None:
+    write_run(project, "second-run")
+    export(project, "--sqlite", "audit.db", "--all")
+    assert ask(project, "SELECT run_id, events FROM runs ORDER BY run_id") == [(RUN, 11), ("second-run", 11)]
+    export(project, "second-run", "--sqlite", "audit.db")
+    assert ask(project, "SELECT run_id FROM runs") == [("second-run",)]
+    assert sorted(path.name for path in project.iterdir()) == [".fractary", "audit.db", "audit.metadata.json"]
+
+
+def test_the_metadata_say_what_each_table_and_column_is(project: Path) -> None:
+    export(project, "--sqlite", "audit.db")
+    metadata = json.loads((project / "audit.metadata.json").read_text())["databases"]["audit"]["tables"]
+    found = {}
+    for (name,) in ask(project, "SELECT name FROM sqlite_master WHERE type = 'table'"):
+        found[name] = [row[1] for row in ask(project, f"PRAGMA table_info({name})")]
+    assert {name: list(table["columns"]) for name, table in metadata.items()} == found
+    assert all([words for table in metadata.values() for words in [table["description"], *table["columns"].values()]])
+    assert list(found) == list(TABLES)
+
+
+def test_what_is_no_export_is_not_written_over(project: Path) -> None:
+    (project / "audit.db").write_text("mine\n")
+    assert "audit.db is something else, and is not written over" in export(project, "--sqlite", "audit.db", code=1)
+    assert (project / "audit.db").read_text() == "mine\n"
+    assert not (project / "audit.metadata.json").exists()
+
+
+def test_events_of_any_shape_have_their_row(project: Path) -> None:
+    facts: Any = [
+        {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}},
+        {"event": {"type": "session_started", "session_id": "x\x00y", "environment": []}},
+        {"event": {"type": "compaction_completed"}},
+    ]
+    with Log.open(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:
+        log.append(facts, at=START, writer="w")
+        log.commit()
+    export(project, "--sqlite", "audit.db")
+    assert ask(project, "SELECT count(*) FROM events") == [(14,)]
+    assert ask(project, "SELECT size_bytes FROM loads WHERE artifact_id = '[\"a\"]'") == [(float(2**70),)]
+
+
+def test_one_form_at_a_time(project: Path) -> None:
+    for arguments in (["--all"], ["--sqlite", "a.db", "-o", "b"], [RUN, "--all", "--sqlite", "a.db"]):
+        assert "Error: " in export(project, *arguments, code=2)

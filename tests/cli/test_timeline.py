@@ -1,0 +1,262 @@
+"""The timeline: what a history is drawn as, the page that comes of it, and the command that writes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sqlite3
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from support.golden import GOLDEN
+from support.histories import broken_histories, histories
+from support.project import Project
+from support.sample_log import write_run
+from support.timelines import HOSTILE, RUN, History, drawn, hostile, long_history, told
+
+from faber_ledger.cli.timeline.page import page
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.timeline import CROWD, LISTED, timeline
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+DRAWN = ["compaction-drops-artifacts", "two-machines"]
+
+
+class Page(HTMLParser):
+    """The elements of a page, its links, ids, and text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+    def attribute(self, name: str) -> list[str]:
+        return [value for _, given in self.elements if (value := given.get(name)) is not None]
+
+
+# What is told
+
+
+@pytest.mark.parametrize("story", DRAWN)
+def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest) -> None:
+    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page([told(story)]))
+    golden = GOLDEN / story / "timeline.html"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(written, "utf-8")
+    assert written == golden.read_text("utf-8")
+
+
+def test_a_long_pause_is_folded_only_where_no_session_was_open() -> None:
+    quiet = History().start("a").end("a", 60).start("b", 7200).end("b", 60)
+    assert drawn(quiet.events)["pauses"] == [(1767600060, 1767607260)]
+    watched = History().start("a").start("b", 7200).end("b", 60).end("a")
+    assert drawn(watched.events)["pauses"] == []
+
+
+def test_a_compaction_ends_what_was_in_context() -> None:
+    history = History().start("a").load("a", "specification").load("a", "workflow-state")
+    history.end("a", 600, reason="compaction").start("b", 10, source="compact").load("b", "workflow-state")
+    found = drawn(history.end("b", 60).events)
+    (compaction,) = found["compactions"]
+    ends = {lane["artifact_id"]: [span["end"] for span in lane["spans"]] for lane in found["lanes"]}
+    assert ends["specification"] == [compaction["at"]]
+    assert ends["workflow-state"][0] == compaction["at"]
+    assert ends["workflow-state"][1] > compaction["at"]
+
+
+def test_a_compaction_that_only_its_completion_tells_of_is_counted_everywhere(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "p")
+    project.deliver("SessionStart.startup.print")
+    project.deliver("PostCompact.auto.print")
+    assert project.types.count("compaction_completed") == 1
+    assert re.search(r"\b1 compaction\b", project.faber("timeline", "-o", "-").stdout)
+    assert project.faber("export", "--sqlite", str(tmp_path / "a.db")).returncode == 0
+    with sqlite3.connect(tmp_path / "a.db") as connection:
+        assert connection.execute("SELECT compactions FROM runs").fetchall() == [(1,)]
+    connection.close()
+
+
+def test_what_stays_in_context_is_not_drawn_while_no_session_is_open() -> None:
+    history = History().start("a").load("a", "specification").end("a", 60)
+    found = drawn(history.start("b", 7200, source="resume").end("b", 60).events)
+    spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
+    assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
+
+
+def test_an_abandoned_session_tells_when_it_was_heard_last() -> None:
+    history = (
+        History().start("a").add("note_recorded", 60, session_id="a", kind="note", text="x", phase="build", step=None)
+    )
+    history.end("a", 7200, reason="abandoned", inferred=True).start("b", source="resume")
+    first, second = drawn(history.events)["bars"]
+    assert (first["heard"][0] - first["start"][0], first["end"][0] - first["start"][0]) == (60, 7260)
+    assert second["is_open"]
+
+
+def test_phases_that_were_passed_unseen_are_named_where_they_must_have_been() -> None:
+    assert [stretch["phases"] for stretch in told("two-machines")["phases"]] == [["frame", "architect"], ["build"]]
+
+
+@given(histories())
+def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_row(events: list[Recorded]) -> None:
+    written = page([drawn(events)])
+    assert page([drawn(events)]) == written
+    parsed = Page(written)
+    ids = parsed.attribute("id")
+    assert len(ids) == len(set(ids))
+    assert {link[1:] for link in parsed.attribute("href") if link.startswith("#")} <= set(ids)
+
+
+@given(broken_histories())
+def test_a_history_that_no_program_of_ours_wrote_is_drawn_too(events: list[Recorded]) -> None:
+    assert page([drawn(events)]).endswith("</html>\n")
+
+
+def test_nothing_of_a_payload_becomes_markup() -> None:
+    written = page([timeline(HOSTILE, hostile(), seconds_of)], [(HOSTILE, HOSTILE)])
+    parsed = Page(written)
+    assert not {"script", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in parsed.elements}
+    assert not [name for _, given in parsed.elements for name in given if name.startswith("on")]
+    assert not {"\u202e", "\x1b"} & set(written)
+    assert "\\u202etxt\\x1b[31m" in "".join(parsed.text)
+
+
+def test_the_page_needs_no_network_and_no_script() -> None:
+    parsed = Page(page([told("two-machines")]))
+    assert all(link.startswith(("#", "data:,")) for link in parsed.attribute("href"))
+    assert not parsed.attribute("src")
+    (policy,) = [
+        given["content"] for _, given in parsed.elements if given.get("http-equiv") == "Content-Security-Policy"
+    ]
+    assert policy == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+
+
+def test_every_bar_has_a_name_that_says_what_it_is() -> None:
+    written = page([told("compaction-drops-artifacts")])
+    assert len(re.findall(r"<a href", written)) == len(re.findall(r'<a href="#e\d+"><title>[^<]+</title>', written)) > 0
+    assert "<title>claude-session-20260105-143030-abc123 on laptop: started 2026-01-05 14:30:30, ended" in written
+    assert 'aria-label="Sessions on laptop"' in written
+
+
+def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
+    events = long_history(2000)
+    written = page([drawn(events)])
+    assert len(written.encode()) < 1_000_000
+    assert f"Events (4,000 of {len(events):,})" in written
+    assert "sessions, 2026" in written
+
+
+def test_a_crowd_of_loads_is_joined_and_none_is_forgotten() -> None:
+    history = History().start("a")
+    for number in range(3 * CROWD):
+        history.at += number % 2
+        history.load("a", "specification")
+    (lane,) = drawn(history.events)["lanes"]
+    assert len(lane["spans"]) <= CROWD
+    assert sum(span["loads"] for span in lane["spans"]) == 3 * CROWD
+    assert (lane["spans"][0]["start"][0], lane["spans"][-1]["end"][0]) == (1767600000, history.at)
+
+
+def test_a_log_of_moderate_length_lists_every_event() -> None:
+    events = long_history(LISTED // 5)
+    assert [row["recorded"] for row in drawn(events)["rows"]] == events
+
+
+# The command
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path / "project", RUN)
+    write_run(project.root)
+    return project
+
+
+def test_the_active_run_is_drawn(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    done = project.faber("timeline", "-o", "run.html")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"wrote run\.html: 1 session, \d+ events, \d+ KB\n", done.stdout)
+    with Log.read(str(project.ledger_path)) as log:
+        expected = page([timeline(project.run_id, log.stream(), seconds_of)])
+    assert (project.root / "run.html").read_text("utf-8") == expected
+
+
+def test_several_runs_share_a_page_with_an_index(project: Project) -> None:
+    other = f"{RUN[:-6]}zzzzzz"
+    write_run(project.root, other)
+    done = project.faber("timeline", RUN, other, RUN, "-o", "runs.html", "--json")
+    assert json.loads(done.stdout)["data"]["runs"] == [RUN, other]
+    parsed = Page((project.root / "runs.html").read_text("utf-8"))
+    assert {"r1", "r2"} <= set(parsed.attribute("id"))
+    assert [link for link in parsed.attribute("href") if link in ("#r1", "#r2", "#r3")] == ["#r1", "#r2"]
+
+
+def test_all_runs_are_drawn_and_a_damaged_one_is_named(project: Project) -> None:
+    damaged = write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db"
+    damaged.write_bytes(b"no ledger at all")
+    done = project.faber("timeline", "--all", "-o", "all.html")
+    assert done.returncode == 0
+    assert f"{RUN[:-6]}zzzzzz is left out: " in done.stderr
+    assert f"<tr><td>{RUN[:-6]}zzzzzz<td colspan" in (project.root / "all.html").read_text("utf-8")
+    alone = project.faber("timeline", f"{RUN[:-6]}zzzzzz", "-o", "one.html")
+    assert alone.returncode == 20
+    assert not (project.root / "one.html").exists()
+
+
+@pytest.mark.parametrize("arguments", [("nothing-like-it",), ("--all", RUN)])
+def test_a_wrong_question_writes_nothing(project: Project, arguments: tuple[str, ...]) -> None:
+    assert project.faber("timeline", *arguments, "-o", "run.html").returncode in (2, 10)
+    assert not (project.root / "run.html").exists()
+
+
+def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -> None:
+    folder = project.run
+    assert project.faber("timeline", RUN, "-o", "run.html").returncode == 0
+    assert project.faber("timeline", RUN, "-o", "run.html").returncode == 0
+    ledger = (folder / "ledger.db").read_bytes()
+    refused = project.faber("timeline", RUN, "-o", str(folder / "ledger.db"))
+    assert (refused.returncode, refused.stderr.count("error: ")) == (1, 1)
+    assert (folder / "ledger.db").read_bytes() == ledger
+
+
+@pytest.mark.parametrize("output", [".", "README/run.html"])
+def test_an_unwritable_output_is_one_clear_error(project: Project, output: str) -> None:
+    project.write("README", "a file where a folder would have to be\n")
+    before = sorted(os.listdir(project.root))
+    done = project.faber("timeline", RUN, "-o", output)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch(r"error: .+\n\nhint: .+\n", done.stderr)
+    assert sorted(os.listdir(project.root)) == before
+
+
+def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > "{tmp_path}/asked"\n')
+    browser.chmod(0o755)
+    done = project.faber("timeline", RUN, "-o", "run.html", "--open", env={"BROWSER": f"{browser} %s"})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
+
+
+def test_with_json_a_warning_stands_in_the_one_object(project: Project) -> None:
+    (write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db").write_bytes(b"no ledger at all")
+    done = project.faber("timeline", "--all", "-o", "all.html", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    (warning,) = json.loads(done.stdout)["data"]["warnings"]
+    assert f"{RUN[:-6]}zzzzzz is left out: " in warning

@@ -1,0 +1,269 @@
+"""Whatever is wrong with a ledger, `verify` names it, all of it, and says what to run."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.forging import forge
+from support.sample_log import RUN, append_sample, write_run
+from support.verifying import COMMAND, folder, verify
+
+from faber_ledger.ledger.errors import LedgerError, NewerFormat
+from faber_ledger.ledger.problems import Finding
+from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
+
+HASH = "(SELECT hash FROM event WHERE seq = 2)"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    append_sample(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+def found(path: Path) -> list[Finding]:
+    return list(findings(str(path), check_event=check_event))
+
+
+def test_a_sound_ledger_has_no_finding(ledger: Path) -> None:
+    before = ledger.read_bytes()
+    counted: list[int] = []
+    assert list(findings(str(ledger), check_event=check_event, advance=counted.append)) == []
+    assert sum(counted) == 11
+    assert ledger.read_bytes() == before
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+
+
+@pytest.mark.parametrize(
+    ("statements", "kinds"),
+    [
+        (["UPDATE event SET at = '2020-01-01T00:00:00Z' WHERE seq = 3"], {"hash"}),
+        (["UPDATE event SET writer = 'somebody' WHERE seq = 3"], {"hash"}),
+        (["UPDATE event SET salt = x'00' WHERE seq = 3"], {"hash"}),
+        (["UPDATE event SET client = NULL WHERE seq = 3"], {"hash"}),
+        (["UPDATE event SET payload = replace(payload, 'frame', 'build') WHERE seq = 3"], {"hash"}),
+        (["UPDATE event SET payload = '{ }' WHERE seq = 3"], {"payload", "hash"}),
+        (["UPDATE event SET payload = '[]' WHERE seq = 3"], {"payload", "hash"}),
+        (["UPDATE event SET payload = '{}' WHERE seq = 3"], {"shape", "hash"}),
+        (["UPDATE event SET payload = CAST(x'7bff7d' AS TEXT) WHERE seq = 3"], {"payload", "hash"}),
+        (["UPDATE event SET payload = NULL WHERE seq = 3"], {"payload_hash"}),
+        (["UPDATE event SET salt = NULL WHERE seq = 3"], {"payload_hash"}),
+        (["UPDATE event SET payload_hash = x'00' WHERE seq = 3"], {"payload_hash"}),
+        (["UPDATE event SET at = 'noon' WHERE seq = 3"], {"at", "hash"}),
+        (["UPDATE event SET id = 'not-a-ulid' WHERE seq = 3"], {"id", "hash"}),
+        (["UPDATE event SET version = 'one' WHERE seq = 3"], {"mistyped"}),
+        (["UPDATE event SET hash = 7 WHERE seq = 11"], {"mistyped", "cut_tail"}),
+        (["UPDATE event SET seq = 9000 WHERE seq = 11"], {"order"}),
+        (["UPDATE event SET seq = 9223372036854775807 WHERE seq = 11"], {"order"}),
+        (["UPDATE event SET seq = -seq WHERE seq IN (3, 4)"], {"order", "hash", "seq"}),
+        (["DELETE FROM event WHERE seq = 5"], {"missing_parent"}),
+        (["DELETE FROM event WHERE seq = 11"], {"cut_tail"}),
+        (["DELETE FROM event WHERE seq = 11", "DELETE FROM head"], {"no_heads"}),
+        (["DELETE FROM event"], {"cut_tail"}),
+        (["DELETE FROM head"], {"no_heads"}),
+        (["UPDATE head SET seq = 5"], {"heads"}),
+        ([f"UPDATE event SET parents = {HASH} WHERE seq = 9"], {"forged_parent"}),
+        (["UPDATE event SET parents = CAST(parents || parents AS BLOB) WHERE seq = 9"], {"forged_parent"}),
+        (
+            ["UPDATE event SET parents = CAST(substr(parents, 2) AS BLOB) WHERE seq = 9"],
+            {"forged_parent"},
+        ),
+        (["UPDATE event SET parents = x'' WHERE seq = 9"], {"forged_parent"}),
+        (["UPDATE event SET type = 'session_ended' WHERE seq = 9"], {"shape", "hash"}),
+        (["UPDATE event SET type = 'coffee_made' WHERE seq = 9"], {"unknown_shape", "hash"}),
+        (["CREATE TABLE loot (x)"], {"integrity"}),
+        (["DROP INDEX event_client"], {"integrity"}),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_each_kind_of_damage_is_told_apart(ledger: Path, statements: list[str], kinds: set[str]) -> None:
+    forge(ledger, *statements)
+    reported = found(ledger)
+    assert {finding.kind for finding in reported} == kinds
+    assert all(finding.what and finding.hint for finding in reported)
+
+
+def test_all_that_is_wrong_is_reported(ledger: Path) -> None:
+    forge(ledger, "UPDATE event SET writer = 'somebody' WHERE seq IN (2, 5, 7)")
+    assert len([finding for finding in found(ledger) if finding.kind == "hash"]) == 3
+
+
+def test_a_duplicated_id_is_seen_though_the_index_was_changed_with_it(ledger: Path) -> None:
+    forge(
+        ledger,
+        "DROP INDEX event_id",
+        "INSERT INTO event SELECT 12, id, type, version, at, writer, session_id, client, parents, salt, payload,"
+        " payload_hash, hash FROM event WHERE seq = 11",
+        "PRAGMA writable_schema = ON",
+        "CREATE INDEX event_id ON event (id)",
+        "UPDATE sqlite_master SET sql = 'CREATE UNIQUE INDEX event_id ON event (id)' WHERE name = 'event_id'",
+        "PRAGMA writable_schema = RESET",
+    )
+    assert {finding.kind for finding in found(ledger)} == {"duplicate_id"}
+
+
+def test_a_file_that_is_no_ledger_is_a_finding(ledger: Path) -> None:
+    ledger.write_bytes(b"not a database, by any means " * 10)
+    (finding,) = found(ledger)
+    assert finding.kind == "not_a_ledger"
+
+
+@pytest.mark.parametrize("size", [100, 4096, 5000, 8192, 12288])
+def test_a_cut_file_is_a_finding(ledger: Path, size: int) -> None:
+    ledger.write_bytes(ledger.read_bytes()[:size])
+    assert {finding.kind for finding in found(ledger)} & {"integrity", "damaged"}
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 4, 5])
+def test_an_overwritten_page_is_a_finding(ledger: Path, page: int) -> None:
+    content = bytearray(ledger.read_bytes())
+    content[page * 4096 : page * 4096 + 4096] = bytes(range(256)) * 16
+    ledger.write_bytes(content)
+    assert {finding.kind for finding in found(ledger)} & {"integrity", "damaged"}
+
+
+def test_a_newer_format_and_a_missing_file_are_errors(ledger: Path) -> None:
+    with pytest.raises(LedgerError):
+        found(ledger.with_name("none.db"))
+    sqlite3.connect(ledger).execute("PRAGMA user_version = 99")
+    with pytest.raises(NewerFormat):
+        found(ledger)
+
+
+def test_verify_says_that_a_run_is_sound(project: Path) -> None:
+    done = verify(project)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: sound\n", "")
+    assert json.loads(verify(project, "--json").stdout) == {
+        "result_version": 1,
+        "data": {"runs": [{"run_id": RUN, "findings": []}]},
+    }
+
+
+def without_a_block(project: Path) -> None:
+    state = json.loads((folder(project) / "state.json").read_text())
+    del state["context_metadata"]
+    (folder(project) / "state.json").write_text(json.dumps(state))
+
+
+def with_another_count(project: Path) -> None:
+    state = json.loads((folder(project) / "state.json").read_text())
+    state["sessions"]["total_sessions"] = 7
+    (folder(project) / "state.json").write_text(json.dumps(state))
+
+
+def without_a_state(project: Path) -> None:
+    (folder(project) / "state.json").unlink()
+
+
+def with_a_broken_state(project: Path) -> None:
+    (folder(project) / "state.json").write_text('{"run_id": ')
+
+
+@pytest.mark.parametrize("spoil", [without_a_block, with_another_count, without_a_state, with_a_broken_state])
+def test_a_state_that_does_not_show_the_log_is_exit_code_21(project: Path, spoil: Callable[[Path], None]) -> None:
+    spoil(project)
+    done = verify(project)
+    assert done.returncode == 21
+    assert f"`faber-ledger project {RUN}" in done.stdout
+    assert "sound" not in done.stdout
+
+
+def test_a_damaged_log_is_exit_code_20_whatever_else(project: Path) -> None:
+    with_another_count(project)
+    forge(folder(project) / "ledger.db", "UPDATE event SET writer = 'somebody' WHERE seq = 2")
+    done = verify(project, "--json")
+    assert done.returncode == 20
+    (run,) = json.loads(done.stdout)["data"]["runs"]
+    assert [finding["kind"] for finding in run["findings"]] == ["hash", "projection_differs"]
+
+
+def put_coffee(project: Path, salt: bytes) -> None:
+    """Append an event of an unknown type by hand, with its hash and as the head."""
+    from faber_ledger.ledger.canonical import event_hash, payload_hash
+
+    path = folder(project) / "ledger.db"
+    connection = sqlite3.connect(path, isolation_level=None)
+    (head,) = connection.execute("SELECT hash FROM head").fetchone()
+    envelope = (12, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", "w", None, None)
+    names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client")
+    digest = event_hash(
+        **dict(zip(names, envelope, strict=True)),  # type: ignore[arg-type]  # one value of each type
+        parents=[head],
+        payload_hash=payload_hash(salt, "{}"),
+    )
+    row = (*envelope, head, salt, "{}", None, digest)
+    connection.execute(f"INSERT INTO event VALUES ({','.join('?' * 13)})", row)
+    connection.execute("UPDATE head SET hash = ?, seq = 12", (digest,))
+    connection.close()
+
+
+def test_a_salt_that_no_ledger_writes_is_a_finding_since_no_union_takes_it(project: Path) -> None:
+    put_coffee(project, b"salt")
+    done = verify(project)
+    assert done.returncode == 20
+    assert f"{RUN}: hash: " in done.stdout
+
+
+@pytest.mark.parametrize("found", ["true", "1.0"])
+def test_a_value_of_another_type_in_state_json_is_not_what_the_log_says(project: Path, found: str) -> None:
+    path = folder(project) / "state.json"
+    before = path.read_text()
+    path.write_text(before.replace('"reload_count": 1', f'"reload_count": {found}'))
+    assert path.read_text() != before
+    done = verify(project)
+    assert done.returncode == 21
+    assert "the block `context_metadata` in state.json is not what the log says" in done.stdout
+
+
+def test_an_event_of_a_newer_program_is_a_note(project: Path) -> None:
+    put_coffee(project, b"sixteen bytes of")
+    done = verify(project)
+    assert done.returncode == 0
+    assert f"{RUN}: sound\n{RUN}: note: event 01KE7HV3R0ZZZZZZZZZZZZZZZZ: " in done.stdout
+
+
+def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
+    other = write_run(project, "other-run")
+    forge(other / "ledger.db", "DELETE FROM head")
+    done = verify(project, "--all")
+    assert done.returncode == 20
+    assert f"{RUN}: sound" in done.stdout
+    assert "other-run: no_heads: " in done.stdout
+    assert verify(project, RUN).returncode == 0
+    assert verify(project, RUN, "--all").returncode == 2
+
+
+def test_a_file_that_is_no_ledger_is_verified_too(project: Path) -> None:
+    (folder(project) / "ledger.db").write_text("not a database, by any means " * 10)
+    done = verify(project)
+    assert done.returncode == 20
+    assert "not_a_ledger" in done.stdout
+
+
+def test_migrate_says_that_there_is_nothing_to_do(project: Path) -> None:
+    for arguments in ([], ["--all"], [RUN, "--dry-run"]):
+        done = subprocess.run(
+            [COMMAND, "migrate", *arguments], cwd=project, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: already at format 1\n", "")
+
+
+def test_migrate_refuses_a_newer_format(project: Path) -> None:
+    sqlite3.connect(folder(project) / "ledger.db").execute("PRAGMA user_version = 99")
+    done = subprocess.run([COMMAND, "migrate"], cwd=project, capture_output=True, text=True, check=False)
+    assert done.returncode == 12
+    assert "upgrade faber-ledger" in done.stderr
+
+
+def test_a_format_that_never_was_is_not_sound(project: Path) -> None:
+    ledger = folder(project) / "ledger.db"
+    sqlite3.connect(ledger).execute("PRAGMA user_version = 0")
+    done = verify(project)
+    assert done.returncode == 20
+    assert "has format 0, which never was" in done.stdout

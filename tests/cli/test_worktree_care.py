@@ -1,0 +1,475 @@
+"""What a worktree's removal, and a run's start, must never cost: through the installed command and real git."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.project import COMMAND, Project
+from support.worktrees import START, begun, cleaned, finished, in_worktree, listed, released, started
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A committed git project, set up, with the run of work item 258 active in it."""
+    return begun(tmp_path / "project")
+
+
+def merged(project: Project) -> Project:
+    """Make a worktree whose run is finished and merged."""
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    return tree
+
+
+# An id is used once in a clone
+
+
+@pytest.mark.parametrize("where", ["worktree", "branch", "mirror"])
+def test_a_run_id_that_the_clone_uses_elsewhere_is_refused(project: Project, where: str) -> None:
+    tree = in_worktree(project, "259")
+    if where == "branch":
+        finished(tree)
+    if where != "worktree":
+        project.git("worktree", "remove", "--force", str(tree.root))
+    before = project.active_path.read_bytes()
+    done = project.faber("run", "start", "--yes", "--work-id", "9", "--run-id", tree.run_id)
+    assert done.returncode == 1
+    named = {"worktree": str(tree.run), "branch": "refs/heads/feature/259", "mirror": "this clone's mirror"}
+    assert f"the run {tree.run_id} exists already" in done.stderr
+    assert named[where] in done.stderr
+    assert not (project.root / ".fractary/runs" / tree.run_id).exists()
+    assert project.active_path.read_bytes() == before
+
+
+# Where no run can be
+
+
+@pytest.mark.parametrize("arguments", [("run", "start", "--work-id", "1"), ("init",), ("init", "--git-only")])
+def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    bare = Project(tmp_path / "bare.git")
+    bare.root.mkdir()
+    bare.git("init", "--quiet", "--bare")
+    before = sorted(path.name for path in bare.root.iterdir())
+    done = bare.faber(*arguments)
+    assert done.returncode == 1
+    assert "this is a bare repository" in done.stderr
+    assert sorted(path.name for path in bare.root.iterdir()) == before
+    (bare.root / ".fractary").mkdir()
+    done = bare.faber("doctor")
+    assert (done.returncode, "bare repository" in done.stderr, "git init" in done.stdout) == (1, True, False)
+
+
+def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    shutil.rmtree(project.root / ".git" / "worktrees")
+    done = tree.faber("doctor")
+    assert "git knows this worktree no more" in done.stdout
+    assert "`git worktree repair`" in done.stdout
+    assert "git init" not in done.stdout
+
+
+# A worktree that was moved keeps git's entry while something hangs on it
+
+
+def test_an_open_session_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    tree.deliver(START, client="c-259")
+    moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert f"its session {moved.current} is open" in row["why"]
+    assert "git worktree repair NEW-PATH" in " ".join(row["why"])
+    project.git("worktree", "repair", str(moved.root))
+    assert listed(project)["moved"]["run_id"] == tree.run_id
+
+
+def test_staged_work_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree, "in_progress")
+    tree.write("new.txt", "new")
+    tree.git("add", "new.txt")
+    tree.root.rename(tree.root.with_name("moved"))
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "new.txt staged and not committed" in row["why"][0]
+
+
+# What git does not show
+
+
+def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.write(".gitignore", ".env\n")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    row = cleaned(project, "--dry-run")["project-issue-259"]
+    assert row["action"] == "would be removed"
+    assert "what git ignores goes with it: .env" in row["why"]
+
+
+@pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
+def test_a_change_that_git_was_told_not_to_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
+    tree = in_worktree(project, "259")
+    tree.write("settings.txt", "shared")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.git("update-index", flag, "settings.txt")
+    assert cleaned(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
+    tree.write("settings.txt", "mine")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"][0].endswith(": settings.txt")) == ("kept", True)
+    assert (tree.root / "settings.txt").read_text() == "mine"
+
+
+def test_a_bisection_in_progress_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
+    tree.git("bisect", "start")
+    row = cleaned(project)["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "a bisect is in progress in it" in row["why"][0]
+    tree.git("bisect", "reset")
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
+def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
+    tree = merged(project)
+    subprocess.run(["git", "rebase", "--quiet", "--exec", "false", "HEAD~1"], cwd=tree.root, check=False)
+    row = cleaned(project)["project-issue-259"]
+    assert row["action"] == "kept"
+    assert "a rebase is in progress in it" in " ".join(row["why"])
+
+
+def test_a_finished_run_that_is_not_merged_keeps_its_worktree_also_by_name(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["feature/259 is not merged"])
+
+
+def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, tmp_path: Path) -> None:
+    other = begun(tmp_path / "library")
+    tree = in_worktree(project, "259")
+    tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.git("submodule", "--quiet", "deinit", "--all")
+    row = cleaned(project, "--dry-run")["project-issue-259"]
+    assert row["action"] == "kept"
+    assert f"`git worktree remove --force {tree.root}`" in row["why"][0]
+    project.git("worktree", "remove", "--force", str(tree.root))
+
+
+# What else lies in its folder
+
+
+@pytest.mark.parametrize("what", ["worktree", "repository", "bare"])
+def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
+    tree = in_worktree(project, "259")
+    tree.write(".gitignore", "trees/\n")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    inner = tree.root / "trees" / "deep" / "inner"
+    if what == "worktree":
+        project.git("worktree", "add", "--quiet", str(inner), "-b", "inner")
+    else:
+        project.git("init", "--quiet", *(["--bare"] if what == "bare" else []), str(inner))
+    (inner / "work.txt").write_text("nowhere else")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        kind = "worktree" if what == "worktree" else "repository"
+        assert (row["action"], row["why"]) == ("kept", [f"a {kind} lies in it: {inner}"])
+    assert (inner / "work.txt").read_text() == "nowhere else"
+    shutil.rmtree(inner)
+    project.git("worktree", "prune")
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+
+
+@pytest.mark.parametrize("what", ["unfinished", "session"])
+def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Project, what: str) -> None:
+    first = in_worktree(project, "259")
+    if what == "session":
+        first.deliver(START, client="c-259", pid="259")
+        first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    for names in ([], ["project-issue-259"]):
+        row = cleaned(project, *names)["project-issue-259"]
+        assert row["run_id"] == tree.run_id
+        told = {
+            "unfinished": f"another run in it, {first.run_id}, is in_progress",
+            "session": f"the session {first.current} is open on another run in it, {first.run_id}",
+        }
+        assert (row["action"], row["why"]) == ("kept", [told[what]])
+
+
+def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
+    first = in_worktree(project, "259")
+    first.write(".gitignore", f"{first.run_id.rpartition('/')[2]}/\n")
+    first.change_state(status="completed")
+    tree = Project(first.root, started(first, "260", "--yes"))
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
+
+
+def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_alone(project: Project) -> None:
+    tree = merged(project)
+    project.git("update-ref", "-d", "refs/heads/feature/259")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed by name alone"])
+    done = project.faber("worktree", "cleanup", "project-issue-259")
+    assert (done.returncode, f"removed: {tree.root}" in done.stdout, "stays" in done.stdout) == (0, True, False)
+
+
+# The run's end is where it is at work
+
+
+def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    told = project.faber("doctor").stdout
+    assert f"the run is active in {tree.root}" in told
+    assert "session-save" not in told
+    for run_id in (tree.run_id, tree.run_id[:-1]):
+        done = project.faber("session-save", "--run-id", run_id)
+        assert (done.returncode, f"`cd {tree.root} && faber-ledger session-save" in done.stderr) == (1, True)
+    assert project.git("status", "--porcelain") == ""
+    assert tree.faber("session-save", "--run-id", tree.run_id).returncode == 0
+
+
+def test_finish_says_before_its_question_what_would_go(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    tree.write(".gitignore", ".env\n")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    tree.write(".env", "SECRET=1")
+    shown, code = tree.on_terminal("run", "finish", answers=["n"])
+    before = shown.partition("now? [y/N]")[0]
+    assert "what git ignores goes with it: .env" in before
+    assert "the last of its run goes home" in before
+    assert (code, tree.root.exists()) == (0, True)
+
+
+def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    for run_id in (tree.run_id, tree.run_id[:-1]):
+        done = project.faber("run", "finish", run_id)
+        assert (done.returncode, f"is active in {tree.root}" in done.stderr) == (1, True)
+    assert project.git("status", "--porcelain") == ""
+
+
+# What a run gets after its branch was merged
+
+
+def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    tree.deliver(START, client="c-259", pid="259")
+    released(tree)
+    tree.write("work.txt", "done")
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
+    done = tree.faber("run", "finish")
+    assert "can go: faber-ledger worktree cleanup" in done.stdout, done.stdout
+    events, state = {recorded["id"] for recorded in tree.events}, tree.state
+    home = Project(project.root, tree.run_id)
+    assert "goes home" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
+    assert home.state["status"] == "in_progress"
+    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert not tree.root.exists()
+    assert {recorded["id"] for recorded in home.events} == events
+    assert home.state == state
+    home.assert_projected()
+    changed = [line.rpartition("/")[2] for line in project.git("status", "--porcelain").splitlines()]
+    assert sorted(changed) == ["ledger.db", "state.json"]
+
+
+def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/259")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    assert (code, f"removed: {tree.root}" in shown) == (0, True), shown
+    assert Project(project.root, tree.run_id).state["status"] == "completed"
+
+
+def test_what_somebody_else_changed_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    finished(tree)
+    project.git("merge", "--quiet", "feature/259")
+    tree.change_state(notes="the worktree's")
+    home = Project(project.root, tree.run_id)
+    home.change_state(notes="the main one's")
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], "uncommitted work" in row["why"][0]) == ("kept", True)
+    assert home.state["notes"] == "the main one's"
+
+
+def test_other_work_after_the_merge_keeps_the_worktree_and_its_run_where_it_is(project: Project) -> None:
+    tree = merged(project)
+    tree.deliver(START, client="c-259", pid="259")
+    tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
+    tree.write("draft.txt", "not yet")
+    before = Project(project.root, tree.run_id).ledger_path.read_bytes()
+    row = cleaned(project)["project-issue-259"]
+    assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
+    assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
+
+
+# What goes wrong while a worktree is made
+
+
+def test_a_hook_of_the_users_that_fails_does_not_stop_a_start(project: Project) -> None:
+    hook = project.write(".git/hooks/post-checkout", "#!/bin/sh\necho 'no linter' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    done = project.faber("run", "start", "--work-id", "259", "--worktree")
+    assert done.returncode == 0, done.stderr
+    assert "no linter" in done.stderr
+    assert project.root.with_name("project-issue-259").is_dir()
+
+
+def test_a_worktree_that_git_cannot_fill_is_taken_back_with_its_branch(project: Project) -> None:
+    project.write(".gitattributes", "*.txt filter=broken\n")
+    project.write("a.txt", "a")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Filtered")
+    project.git("config", "filter.broken.smudge", "false")
+    project.git("config", "filter.broken.required", "true")
+    done = project.faber("run", "start", "--work-id", "259", "--worktree")
+    assert (done.returncode, "`git worktree add` failed" in done.stderr) == (1, True)
+    assert not project.root.with_name("project-issue-259").exists()
+    assert project.git("branch", "--list", "feature/259") == ""
+
+
+def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
+    folder = b"../odd-\xfe"
+    subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
+    tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
+    tree = Project(tree.root, started(tree, "259"))
+    assert tree.state["worktree"]["path"] == "../odd-\udcfe"
+    assert tree.deliver(START, fields={"cwd": "/"}).packet is not None
+    assert tree.faber("run", "resume", tree.run_id).returncode == 0
+    ascii_alone = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = tree.faber("status", env=ascii_alone)
+    assert (done.returncode, "Traceback" in done.stderr) == (0, False), done.stderr
+
+
+# What a cloned repository's links lead to
+
+
+@pytest.mark.parametrize("name", [".fractary/faber", ".fractary/runs", ".fractary"])
+def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    link = project.root / name
+    shutil.move(link, outside)
+    link.symlink_to(outside)
+    before = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    done = project.faber("run", "start", "--work-id", "260", "--yes")
+    assert done.returncode == 1
+    assert "leads out of" in done.stderr
+    project.faber("init")
+    project.faber("run", "resume", project.run_id)
+    project.git("worktree", "add", "--quiet", "../other", "-b", "other")
+    project.faber("worktree", "list")
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
+
+
+# What is told, and where
+
+
+def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
+    project = begun(tmp_path / "my proj")
+    project.write("a part/.fractary/faber/config.json", "{}")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "A part")
+    part = Project(project.root / "a part")
+    done = part.faber("run", "start", "--work-id", "259", "--worktree")
+    assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
+    tree = Project(project.root.parent / "my-proj-issue-260", started(project, "260", "--worktree"))
+    released(tree)
+    finished(tree, "in_progress")
+    project.git("merge", "--quiet", "feature/260")
+    shown, code = tree.on_terminal("run", "finish", answers=["y"])
+    assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved"])
+def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Project, how: str) -> None:
+    tree = in_worktree(project, "259")
+    shutil.move(tree.root, tree.root.with_name("moved"))
+    if how == "deleted":
+        shutil.rmtree(tree.root.with_name("moved"))
+    done = project.faber("doctor")
+    assert f"the worktree {tree.root}: its folder is not there" in done.stdout
+    assert "git worktree repair NEW-PATH" in done.stdout
+
+
+def test_worktrees_of_a_clone_that_was_moved_are_told_how_to_be_repaired(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
+    assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
+    moved.git("worktree", "repair")
+    assert listed(moved)["project-issue-259"]["run_id"] == tree.run_id
+
+
+def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project) -> None:
+    project.git("rm", "--quiet", "--cached", ".claude/settings.json")
+    project.git("commit", "--quiet", "-m", "Untracked settings")
+    project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
+    assert "../fresh: it has no hooks: run `faber-ledger init` in it" in project.faber("worktree", "list").stdout
+    told = project.faber("doctor").stdout
+    assert f"in the worktree {project.root.with_name('fresh')} no hook runs: .claude/settings.json is not" in told
+    assert "run `faber-ledger init` there, and commit .claude/settings.json for the next one" in told
+
+
+def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
+    project.state_path.unlink()
+    for backup in project.run.glob("state*.backup*"):
+        backup.unlink()
+    done = project.faber("project", project.run_id)
+    assert f"`faber-ledger run resume {project.run_id}`" in done.stdout
+    done = project.faber("run", "resume", project.run_id)
+    assert (done.returncode, project.state["status"]) == (0, "in_progress")
+    assert project.deliver(START).packet is not None
+
+
+def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
+    plain = Project(tmp_path / "plain")
+    plain.root.mkdir()
+    started(plain, "1")
+    done = plain.faber("run", "start", "--work-id", "2")
+    assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
+    plain.git("init", "--quiet")
+    assert "Enter w" not in plain.faber("run", "start", "--work-id", "2").stdout
+
+
+def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) -> None:
+    tree = in_worktree(project, "259")
+    line = 'rm -r "$PWD" && exec "$1" worktree list'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", COMMAND],
+        cwd=tree.root,
+        env=tree.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: the folder that you are in is not there any more")

@@ -1,0 +1,1036 @@
+"""Directories, git's answers and commands as artifacts, against repositories that mean harm, too."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.project import COMMAND, Project
+
+from faber_ledger.context import artifact_git
+from faber_ledger.context.artifact import ArtifactError, artifact_of
+from faber_ledger.context.artifact_content import load
+from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
+from faber_ledger.context.artifact_source import filled, run_suffix
+from faber_ledger.context.program import ProgramFailed, output_of
+
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact import Loaded, Surroundings
+
+RUN = "fractary-faber-258-20260105-143022-a1b2c3"
+
+
+def around(root: Path, **state: Any) -> Surroundings:
+    root = Path(os.path.realpath(root))
+    return {
+        "root": str(root),
+        "run_dir": str(root / ".fractary/runs" / RUN),
+        "plugin_roots": [],
+        "commands": {},
+        "state": {"run_id": RUN, "work_id": "258", **state},
+    }
+
+
+def given_by(surroundings: Surroundings, type: str, **fields: Any) -> Loaded:
+    return load(artifact_of({"id": "x", "type": type, "description": "", **fields}, "x"), surroundings)
+
+
+def reason(surroundings: Surroundings, type: str, **fields: Any) -> str:
+    with pytest.raises(ArtifactError) as raised:
+        given_by(surroundings, type, **fields)
+    return raised.value.message
+
+
+# Directories
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    folder = tmp_path / "project/notes"
+    folder.mkdir(parents=True)
+    for second, (name, text) in enumerate([("b.md", "second\n"), ("a.md", "first"), ("c.md", "third\n")]):
+        (folder / name).write_text(text)
+        os.utime(folder / name, (1_767_623_400 + second, 1_767_623_400 + second))
+    os.utime(folder / "a.md", (1_767_623_500, 1_767_623_500))
+    return folder
+
+
+def directory(notes: Path, strategy: str = "all") -> Loaded:
+    return given_by(around(notes.parent), "directory", path="notes", load_strategy=strategy)
+
+
+def test_a_directory_is_given_file_by_file_in_the_order_of_names(notes: Path) -> None:
+    # RELOAD, Step 5: content += "=== ${file.name} ===\n", the file, "\n\n"
+    loaded = directory(notes)
+    assert loaded["content"] == "=== a.md ===\nfirst\n\n=== b.md ===\nsecond\n\n\n=== c.md ===\nthird\n\n\n"
+    assert (loaded["source"], loaded["resolved"]) == ("notes", str(notes))
+    assert loaded["size_bytes"] == len(loaded["content"])
+
+
+def test_the_latest_file_is_the_one_changed_last_and_of_two_the_one_with_the_greater_name(notes: Path) -> None:
+    latest = directory(notes, "latest_only")
+    assert (latest["content"], latest["source"], latest["size_bytes"]) == ("first", "notes/a.md", 5)
+    os.utime(notes / "c.md", (1_767_623_500, 1_767_623_500))
+    assert directory(notes, "latest_only")["source"] == "notes/c.md"
+
+
+def test_a_summary_names_the_latest_file_by_its_time(notes: Path) -> None:
+    # RELOAD, Step 5: "Directory: ${source}\n", "Files: ${files.length}\n", "Latest: ${name} (${mtime})\n"
+    expected = "Directory: notes\nFiles: 3\nLatest: a.md (2026-01-05T14:31:40Z)\n"
+    assert directory(notes, "summary")["content"] == expected
+
+
+@pytest.mark.parametrize("strategy", ["all", "latest_only", "summary"])
+def test_an_empty_directory_is_loaded_and_says_that_it_is_empty(tmp_path: Path, strategy: str) -> None:
+    (tmp_path / "project/notes").mkdir(parents=True)
+    (tmp_path / "project/notes/.gitkeep").write_text("")
+    assert directory(tmp_path / "project/notes", strategy)["content"] == "Directory: notes\nFiles: 0\nLatest: none\n"
+
+
+def test_only_regular_files_of_the_project_count(notes: Path) -> None:
+    (notes / "below").mkdir()
+    (notes / "below/d.md").write_text("below")
+    (notes / ".hidden").write_text("hidden")
+    (notes.parent.parent / "secret").write_text("secret")
+    (notes / "leaves").symlink_to("../../secret")
+    (notes / "gone").symlink_to("nowhere")
+    (notes / "device").symlink_to("/dev/zero")
+    (notes / "stays").symlink_to("a.md")
+    os.mkfifo(notes / "pipe")
+    assert directory(notes, "summary")["content"].startswith("Directory: notes\nFiles: 4\n")
+    loaded = directory(notes)["content"]
+    assert "=== stays ===\nfirst\n" in loaded
+    for absent in ("below", "hidden", "secret", "leaves", "gone", "device", "pipe"):
+        assert absent not in loaded
+
+
+def test_what_is_no_text_is_named_and_not_shown(notes: Path) -> None:
+    (notes / "d.bin").write_bytes(b"PK\0\1")
+    (notes / "e.txt").write_bytes("é".encode("latin-1"))
+    (notes / "f\n=== a ===").write_text("f")
+    loaded = directory(notes)["content"]
+    assert (
+        "=== d.bin ===\n(not shown: binary content)\n\n=== e.txt ===\n(not shown: not UTF-8 text (byte 0))\n" in loaded
+    )
+    assert "=== f\\n=== a === ===\nf\n" in loaded
+
+
+def test_a_directory_of_over_1_mb_is_refused_before_anything_is_read(notes: Path) -> None:
+    with (notes / "huge").open("wb") as file:
+        file.truncate(5 * 1024**3)
+    assert reason(around(notes.parent), "directory", path="notes").startswith("Artifact is larger than 1 MB")
+    os.utime(notes / "huge", (1_767_623_600, 1_767_623_600))
+    assert "5,368,709,120 bytes" in reason(around(notes.parent), "directory", path="notes", load_strategy="latest_only")
+    assert "Latest: huge" in directory(notes, "summary")["content"]
+
+
+def test_100_000_files_are_counted_and_never_held(tmp_path: Path) -> None:
+    folder = tmp_path / "project/notes"
+    folder.mkdir(parents=True)
+    here = os.open(folder, os.O_RDONLY)
+    for number in range(100_000):
+        os.close(os.open(f"file-{number:06}", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=here))
+    os.utime("file-000007", (2_000_000_000, 2_000_000_000), dir_fd=here)
+    os.close(here)
+    tracemalloc.start()
+    assert directory(folder, "summary")["content"].startswith("Directory: notes\nFiles: 100000\nLatest: file-000007")
+    assert directory(folder, "latest_only")["source"] == "notes/file-000007"
+    assert tracemalloc.get_traced_memory()[1] < 4_000_000  # their names alone are more
+    tracemalloc.stop()
+    assert reason(around(folder.parent), "directory", path="notes").startswith("Artifact is larger than 1 MB")
+
+
+def test_a_file_is_no_directory_and_one_outside_is_refused(notes: Path) -> None:
+    surroundings = around(notes.parent)
+    assert reason(surroundings, "directory", path="notes/a.md").endswith("not a directory")
+    assert reason(surroundings, "directory", path="nowhere").startswith("Directory not found: ")
+    assert "outside the project" in reason(surroundings, "directory", path="/etc")
+    (notes / "out").symlink_to("/etc")
+    assert "outside the project" in reason(surroundings, "directory", path="notes/out")
+    assert reason(surroundings, "markdown", path="notes").endswith("a directory, not a regular file")
+
+
+def test_the_runs_own_folder_is_given_without_what_each_append_changes(tmp_path: Path) -> None:
+    run = tmp_path / ".fractary/faber/runs" / RUN
+    run.mkdir(parents=True)
+    left_over = (
+        "state.json.tmp",
+        "state.json.broken.backup",
+        "ledger.db.recovered",
+        "ledger.db.tmp",
+        "ledger.db.backup",
+    )
+    for name in ("ledger.db", "ledger.lock", "state.json", "state.json.backup", *left_over, "plan.json"):
+        (run / name).write_text(name)
+    surroundings = {**around(tmp_path), "run_dir": str(run)}
+    loaded = given_by(surroundings, "directory", path=".fractary/runs/{run_id}/")  # type: ignore[arg-type]
+    assert loaded["content"] == "=== plan.json ===\nplan.json\n\n"
+    assert loaded["source"] == f".fractary/faber/runs/{RUN}"
+
+
+# Placeholders
+
+
+@pytest.mark.parametrize(
+    ("run_id", "suffix"),
+    [
+        (RUN, "a1b2c3"),
+        ("plan-258-run-2026-02-04T19-56-42Z", "2026-02-04T19-56-42Z"),
+        ("a-run-b-run-2026-02-04T19-56-42Z-2", "2026-02-04T19-56-42Z-2"),
+        ("org/project/0a1b-2c3d", "2c3d"),
+        ("single", "single"),
+    ],
+)
+def test_a_runs_suffix_tells_it_from_others_of_its_plan(run_id: str, suffix: str) -> None:
+    assert run_suffix(run_id) == suffix
+
+
+def test_the_state_that_other_tools_keep_beside_a_plan_is_the_runs_own(tmp_path: Path) -> None:
+    run_id = "plan-258-run-2026-02-04T19-56-42Z"
+    run = tmp_path / ".fractary/runs" / run_id
+    run.mkdir(parents=True)
+    (run / "state.json").write_text('{"status": "paused"}')
+    surroundings = around(tmp_path, run_id=run_id, plan_id="plan-258")
+    surroundings["run_dir"] = str(run)
+    path = ".fractary/faber/runs/{plan_id}/state-{run_suffix}.json"
+    loaded = given_by(surroundings, "json", path=path)
+    assert (loaded["source"], loaded["is_state"]) == (f".fractary/runs/{run_id}/state.json", True)
+
+
+def test_a_placeholder_without_a_value_is_told(tmp_path: Path) -> None:
+    (tmp_path / "specs").mkdir()
+    (tmp_path / "specs/WORK-.md").write_text("x")
+    surroundings = around(tmp_path, work_id=None)
+    missing = reason(surroundings, "markdown", path="plans/{plan_id}/a.md")
+    assert missing.endswith("a.md (no value in the run's state for {plan_id})")
+    assert given_by(surroundings, "markdown", path="specs/WORK-{work_id}.md")["notes"] == [
+        "x: no value in the run's state for {work_id}"
+    ]
+    told = "no value in the run's state for {work_id}, {plan_id}"
+    assert reason(surroundings, "git_info", command="git log -- {work_id} {plan_id}").startswith("no value")
+    assert reason(surroundings, "skill", command="/x {work_id} {plan_id}") == told
+
+
+@given(st.dictionaries(st.sampled_from(["work_id", "plan_id", "run_id"]), st.text() | st.integers() | st.none()))
+def test_no_value_of_a_state_brings_more_than_a_name_into_a_command(state: dict[str, Any]) -> None:
+    surroundings = around(Path("/project"), **state)
+    try:
+        text = filled("{work_id}|{plan_id}|{run_suffix}", surroundings)
+    except ArtifactError:
+        return
+    assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._#-|")
+    assert not any(part.startswith("-") for part in text.split("|")[:2])
+
+
+# Git
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project.made(tmp_path / "project", run_id=RUN)
+    made.write("a.txt", "one\n")
+    made.write(".fractary/note", "one\n")
+    made.git("add", "--all")
+    made.git("commit", "--quiet", "-m", "Add a")
+    made.git("tag", "v1")
+    return made
+
+
+def git(project: Project, command: str, **state: Any) -> str:
+    return given_by(around(project.root, **state), "git_info", command=command)["content"]
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git log --oneline --format=%s -20", "Add a\nBegin\n"),
+        ("git log -n 1 --format=%s", "Add a\n"),
+        ("git log --since '2 weeks ago' --max-count 1 --format=%s", "Add a\n"),
+        ("log --format=%s -1 -- plugins", "Begin\n"),
+        ("git --no-pager show --name-only --format=%s HEAD", "Add a\n\na.txt\n"),
+        ("git show HEAD:a.txt", "one\n"),
+        ("git diff --stat HEAD~1..HEAD", " a.txt | 1 +\n 1 file changed, 1 insertion(+)\n"),
+        ("git branch", "* main\n"),
+        ("git branch --show-current", "main\n"),
+        ("git branch --merged HEAD --format='%(refname:short)'", "main\n"),
+        ("git rev-parse --abbrev-ref HEAD", "main\n"),
+        ("git describe --tags", "v1\n"),
+        ("git shortlog -sn", "     2\tdev@AUTHOR\n"),
+        ("git tag --list 'v*'", "v1\n"),
+        ("git ls-files -- {work_id}", "a.txt\n"),
+        ("git rev-list --count HEAD", "2\n"),
+        ("git status --short", "(no output)\n"),
+    ],
+)
+def test_git_answers_what_only_reads(project: Project, command: str, answer: str) -> None:
+    assert git(project, command, work_id="a.txt") == answer
+
+
+def test_the_source_of_gits_answer_is_the_same_on_every_machine(project: Project) -> None:
+    loaded = given_by(around(project.root), "git_info", command="git log -1 --format=%s -- {project_root}/a.txt")
+    assert loaded["content"] == "Add a\n"
+    assert loaded["source"] == "git log -1 --format=%s -- {project_root}/a.txt"
+    assert loaded["resolved"] == f"git log -1 --format=%s -- {project.root}/a.txt"
+    assert loaded["sha256"] == hashlib.sha256(b"Add a\n").hexdigest()
+
+
+@pytest.mark.parametrize("command", ["git status", "git diff", "git log --stat", "git ls-files", "git shortlog -s"])
+def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, command: str) -> None:
+    before = git(project, command)
+    project.write(".fractary/note", "two\n")
+    project.write(".fractary/new", "two\n")
+    assert git(project, command) == before
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "Ledger alone")
+    assert git(project, command) == before
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("git push", "of git, only log, status"),
+        ("git config --list", "of git, only log"),
+        ("rm -rf .", "of git, only log"),
+        ("git", "of git, only log"),
+        ("git -c core.pager=x log", "'-c'"),
+        ("git --exec-path=. log", "'--exec-path=.'"),
+        ("git log --output=x", "'--output=x'"),
+        ("git log --outpu=x", "'--outpu=x'"),
+        ("git diff -Ox", "'-Ox'"),
+        ("git diff --ext-diff", "'--ext-diff'"),
+        ("git diff --no-index /etc/passwd a.txt", "'--no-index'"),
+        ("git log -p --textconv", "'--textconv'"),
+        ("git log --show-signature", "'--show-signature'"),
+        ("git log --remerge-diff -p", "'--remerge-diff'"),
+        ("git log --help", "'--help'"),
+        ("git branch -D main", "'-D'"),
+        ("git branch --edit-description", "'--edit-description'"),
+        ("git tag -d v1", "'-d'"),
+        ("git describe --dirty", "'--dirty'"),
+        ("git ls-files --exclude-from=/etc/passwd", "'--exclude-from=/etc/passwd'"),
+        ("git status --ignore-submodules=none", "'--ignore-submodules=none'"),
+        ("git diff -- /etc/passwd", "must be one in the project"),
+        ("git diff -- a.txt ../secret", "must be one in the project"),
+        ("git log -- :(top)..", "must be one in the project"),
+        ("git status ':/'", "must be one in the project"),
+        ("git tag --list -- x", "takes no paths"),
+        ("git log | sh", "there is no shell"),
+        ("git log > x", "there is no shell"),
+        ("git log && id", "there is no shell"),
+        ("git log $(id)", "there is no shell"),
+        ("git log `id`", "there is no shell"),
+        ("git log 'x", "cannot be split"),
+        ("git log --max-count", "needs a value"),
+        ("git log nonsense", "`git log` failed: fatal: bad revision 'nonsense'"),
+        ("git log -- {work_id}", "cannot stand in"),
+    ],
+)
+def test_anything_else_is_refused_with_the_reason(project: Project, command: str, why: str) -> None:
+    assert why in reason(around(project.root, work_id="--output=x"), "git_info", command=command)
+    assert not (project.root / "x").exists()
+    assert project.git("branch", "--list") == "* main"
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git branch newb", "'newb' - `git branch` would make a new one; --list newb looks for it"),
+        ("git branch -v newb", "`git branch` would make a new one"),
+        ("git branch -a newb HEAD", "`git branch` would make a new one"),
+        ("git branch --sort=refname newb", "`git branch` would make a new one"),
+        ("git tag newt", "'newt' - `git tag` would make a new one; --list newt looks for it"),
+        ("git tag newt HEAD", "`git tag` would make a new one"),
+    ],
+)
+def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
+    project: Project, command: str, answer: str
+) -> None:
+    before = project.git("for-each-ref")
+    assert answer in reason(around(project.root), "git_info", command=command)
+    assert project.git("for-each-ref") == before
+
+
+@pytest.mark.parametrize(
+    "command", ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]
+)
+def test_branches_and_tags_can_be_looked_for(project: Project, command: str) -> None:
+    assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *[
+            "git show BLOB",
+            "git show TREE",
+            "git show RUNS",
+            "git show HEAD^{tree}",
+            "git show HEAD:",
+            "git show HEAD:./",
+        ],
+        *[
+            "git show :",
+            "git show HEAD:a/../.fractary",
+            "git show :.fractary/note",
+            "git show RUNS:note",
+            "git show :0:./",
+        ],
+        *["git show tagged", "git show --tags", "git show --all", "git show HEAD^{tree}:.fractary/note"],
+        *[
+            "git diff BLOB OTHER",
+            "git diff RUNS HEAD:",
+            "git diff RUNS EMPTY",
+            "git diff EMPTY..RUNS",
+            "git diff -R RUNS",
+        ],
+        *["git diff HEAD:.fractary HEAD~1:plugins", "git diff HEAD:a.txt..BLOB"],
+        *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
+    ],
+)
+def test_what_the_ledger_writes_is_not_reached_by_its_hash_either(project: Project, command: str) -> None:
+    blob = project.git("rev-parse", "HEAD:.fractary/note")
+    project.git("tag", "tagged", blob)
+    known = {
+        "BLOB": blob,
+        "OTHER": project.git("rev-parse", "HEAD:a.txt"),
+        "TREE": project.git("rev-parse", "HEAD^{tree}"),
+        "RUNS": project.git("rev-parse", "HEAD:.fractary"),
+        "EMPTY": "4b825dc642cb6eb9a060e54bf8d69288fbee4904",
+    }
+    for name, value in known.items():
+        command = command.replace(name, value)
+    told = reason(around(project.root), "git_info", command=command)
+    assert told.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ("git show --no-patch --format=%s v1", "Add a\n"),
+        ("git show -s --format=%s HEAD^!", "Add a\n"),
+        ("git show -s --format=%s HEAD~1..HEAD", "Add a\n"),
+        ("git show -s --format=%s ':/Begin'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD^{/Begin}'", "Begin\n"),
+        ("git show -s --format=%s 'HEAD@{2037-01-01 00:00:00}'", "Add a\n"),
+        ("git show :a.txt", "one\n"),
+        ("git show HEAD:plugins", "tree HEAD^{commit}:plugins\n\nfaber/\n"),
+        ("git diff --name-only HEAD~1", "a.txt\n"),
+        ("git diff --name-only HEAD~1...HEAD", "a.txt\n"),
+        ("git diff --name-only ^HEAD~1 HEAD", "a.txt\n"),
+    ],
+)
+def test_commits_are_shown_whatever_they_are_called(project: Project, command: str, answer: str) -> None:
+    assert git(project, command) == answer
+
+
+def test_a_word_makes_no_branch_and_no_tag(project: Project) -> None:
+    before = project.git("for-each-ref")
+    for command in ("git branch new", "git tag new", "git branch --sort --show-current new", "git branch -r new HEAD"):
+        try:
+            git(project, command)
+        except ArtifactError:
+            pass
+    assert project.git("for-each-ref") == before
+
+
+WORDS = st.sampled_from(
+    [
+        *sorted({option for known in SUBCOMMANDS.values() for option in known["flags"] | known["valued"]}),
+        *["--", "-n5", "HEAD", "--output=x", "-o", "x", "--list", "--show-current", "a.txt", "'a b'", "--no-index"],
+    ]
+)
+
+
+@given(st.sampled_from(sorted(SUBCOMMANDS)), st.lists(WORDS | st.text(max_size=8), max_size=6))
+def test_no_option_reaches_git_that_is_not_on_the_list(name: str, words: list[str]) -> None:
+    try:
+        arguments = git_arguments(" ".join(["git", name, *words]), around(Path("/project")))
+    except ArtifactError:
+        return
+    known = SUBCOMMANDS[name]
+    before = arguments[1 : arguments.index("--")] if "--" in arguments else arguments[1:]
+    for option in [word for word in before if word.startswith("-")]:
+        on_list = option in known["always"] or option in known["flags"] or re.fullmatch(known["numbers"], option)
+        assert on_list or option.partition("=")[0] in known["valued"] or option.startswith("-n")
+    if known["names"] != "patterns":
+        assert arguments[-1] == ":(exclude).fractary"
+    if name in ("branch", "tag"):
+        assert "--list" in arguments or arguments == ["branch", "--show-current"]
+
+
+def hostile(project: Project, *settings: tuple[str, str], attributes: str = "") -> Path:
+    """Give the repository settings whose program leaves a mark; give the mark."""
+    mark = project.root.parent / "ran"
+    program = project.root.parent / "evil"
+    program.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
+    program.chmod(0o755)
+    for name, value in settings:
+        project.git("config", name, value.replace("EVIL", str(program)))
+    if attributes:
+        project.write(".git/info/attributes", attributes)
+    return mark
+
+
+def as_it_is(project: Project, *arguments: str) -> None:
+    """Run git as a user does, to see that a setting would have its effect."""
+    subprocess.run(
+        ["git", *arguments], cwd=project.root, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60
+    )
+
+
+SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATURE-----"
+
+
+def sign(project: Project) -> None:
+    """Give the newest commit a signature that nobody made."""
+    head, _, message = project.git("cat-file", "commit", "HEAD").partition("\n\n")
+    process = subprocess.run(
+        ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
+        cwd=project.root,
+        input=f"{head}\n{SIGNATURE}\n\n{message}\n".encode(),
+        capture_output=True,
+        check=True,
+    )
+    project.git("update-ref", "HEAD", process.stdout.decode().strip())
+
+
+@pytest.mark.parametrize(
+    ("settings", "attributes", "commands"),
+    [
+        ([("core.fsmonitor", "EVIL")], "", ["git status", "git diff", "git ls-files -m"]),
+        ([("diff.external", "EVIL")], "", ["git diff", "git diff HEAD~1"]),
+        ([("diff.evil.command", "EVIL")], "* diff=evil", ["git diff"]),
+        ([("diff.evil.textconv", "EVIL")], "* diff=evil", ["git diff", "git log -p", "git show"]),
+        ([("filter.evil.clean", "EVIL")], "* filter=evil", ["git diff", "git status", "git ls-files -m"]),
+        ([("filter.evil.process", "EVIL")], "* filter=evil", ["git diff", "git status"]),
+        ([("filter.e.v.clean", "EVIL"), ("filter.e.v.required", "true")], "* filter=e.v", ["git status"]),
+        ([("log.showSignature", "true"), ("gpg.program", "EVIL")], "", ["git log", "git show"]),
+        (
+            [("pretty.evil", "%G?"), ("gpg.openpgp.program", "EVIL")],
+            "",
+            ["git log --format=evil", "git log --format=%G?"],
+        ),
+        ([("format.pretty", "%GS"), ("gpg.program", "EVIL")], "", ["git log", "git rev-list --format=%GG HEAD"]),
+        ([("core.hooksPath", "../hooks")], "", ["git status", "git diff"]),
+    ],
+)
+def test_no_setting_of_a_repository_runs_a_program(
+    project: Project, settings: list[tuple[str, str]], attributes: str, commands: list[str]
+) -> None:
+    sign(project)
+    hooks = project.root.parent / "hooks"
+    hooks.mkdir()
+    (hooks / "post-index-change").symlink_to("../evil")
+    mark = hostile(project, *settings, attributes=attributes)
+    for command in commands:
+        project.write("a.txt", "two\n")
+        git(project, command)
+        assert not mark.exists(), command
+    for command in commands:
+        as_it_is(project, *command.split()[1:])
+    os.utime(project.root / "plugins/faber/docs/workflow-orchestration-protocol.md", (1, 1))
+    as_it_is(project, "status")
+    assert mark.exists(), "git itself would not have run it, so that this shows nothing"
+
+
+def test_a_filter_whose_name_cannot_be_set_aside_stops_the_question(project: Project) -> None:
+    mark = hostile(project, ("filter.a=b.clean", "EVIL"), attributes="* filter=a=b")
+    project.write("a.txt", "two\n")
+    assert "cannot be set aside" in reason(around(project.root), "git_info", command="git status")
+    assert not mark.exists()
+
+
+def test_a_submodules_settings_run_nothing_either(project: Project, tmp_path: Path) -> None:
+    other = Project.made(tmp_path / "other", run_id=RUN)
+    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "sub")
+    mark = hostile(project, ("status.submoduleSummary", "true"), ("diff.submodule", "log"))
+    subprocess.run(["git", "-C", project.root / "sub", "config", "core.fsmonitor", str(tmp_path / "evil")], check=True)
+    (project.root / "sub/new").write_text("")
+    for command in ("git status", "git diff", "git diff HEAD", "git log -p"):
+        git(project, command)
+    assert not mark.exists()
+    as_it_is(project, "status")
+    assert mark.exists()
+
+
+def test_a_missing_object_is_not_fetched(project: Project) -> None:
+    blob = project.git("rev-parse", "HEAD:a.txt")
+    (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    mark = hostile(
+        project,
+        ("core.repositoryFormatVersion", "1"),
+        ("extensions.partialClone", "origin"),
+        ("remote.origin.url", "ssh://nowhere/x"),
+        ("remote.origin.promisor", "true"),
+        ("core.sshCommand", "EVIL"),
+    )
+    assert "failed" in reason(around(project.root), "git_info", command="git show -p HEAD")
+    assert not mark.exists()
+    as_it_is(project, "show", "HEAD")
+    assert mark.exists()
+
+
+def test_a_bare_repository_inside_the_project_is_not_asked(project: Project) -> None:
+    inside = project.root / "inside"
+    project.git("clone", "--quiet", "--bare", str(project.root), str(inside))
+    mark = hostile(project)
+    for name, value in {
+        "core.bare": "false",
+        "core.worktree": str(inside),
+        "core.fsmonitor": str(mark.with_name("evil")),
+    }.items():
+        project.git("-C", str(inside), "config", name, value)
+    assert "bare repository" in reason(around(inside), "git_info", command="git status")
+    assert not mark.exists()
+
+
+def test_a_worktree_elsewhere_is_not_read(project: Project, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "a.txt").write_text("a secret\n")
+    project.git("config", "core.worktree", str(elsewhere))
+    assert git(project, "git diff") == "(no output)\n"
+
+
+def test_outside_git_the_artifact_fails_with_the_reason(tmp_path: Path) -> None:
+    assert reason(around(tmp_path), "git_info", command="git log") == "`git log` failed: not a git repository"
+
+
+# Programs
+
+
+def python(code: str, *, seconds: float = 20, limit: int = 1000, directory: str = "/") -> bytes:
+    return output_of([sys.executable, "-c", code], directory, os.environ, seconds=seconds, limit=limit)
+
+
+def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
+    alive = tmp_path / "alive"  # a pipe that both hold open for writing: it ends when the last of them is gone
+    os.mkfifo(alive)
+    reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+    child = "import time; print('child', flush=True); time.sleep(1000)"
+    code = f"""if True:
+        import subprocess, sys, time
+        pipe = open({str(alive)!r}, "w")
+        subprocess.Popen([sys.executable, "-c", {child!r}], stdout=pipe)
+        time.sleep(1000)"""
+    with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
+        python(code, seconds=3)
+    os.set_blocking(reader, True)
+    with open(reader) as pipe:
+        assert select.select([pipe], [], [], 60)[0]
+        assert pipe.readline() == "child\n"
+        assert select.select([pipe], [], [], 60)[0], "one of them lives"
+        assert pipe.read() == ""
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_nobody_waits_for_a_daemon_that_keeps_the_output_open(tmp_path: Path, waits: bool) -> None:
+    code = f"""if True:
+        import os, time
+        if os.fork() == 0:
+            os.setsid()
+            open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
+            time.sleep(1000)
+        time.sleep(1000 * {waits})"""
+    try:
+        with pytest.raises(ProgramFailed, match="longer than 3 seconds"):
+            python(code, seconds=3)
+    finally:
+        os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
+
+
+def test_a_program_that_closes_its_output_and_hangs_is_killed() -> None:
+    with pytest.raises(ProgramFailed, match="longer"):
+        python("import os, time; os.close(1); os.close(2); time.sleep(1000)", seconds=1)
+
+
+def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
+    with pytest.raises(ProgramFailed, match="more than 1,000 bytes"):
+        python("while True: print('x' * 1000)")
+    with pytest.raises(ProgramFailed, match=r"^no such issue$"):
+        python("import sys; sys.stderr.write('x' * 100000 + '\\nno such issue\\n'); sys.exit(4)")
+    with pytest.raises(ProgramFailed, match="status 4"):
+        python("raise SystemExit(4)")
+    with pytest.raises(ProgramFailed, match="binary content"):
+        python("print('\\0')")
+    with pytest.raises(ProgramFailed, match="cannot be run: No such file"):
+        output_of(["no-such-program"], "/", os.environ, seconds=1, limit=1)
+    with pytest.raises(ProgramFailed, match="cannot be run"):
+        output_of(["a\0b"], "/", os.environ, seconds=1, limit=1)
+    assert python("import sys; print(sys.stdin.read() == '')") == b"True\n"
+
+
+def test_a_program_runs_in_the_project_and_the_caller_stays_where_it_is(tmp_path: Path) -> None:
+    here = os.getcwd()
+    assert python("import os; print(os.getcwd())", directory=str(tmp_path)).decode().strip() == str(tmp_path)
+    with pytest.raises(ProgramFailed):
+        python("pass", directory=str(tmp_path / "nowhere"))
+    assert os.getcwd() == here
+
+
+def test_git_that_takes_too_long_is_stopped(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(artifact_git, "SECONDS", 0.0)
+    assert (
+        reason(around(project.root), "git_info", command="git log") == "`git log` failed: it took longer than 0 seconds"
+    )
+
+
+# Slash commands
+
+
+@pytest.mark.parametrize("kind", ["work_plugin", "skill"])
+def test_a_slash_command_is_left_to_the_agent(tmp_path: Path, kind: str) -> None:
+    loaded = given_by(around(tmp_path), kind, command="/fractary-work:issue-fetch {work_id}")
+    text = "/fractary-work:issue-fetch 258"
+    assert (loaded["content"], loaded["resolved"], loaded["is_deferred"], loaded["size_bytes"]) == (text, text, True, 0)
+    assert loaded["source"] == "/fractary-work:issue-fetch {work_id}"
+    assert loaded["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_arguments(tmp_path: Path) -> None:
+    surroundings = around(tmp_path)
+    print_arguments = "import sys; print(*sys.argv[1:], sep='|')"
+    surroundings["commands"] = {
+        "/fractary-work:issue-fetch": [sys.executable, "-c", print_arguments, "view", "#{work_id}"]
+    }
+    loaded = given_by(surroundings, "work_plugin", command="/fractary-work:issue-fetch {work_id} --all")
+    assert (loaded["content"], loaded["is_deferred"], loaded["size_bytes"]) == ("view|#258\n", False, 10)
+    surroundings["state"]["work_id"] = "1; rm -rf ."
+    assert "cannot stand in" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
+    surroundings["state"]["work_id"] = None
+    assert "no value" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
+
+
+@pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", " ", "!sh", "/x\u0000"])
+def test_what_is_no_slash_command_is_neither_run_nor_asked_for(tmp_path: Path, command: str) -> None:
+    assert reason(around(tmp_path), "skill", command=command).startswith("Command is no slash command")
+
+
+# In commands and hooks
+
+WORKFLOW = {
+    "id": "mine",
+    "critical_artifacts": {
+        "always_load": [
+            {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch {work_id}", "required": True},
+            {"id": "commits", "type": "git_info", "command": "git log --format=%s -5"},
+            {"id": "notes", "type": "directory", "path": "notes", "load_strategy": "summary"},
+        ]
+    },
+}
+
+
+@pytest.fixture
+def mine(project: Project) -> Project:
+    project.write(".fractary/faber/workflows/mine.json", json.dumps(WORKFLOW))
+    project.write("notes/a.md", "x")
+    project.change_state(workflow_id="mine", work_id="258")
+    home = Path(project.environment()["XDG_CONFIG_HOME"])
+    (home / "faber-ledger").mkdir(parents=True)
+    ran = project.root.parent / "ran"
+    code = f"open({str(ran)!r}, 'w'); print('The issue')"
+    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", code, "{work_id}"]}
+    (home / "faber-ledger/config.json").write_text(json.dumps({"commands": mapped}))
+    return project
+
+
+def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None:
+    answer = mine.deliver("SessionStart.startup.print")
+    assert answer.packet is not None
+    asked = "No hook runs the program that is mapped to `/fractary-work:issue-fetch 258`. To have it, run"
+    assert f"{asked} `faber-ledger session-load --artifacts issue`" in answer.packet
+    assert not (mine.root.parent / "ran").exists()
+    loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
+    assert (loads["issue"]["given"], loads["issue"]["size_bytes"]) == ("deferred", 0)
+    assert loads["issue"]["source"] == "/fractary-work:issue-fetch {work_id}"
+    assert mine.in_context == ["issue", "commits", "notes"]
+    assert "Add a" in answer.packet
+
+
+def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Project) -> None:
+    dry = mine.faber("session-load", "--dry-run")
+    assert dry.returncode == 0, dry.stderr
+    assert not (mine.root.parent / "ran").exists()
+    lines = dry.stdout.splitlines()
+    issue = lines[lines.index("  ✓ issue") : lines.index("  ✓ commits")]
+    assert issue[1:3] == ["    Type: work_plugin", "    Command: /fractary-work:issue-fetch {work_id}"]
+    assert issue[3].startswith(f"    Runs: {sys.executable} -c open(")
+    assert issue[4:] == ["    Required: yes", "    Last loaded: never", "    Action: LOAD", ""]
+    assert "    Runs: git log --format=%s -5" in lines
+    assert "Total: 3 artifacts (3 would be loaded, 0 skipped)" in lines
+    done = mine.faber("session-load")
+    assert done.returncode == 0, done.stderr
+    assert "The issue\n" in done.stdout
+    assert (mine.root.parent / "ran").exists()
+    assert "Total size: 0.1 KB" in done.stdout
+    assert mine.of_type("artifact_loaded")[0]["given"] == "inline"
+
+
+def test_a_dry_run_says_of_a_mapped_command_what_the_load_then_does(mine: Project) -> None:
+    assert mine.deliver("SessionStart.startup.print").packet is not None
+    environment = {"CLAUDE_CODE_SESSION_ID": None}
+    for expected in ("LOAD", "SKIP (recently loaded)"):  # a hook has deferred it; the program has answered
+        dry = mine.faber("session-load", "--dry-run", "--artifacts", "issue", env=environment).stdout
+        assert f"    Action: {expected}\n" in dry
+        (mine.root.parent / "ran").unlink(missing_ok=True)
+        real = mine.faber("session-load", "--artifacts", "issue", env=environment)
+        assert (mine.root.parent / "ran").exists() == (expected == "LOAD")
+        assert ("Skipping issue" in real.stdout) == (expected != "LOAD")
+    assert "Action: LOAD" in mine.faber("session-load", "--dry-run", "--force", env=environment).stdout
+    assert mine.faber("session-load", "--force", "--artifacts", "issue", env=environment).returncode == 0
+    assert (mine.root.parent / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("program", "work_id", "told"),
+    [
+        ([sys.executable, "-c", "print('The issue')", "{work_id}"], None, "no value in the run's state for {work_id}"),
+        (["no-such-program", "view"], "258", "no-such-program cannot be run"),
+        (["/nowhere/no-such-program"], "258", "no-such-program cannot be run"),
+    ],
+)
+@pytest.mark.parametrize("is_required", [True, False])
+def test_a_mapped_program_that_cannot_be_run_is_told_by_a_dry_run_and_not_asked_for(
+    mine: Project, program: list[str], work_id: str | None, told: str, is_required: bool
+) -> None:
+    issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": is_required}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    mine.change_state(work_id=work_id)
+    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": program}}))
+    dry = mine.faber("session-load", "--dry-run").stdout
+    assert told in dry
+    mark, action = ("✗", "FAIL (the load would stop here)") if is_required else ("⊘", "SKIP (cannot be loaded)")
+    assert f"  {mark} issue\n" in dry
+    assert f"    Action: {action}\n" in dry
+    real = mine.faber("session-load")
+    assert told in real.stdout + real.stderr
+    packet = mine.deliver("SessionStart.startup.print").packet or ""
+    assert told in packet
+    assert "run `faber-ledger session-load --artifacts issue`" not in packet
+
+
+@pytest.mark.parametrize("more", ["{nosuch}", "--id={nosuch} {work_id}"])
+def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project, more: str) -> None:
+    issue = {"id": "issue", "type": "skill", "command": f"/fractary-spec:review {more}"}
+    mine.write(
+        ".fractary/faber/workflows/mine.json",
+        json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
+    )
+    dry = mine.faber("session-load", "--dry-run").stdout
+    assert "    Error: {nosuch} is no placeholder\n" in dry
+    assert "    Action: SKIP (cannot be loaded)\n" in dry
+    assert "{nosuch} is no placeholder" in mine.faber("session-load").stderr
+
+
+def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
+    note = f"import subprocess; subprocess.run([{str(COMMAND)!r}, 'note', 'add', 'meanwhile'], check=True)"
+    mapped = {"/fractary-work:issue-fetch": [sys.executable, "-c", note]}
+    config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
+    config.write_text(json.dumps({"commands": mapped}))
+    done = mine.faber("session-load")
+    assert done.returncode == 0, done.stderr
+    assert mine.types == ["run_adopted", "note_recorded", "session_started"]
+    mine.assert_projected()
+
+
+def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project) -> None:
+    env = {"XDG_CONFIG_HOME": str(mine.root.parent / "none")}
+    assert (
+        "    Runs: /fractary-work:issue-fetch 258 (by the agent)"
+        in mine.faber("session-load", "--dry-run", env=env).stdout
+    )
+    done = mine.faber("session-load", env=env)
+    assert "Size: 0.0 KB (deferred: the agent is asked to run it)" in done.stdout
+    assert "run `/fractary-work:issue-fetch 258`" in done.stdout
+
+
+# What is no text, and what is not to be seen
+
+
+def test_git_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write("latin.txt", "caf\xe9\n".encode("latin-1"))
+    project.git("add", "latin.txt")
+    project.git("commit", "--quiet", "-m", "latin")
+    told = reason(around(project.root), "git_info", command="git show HEAD:latin.txt")
+    assert told == "`git show` failed: not UTF-8 text (byte 3)"
+
+
+def test_a_programs_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+    surroundings = around(tmp_path)
+    surroundings["commands"] = {"/x:y": [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'a\\xff')"]}
+    assert reason(surroundings, "skill", command="/x:y").endswith("failed: not UTF-8 text (byte 1)")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
+)
+def test_what_the_ledger_writes_is_not_shown_from_a_commit_either(tmp_path: Path, word: str) -> None:
+    with pytest.raises(ArtifactError, match="what the ledger writes is left out"):
+        git_arguments(f"git show {word}", around(tmp_path))
+    assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
+
+
+def test_an_unknown_load_strategy_is_told(notes: Path) -> None:
+    loaded = directory(notes, "newest")
+    assert loaded["content"] == directory(notes)["content"]
+    assert loaded["notes"] == ["x: 'newest' is no load_strategy (all, latest_only, summary): it is taken for \"all\""]
+
+
+def test_a_dry_run_tells_nothing_of_a_file_outside_and_none_of_an_empty_path(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    (tmp_path / "secret").write_text("secret" * 1000)
+    artifacts = [
+        {"id": "out", "type": "markdown", "path": "../secret"},
+        {"id": "away", "type": "markdown", "path": str(tmp_path / "secret")},
+        {"id": "bare", "type": "markdown"},
+    ]
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    told = project.faber("session-load", "--dry-run").stdout
+    assert told.count("    Exists: no\n") == 3
+    assert "    Size:" not in told
+    assert "    Path: -\n" in told
+
+
+def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    command = "/x:y `rm` " + "z" * 1000
+    artifacts = [{"id": "ask", "type": "skill", "command": command}]
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    packet = project.deliver("SessionStart.startup.print").packet
+    assert packet is not None
+    (line,) = [line for line in packet.split("\n") if line.startswith("- ask: deferred")]
+    assert "To have it, run `/x:y 'rm' zzz" in line
+    assert line.endswith("…`")
+    assert len(line) < 350
+
+
+def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    artifacts = [{"id": "gone", "type": "markdown", "path": "gone.md"}]
+    path = ".fractary/faber/workflows/mine.json"
+    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    project.change_state(workflow_id="mine")
+    done = project.faber("session-load", "--json")
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["data"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
+    artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]
+    project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    done = project.faber("session-load", "--json", "--force")
+    assert done.stdout == ""
+    assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
+
+
+# What is said of commands that fail
+
+
+def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
+    """Give a project whose workflow has these git commands, in their order c0, c1, …"""
+    project = Project.made(tmp_path / "project", run_id=RUN)
+    project.change_state(workflow_id="own")
+    artifacts = [
+        {"id": f"c{number}", "type": "git_info", "command": command, "description": "d", "required": required}
+        for number, command in enumerate(commands)
+    ]
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
+    return project
+
+
+@pytest.mark.parametrize("required", [False, True])
+def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_found(
+    tmp_path: Path, required: bool
+) -> None:
+    kind = "❌ ERROR: Required" if required else "⚠️ WARNING: Optional"
+    for command, heading in (
+        ("git push", f"{kind} artifact refused: its command may not be run\nArtifact: c0\nCommand: git push\nError: "),
+        (
+            "git log nope",
+            f"{kind} artifact not loaded: its command failed\nArtifact: c0\nCommand: git log nope\nError: ",
+        ),
+    ):
+        folder = tmp_path / command[4:8]
+        folder.mkdir()
+        project = commanded(folder, command, required=required)
+        told = project.faber("session-load").stderr
+        assert heading in told
+        assert "Path:" not in told
+        assert "not found" not in told
+        if required:
+            assert heading in (project.deliver("SessionStart.startup.print").packet or "")
+
+
+def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> None:
+    project = commanded(tmp_path, "git push", "git log -1 --format=%s")
+    lines = project.faber("session-load", "--dry-run").stdout.splitlines()
+    refused = lines[lines.index("  ⊘ c0") : lines.index("  ✓ c1")]
+    assert "    Action: SKIP (cannot be loaded)" in refused
+    assert "    Action: LOAD" not in refused
+    assert "Total: 2 artifacts (1 would be loaded, 1 skipped)" in lines
+    project.write(
+        ".fractary/faber/workflows/own.json",
+        project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
+    )
+    told = project.faber("session-load", "--dry-run").stdout
+    assert "  ✗ c0\n" in told
+    assert "    Action: FAIL (the load would stop here)" in told
+
+
+def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
+    project = commanded(tmp_path)
+    artifact = {"id": "long", "type": "markdown", "path": "a.md", "condition": "1 +" * 10_000}
+    critical = {"always_load": [], "conditional_load": [artifact]}
+    project.write(".fractary/faber/workflows/own.json", json.dumps({"critical_artifacts": critical}))
+    for command in (["session-load"], ["session-load", "--dry-run"], ["config", "show"]):
+        done = project.faber(*command)
+        assert len(done.stdout + done.stderr) < 3_000, command
+
+
+@pytest.mark.parametrize("path", [".git/config", ".GIT/config", "notes/../.git/config", "link", "sub/.git/config"])
+def test_what_git_keeps_for_itself_is_no_artifact(project: Project, path: str) -> None:
+    project.write("link-to/x", "x")
+    (project.root / "link").symlink_to(".git/config")
+    (project.root / ".GIT").mkdir()
+    for written in (".GIT/config", "sub/.git/config"):
+        project.write(written, "token")
+    assert "which may hold a token" in reason(around(project.root), "markdown", path=path)
+    assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
+
+
+def test_what_is_there_and_cannot_be_loaded_is_not_headed_not_found(project: Project) -> None:
+    project.write("big.md", "x" * 1_400_000)
+    project.write("binary.md", b"a\0b")
+    named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]
+    for name, field in (("gone", "spec_path"), ("unset", "plan_path")):
+        named.append({"id": name, "type": "markdown", "path_from_state": f"artifacts.{field}"})
+    named.append({"id": "outside", "type": "markdown", "path": "../../etc/hostname"})
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": named}}))
+    project.change_state(workflow_id="mine", artifacts={"spec_path": "specs/gone.md"})
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- gone (optional): not loaded, specs/gone.md: File not found\n" in packet
+    assert "unset" not in packet
+    assert "- big (optional): not loaded, big.md: Artifact is larger than 1 MB: 1,400,000 bytes" in packet
+    assert "- binary (optional): not loaded, binary.md: binary content\n" in packet
+    assert "- outside (optional): not loaded, ../../etc/hostname: Path is outside the project" in packet
+    assert "missing" not in packet
+    told = project.faber("session-load").stderr
+    assert told.count("Optional artifact cannot be loaded\n") == 3
+    assert "Optional artifact not found\nArtifact: missing\n" in told

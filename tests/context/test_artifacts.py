@@ -1,0 +1,475 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faber_ledger.context.artifact import ArtifactError, artifact_of
+from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
+from faber_ledger.context.artifact_source import find, path_of
+from faber_ledger.context.selection import (
+    is_current,
+    is_recent,
+    minutes_since,
+    recorded_trigger,
+    select,
+    whole_trigger,
+)
+from faber_ledger.ledger.clock import utc_text
+
+if TYPE_CHECKING:
+    from faber_ledger.context.artifact import Artifact, Surroundings
+    from faber_ledger.context.workflow import Workflow
+
+RUN = "fractary-faber-258-20260105-143022-a1b2c3"
+NOW = 1_767_623_400.75
+
+
+def artifact(id: str = "spec", type: str = "markdown", **fields: Any) -> Artifact:
+    return artifact_of({"id": id, "type": type, "description": "", "required": False, **fields}, "always_load[0]")
+
+
+def workflow(always: list[Artifact], conditional: list[Artifact] | None = None, **phases: list[Artifact]) -> Workflow:
+    critical: Any = {"always_load": always, "conditional_load": conditional or [], "phase_specific": phases}
+    return {"id": "w", "path": "w.json", "artifacts_path": "w.json", "critical_artifacts": critical}
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    root = tmp_path / "project"
+    run = root / ".fractary/runs" / RUN
+    run.mkdir(parents=True)
+    state = {"run_id": RUN, "work_id": "258", "plan_id": "plan-1", "artifacts": {}, "current_phase": "build"}
+    (run / "state.json").write_text(json.dumps(state))
+    plugin = tmp_path / "plugin"
+    plugin.mkdir()
+    return {"root": str(root), "run_dir": str(run), "plugin_roots": [str(plugin)], "commands": {}, "state": state}
+
+
+def put(around: Surroundings, relative: str, content: str | bytes = "text\n") -> str:
+    path = Path(around["root"], relative)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return str(path)
+
+
+def reason(wanted: Artifact, around: Surroundings) -> str:
+    with pytest.raises(ArtifactError) as raised:
+        load(wanted, around)
+    return raised.value.message
+
+
+# Which artifacts
+
+
+def chosen(
+    w: Workflow, triggers: list[str], requested: list[str] | None = None, **state: Any
+) -> tuple[list[str], list[str]]:
+    warnings: list[str] = []
+    found = select(w, {"current_phase": "build", **state}, triggers, requested, warnings.append)
+    return [one["id"] for one in found], warnings
+
+
+def test_the_order_is_always_conditional_phase() -> None:
+    w = workflow(
+        [artifact("a", reload_triggers=["session_start"])],
+        [artifact("c", condition="work_id != null", reload_triggers=["session_start"])],
+        build=[artifact("p", reload_triggers=["session_start"])],
+        release=[artifact("r", reload_triggers=["session_start"])],
+    )
+    assert chosen(w, ["session_start"], work_id="1") == (["a", "c", "p"], [])
+    assert chosen(w, ["session_start"], current_phase="release") == (["a", "r"], [])
+    assert chosen(w, ["session_start"], current_phase=["build"]) == (["a"], [])
+
+
+@pytest.mark.parametrize(
+    ("trigger", "ids"),
+    [
+        ("session_start", ["start"]),
+        ("compaction_detected", ["compaction"]),
+        ("phase_start:build", ["build"]),
+        ("phase_start:release", []),
+        ("phase_start", ["build"]),
+        ("phase_transition:architect->build", ["transition"]),
+        ("phase_transition", []),
+        ("manual", ["start", "build", "transition", "compaction", "manual"]),
+    ],
+)
+def test_a_trigger_loads_what_lists_its_whole_form_and_manual_loads_all(trigger: str, ids: list[str]) -> None:
+    w = workflow(
+        [
+            artifact("start", reload_triggers=["session_start"]),
+            artifact("build", reload_triggers=["phase_start:build"]),
+            artifact("transition", reload_triggers=["phase_transition:architect->build"]),
+            artifact("compaction", reload_triggers=["compaction_detected"]),
+            artifact("manual", reload_triggers=["manual"]),
+        ]
+    )
+    assert chosen(w, [trigger]) == (ids, [])
+
+
+def test_two_triggers_load_what_lists_either() -> None:
+    w = workflow(
+        [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=["compaction_detected"])]
+    )
+    assert chosen(w, ["session_start", "compaction_detected"])[0] == ["a", "b"]
+
+
+def test_an_artifact_without_a_list_of_triggers_is_loaded_by_each() -> None:
+    w = workflow(
+        [artifact("a"), artifact("malformed", reload_triggers="manual"), artifact("never", reload_triggers=[])]
+    )
+    assert chosen(w, ["session_start"])[0] == ["a", "malformed"]
+
+
+def test_requested_ids_override_the_trigger_but_no_condition() -> None:
+    w = workflow(
+        [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=[])],
+        [artifact("c", condition="work_id != null")],
+        release=[artifact("r")],
+    )
+    assert chosen(w, ["manual"], ["b"]) == (["b"], [])
+    ids, warnings = chosen(w, ["session_start"], ["nope", "c", "b", "r", "a"])
+    assert ids == ["a", "b"]
+    assert [warning.partition(" - ")[0] for warning in warnings] == [
+        "Artifact not configured: nope",
+        "Artifact not selected: c",
+        "Artifact not selected: r",
+    ]
+    assert chosen(w, ["manual"], []) == ([], [])
+
+
+@pytest.mark.parametrize("condition", ["state.a <", "", 7, ["x"]])
+def test_a_condition_that_cannot_be_evaluated_is_told_and_counts_as_false(condition: Any) -> None:
+    # RELOAD, Step 3: WARN "Cannot evaluate condition: ${condition_expr}"
+    w = workflow([], [artifact("c", condition=condition), artifact("without")])
+    assert chosen(w, ["manual"]) == (["without"], [f"Cannot evaluate condition: {condition}"])
+
+
+def test_of_two_artifacts_with_one_id_the_first_that_applies_wins() -> None:
+    first, second = artifact("a", path="1"), artifact("a", path="2")
+    assert select(workflow([first, second]), {}, ["manual"], None, print) == [first]
+    off = artifact("a", path="0", condition="false")
+    assert select(workflow([], [off, second]), {}, ["manual"], None, print) == [second]
+
+
+def test_a_trigger_is_recorded_as_its_bare_word() -> None:
+    triggers = ["session_start", "manual", "phase_start:build", "phase_transition:architect->build"]
+    assert [recorded_trigger(name) for name in triggers] == [
+        "session_start",
+        "manual",
+        "phase_start",
+        "phase_transition",
+    ]
+    assert whole_trigger("phase_start", {"current_phase": "build"}) == "phase_start:build"
+
+
+@pytest.mark.parametrize(
+    ("age", "recent", "minutes"),
+    [(0, True, 0), (59, True, 0), (60, True, 1), (299, True, 4), (300, False, 5), (3600, False, 60), (-1, False, None)],
+)
+def test_under_five_minutes_is_recent_and_exactly_five_is_not(age: int, recent: bool, minutes: int | None) -> None:
+    entry = {"loaded_at": utc_text(NOW - age)}
+    whole_now = float(int(NOW))
+    assert is_recent(entry, whole_now) is recent
+    assert minutes_since(entry, whole_now) == minutes
+
+
+@pytest.mark.parametrize(
+    "entry", [None, {}, {"loaded_at": None}, {"loaded_at": "soon"}, {"loaded_at": "2026-01-05T14:30:00"}]
+)
+def test_an_entry_without_a_readable_time_is_loaded(entry: dict[str, Any] | None) -> None:
+    assert not is_recent(entry, NOW)
+    assert minutes_since(entry, NOW) is None
+
+
+def test_content_that_is_known_to_have_changed_is_loaded_again() -> None:
+    entry = {"loaded_at": utc_text(NOW - 10)}
+    assert is_current(entry, NOW, "a", "a")
+    assert not is_current(entry, NOW, "b", "a")
+    assert is_current(entry, NOW, "a", None)
+    assert is_current(entry, NOW, None, "a")
+    assert not is_current({"loaded_at": utc_text(NOW - 301)}, NOW, "a", "a")
+
+
+# Where from
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["specs/a.md", "./specs/../specs/a.md", "{project_root}/specs/a.md", "/specs/a.md", "specs/{work_id}/../a.md"],
+)
+def test_a_path_in_the_project_is_found_however_it_is_written(around: Surroundings, path: str) -> None:
+    put(around, "specs/258/x")
+    expected = put(around, "specs/a.md")
+    for wanted in (artifact(path=path), artifact(path_from_state="artifacts.spec_path")):
+        around["state"]["artifacts"]["spec_path"] = path
+        assert find(wanted, around) == {"source": "specs/a.md", "resolved": expected, "size_bytes": 5}
+
+
+def test_an_absolute_path_in_the_project_is_recorded_relative_to_it(around: Surroundings) -> None:
+    assert find(artifact(path=put(around, "specs/a.md")), around)["source"] == "specs/a.md"
+
+
+@pytest.mark.parametrize(
+    "field", ["artifacts.spec_path", "$.artifacts.spec_path", "state.artifacts.spec_path", "list[0]"]
+)
+def test_a_path_from_state_is_a_dotted_path(around: Surroundings, field: str) -> None:
+    around["state"].update(artifacts={"spec_path": "a.md"}, list=["a.md"])
+    assert path_of(artifact(path_from_state=field), around) == "a.md"
+
+
+def test_a_project_whose_own_name_looks_like_a_placeholder_is_found(around: Surroundings) -> None:
+    around["root"] = "/home/{work_id}"
+    assert path_of(artifact(path="{project_root}/a.md"), around) == "/home/{work_id}/a.md"
+
+
+def test_a_path_comes_before_a_path_from_state_and_that_before_a_command(around: Surroundings) -> None:
+    assert path_of(artifact(path="a.md", path_from_state="x", command="y"), around) == "a.md"
+    assert reason(artifact(path_from_state="x.y", command="y"), around) == "State field not found: x.y"
+    assert reason(artifact(command="y"), around) == "Artifact of type markdown must have path or path_from_state"
+    assert reason(artifact(), around) == "Artifact must have path, path_from_state, or command"
+    around["state"]["x"] = {"y": 7}
+    assert reason(artifact(path_from_state="x.y"), around) == "State field is no path: x.y"
+
+
+def test_the_four_placeholders_are_filled_once_and_a_missing_value_is_empty(around: Surroundings) -> None:
+    wanted = artifact(path="{project_root}/{run_id}/{plan_id}-{work_id}-{unknown}.md")
+    assert path_of(wanted, around) == f"{around['root']}/{RUN}/plan-1-258-{{unknown}}.md"
+    around["state"].update(plan_id=None, work_id=258, run_id="org/project/2026T1")
+    assert path_of(wanted, around) == f"{around['root']}/org/project/2026T1/-258-{{unknown}}.md"
+
+
+@pytest.mark.parametrize(
+    "value", ["../../etc", "a/b", ".hidden", "a b", "{project_root}", "x" * 65, "a\n", True, [], {}]
+)
+@pytest.mark.parametrize("name", ["work_id", "plan_id"])
+def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
+    around: Surroundings, name: str, value: Any
+) -> None:
+    around["state"][name] = value
+    assert reason(artifact(path=f"specs/{{{name}}}.md"), around) == f"State field cannot stand in a path: {name}"
+
+
+@pytest.mark.parametrize("value", ["../x", "a/../b", "a//b", "/a", "a/b/c/d", "a" * 256, ".."])
+def test_a_run_id_is_of_one_to_three_plain_segments(around: Surroundings, value: str) -> None:
+    around["state"]["run_id"] = value
+    assert reason(artifact(path="{run_id}/x"), around) == "State field cannot stand in a path: run_id"
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "{project_root}/../secret", "link", "folder/secret"])
+def test_a_file_outside_the_project_is_refused_links_resolved(around: Surroundings, path: str) -> None:
+    root = Path(around["root"])
+    (root.parent / "secret").write_text("secret")
+    (root / "link").symlink_to("../secret")
+    (root / "folder").symlink_to("..")
+    assert reason(artifact(path=path), around).startswith("Path is outside the project and the plugin roots: ")
+
+
+def test_a_sibling_whose_name_begins_like_the_project_is_outside(around: Surroundings) -> None:
+    Path(around["root"] + "-2").mkdir()
+    Path(around["root"] + "-2/a").write_text("")
+    assert "outside" in reason(artifact(path="../project-2/a"), around)
+
+
+def test_a_path_outside_does_not_hide_one_of_the_same_name_inside(around: Surroundings) -> None:
+    put(around, "etc/passwd", "inside")
+    assert load(artifact(path="/etc/passwd"), around)["content"] == "inside"
+
+
+def test_a_link_inside_the_project_is_recorded_as_what_it_points_to(around: Surroundings) -> None:
+    put(around, "docs/a.md")
+    Path(around["root"], "specs").symlink_to("docs")
+    assert find(artifact(path="specs/a.md"), around)["source"] == "docs/a.md"
+
+
+def test_what_the_project_lacks_is_looked_for_in_the_users_plugin_roots(around: Surroundings) -> None:
+    plugin = Path(around["plugin_roots"][0])
+    (plugin / "docs").mkdir()
+    (plugin / "docs/protocol.md").write_text("plugin's")
+    wanted = artifact(path="plugins/faber/docs/protocol.md")
+    assert find(wanted, around)["source"] == "docs/protocol.md"
+    assert find(wanted, around)["resolved"] == str(plugin / "docs/protocol.md")
+    assert find(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
+    put(around, "plugins/faber/docs/protocol.md", "project's")
+    assert load(wanted, around)["content"] == "project's"
+
+
+def test_a_missing_file_is_named_by_where_it_should_be(around: Surroundings) -> None:
+    with pytest.raises(ArtifactError) as raised:
+        find(artifact(path="/specs/a.md"), around)
+    assert raised.value.resolved == f"{around['root']}/specs/a.md"
+    assert raised.value.message == f"File not found: {around['root']}/specs/a.md"
+
+
+def test_a_run_is_used_where_it_lies_whatever_layout_the_workflow_names(around: Surroundings, tmp_path: Path) -> None:
+    wanted = artifact("workflow-state", "json", path=".fractary/runs/{run_id}/state.json")
+    other = Path(around["root"], ".fractary/faber/runs", RUN)
+    other.mkdir(parents=True)
+    (other / "state.json").write_text('{"other": 1}')
+    around["run_dir"] = str(other)
+    loaded = load(wanted, around)
+    assert loaded["source"] == f".fractary/faber/runs/{RUN}/state.json"
+    assert loaded["is_state"]
+
+
+# What
+
+
+def test_a_file_is_loaded_with_its_size_and_digest(around: Surroundings) -> None:
+    content = "# Spécification 🧪\n"
+    path = put(around, "a.md", b"\xef\xbb\xbf" + content.encode())
+    wanted = artifact(path="a.md")
+    assert load(wanted, around) == {
+        "artifact": wanted,
+        "content": content,
+        "size_bytes": 3 + len(content.encode()),
+        "sha256": hashlib.sha256(content.encode()).hexdigest(),
+        "source": "a.md",
+        "resolved": path,
+        "is_large": False,
+        "is_state": False,
+        "is_deferred": False,
+        "notes": [],
+    }
+
+
+def test_sizes_are_judged_at_100_kb_and_1_mb(around: Surroundings) -> None:
+    for size, is_large in ((102_400, False), (102_401, True), (1_048_576, True)):
+        put(around, "a.md", "x" * size)
+        assert load(artifact(path="a.md"), around)["is_large"] is is_large
+    put(around, "a.md", "x" * 1_048_577)
+    assert "larger than 1 MB: 1,048,577 bytes" in reason(artifact(path="a.md"), around)
+    with Path(around["root"], "a.md").open("wb") as file:
+        file.truncate(5 * 1024**3)
+    assert "larger than 1 MB" in reason(artifact(path="a.md"), around)
+
+
+def test_what_is_no_regular_text_file_is_refused_with_the_reason(around: Surroundings) -> None:
+    root = Path(around["root"])
+    (root / "folder").mkdir()
+    os.mkfifo(root / "pipe")
+    put(around, "binary", b"PK\x03\x04\0\0")
+    put(around, "latin", "é".encode("latin-1"))
+    (root / "loop").symlink_to("loop")
+    reasons = {
+        name: reason(artifact(path=name), around) for name in ("folder", "pipe", "binary", "latin", "loop", "a\0b")
+    }
+    for name, why in {
+        "folder": "a directory, not a regular file",
+        "pipe": "a named pipe, not a regular file",
+        "binary": "binary content",
+        "latin": "not UTF-8 text (byte 0)",
+        "loop": "",
+        "a\0b": "this text can be no path",
+    }.items():
+        assert reasons[name].startswith(f"Cannot read {root}/{name}")
+        assert reasons[name].endswith(why)
+
+
+@pytest.mark.parametrize("path", ["\ud800", "x" * 5000, "a/" * 3000, "a.md/b", "", ".", "/", "//", "~", "${HOME}"])
+def test_an_odd_path_fails_as_an_artifact_and_never_otherwise(around: Surroundings, path: str) -> None:
+    put(around, "a.md")
+    assert reason(artifact(path=path), around)
+
+
+def test_a_device_is_refused_even_where_the_user_has_made_it_a_plugin_root(around: Surroundings) -> None:
+    around["plugin_roots"] = ["/dev"]
+    assert reason(artifact(path="/dev/zero"), around) == "Cannot read /dev/zero: a device, not a regular file"
+
+
+def test_malformed_definitions_fail_with_the_documents_words_when_they_are_loaded(around: Surroundings) -> None:
+    assert reason(artifact(type="video", path="a"), around) == "Unknown artifact type: video"
+    assert reason(artifact_of({"id": "a", "path": "a"}, "x"), around) == "Unknown artifact type: (none)"
+    for kind in ("git_info", "skill", "work_plugin", "directory"):
+        assert reason(artifact(type=kind), around) == "Artifact must have path, path_from_state, or command"
+    assert reason(artifact(path="a", reload_triggers=7), around) == "reload_triggers must be a list of texts"
+
+
+def test_the_runs_state_is_given_without_what_each_append_changes(around: Surroundings) -> None:
+    wanted = artifact("workflow-state", "json", path=".fractary/runs/{run_id}/state.json")
+    relative = f".fractary/runs/{RUN}/state.json"
+    state = {"run_id": RUN, "title": "é", "phases": [1]}
+    put(around, relative, json.dumps(state))
+    before = load(wanted, around)
+    assert before["content"] == state_for_packet(state) == json.dumps(state, indent=2, ensure_ascii=False)
+    ledgers = {"sessions": {"total_sessions": 1}, "context_metadata": {}, "updated_at": "2026-01-05T14:30:00Z"}
+    put(around, relative, json.dumps({"updated_at": "x", **state, **ledgers}, indent=4))
+    after = load(wanted, around)
+    assert (after["content"], after["sha256"]) == (before["content"], before["sha256"])
+    assert after["size_bytes"] > before["size_bytes"]
+    put(around, relative, json.dumps({**state, "status": "paused"}))
+    assert load(wanted, around)["sha256"] != before["sha256"]
+
+
+def test_another_json_file_is_given_as_it_is_even_if_it_is_no_json(around: Surroundings) -> None:
+    put(around, "a.json", '{"sessions": 1,}')
+    loaded = load(artifact(type="json", path="a.json"), around)
+    assert (loaded["content"], loaded["is_state"]) == ('{"sessions": 1,}', False)
+
+
+@given(st.text(st.characters(codec=None)), st.booleans())
+def test_any_text_has_a_digest(text: str, is_state: bool) -> None:
+    assert len(content_digest(text, is_state)) == 64
+
+
+@given(st.dictionaries(st.text(), st.integers() | st.text(st.characters(codec=None)) | st.none()))
+def test_the_ledgers_blocks_never_show_in_a_states_digest(state: dict[str, Any]) -> None:
+    text = json.dumps(state)
+    kept = {name: value for name, value in state.items() if name not in ("sessions", "context_metadata", "updated_at")}
+    changed = json.dumps({**kept, "sessions": {}, "context_metadata": 1, "updated_at": "x"})
+    assert content_digest(text, True) == content_digest(changed, True)
+    assert state_for_packet(state).encode()
+
+
+@given(
+    path=st.text(max_size=30) | st.lists(st.sampled_from(["..", ".", "/", "a", "{work_id}", "\0", "~"])).map("/".join)
+)
+def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.getbasetemp()
+    surroundings: Surroundings = {
+        "root": str(root),
+        "run_dir": str(root / "run"),
+        "plugin_roots": [],
+        "commands": {},
+        "state": {"work_id": "..", "x": path},
+    }
+    for wanted in (artifact(path=path), artifact(path_from_state="x")):
+        try:
+            assert find(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
+        except ArtifactError:
+            pass
+
+
+def test_loading_an_artifact_imports_the_light_part_of_the_standard_library_alone() -> None:
+    heavy = {
+        "typing",
+        "dataclasses",
+        "pathlib",
+        "subprocess",
+        "uuid",
+        "importlib.metadata",
+        "tomllib",
+        "argparse",
+        "inspect",
+    }
+    program = (
+        "import sys, faber_ledger.context.artifact_content, faber_ledger.context.selection\n"
+        "import faber_ledger.context.workflow\n"
+        "print(*sorted(sys.modules))"
+    )
+    # -S: an editable install's own start-up files may import what they like.
+    source = str(Path(__file__).parents[2] / "src")
+    environment = {**os.environ, "PYTHONPATH": source}
+    printed = subprocess.run(
+        [sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert heavy.isdisjoint(printed.stdout.split())

@@ -1,0 +1,150 @@
+"""What a repository names may be large or many: what is done about it stays bounded, and what is left out is told."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from support.project import Project, usual_state
+
+from faber_ledger.context import outline as outlines
+from faber_ledger.context import packet as packets
+from faber_ledger.context.artifact_content import state_for_packet
+from faber_ledger.context.outline import outline
+from faber_ledger.context.packet import MOST_OUTLINED, pack
+from faber_ledger.context.selection import MOST_OF_A_LIST, MOST_READ
+from faber_ledger.files.text import units
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    import pytest
+
+    from faber_ledger.context.packet import Part
+
+RUN = "pantry-412-20260105-143022-a1b2c3"
+
+
+def parts_of(content: str, count: int) -> list[Part]:
+    return [
+        {
+            "artifact_id": f"part-{number}",
+            "description": "what it is",
+            "source": f"docs/part-{number}.md",
+            "size_bytes": len(content),
+            "content": content,
+            "required": False,
+        }
+        for number in range(count)
+    ]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, size: Callable[[Any], int]) -> list[int]:
+    """Have the sizes of what a function of a module is given noted."""
+    asked: list[int] = []
+    called = getattr(module, name)
+
+    def noted(given: Any) -> Any:
+        asked.append(size(given))
+        return called(given)
+
+    monkeypatch.setattr(module, name, noted)
+    return asked
+
+
+def test_the_outlines_of_a_packet_look_at_a_bounded_part_of_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = counted(monkeypatch, outlines, "sections_of", lambda lines: sum(len(line) + 1 for line in lines))
+    text, given = pack(RUN, usual_state(RUN), parts_of("## h\n" * 180_000, 20), [], budget=9_500)
+    assert "outline" in given.values()
+    assert MOST_OUTLINED / 2 < sum(seen) <= MOST_OUTLINED + len(seen)
+    assert text.count("(of the first ") == len(seen)
+
+
+def test_an_outline_reaches_as_far_as_it_may_and_says_how_far() -> None:
+    text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
+    assert outline(text, 3_000, len(text)).startswith("1-363 # Handbook")
+    assert outline(text, 3_000, 1_050).startswith("(of the first 1.0 KB)\n\n1-")
+
+
+def test_texts_that_cannot_fit_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = counted(monkeypatch, packets, "units", len)
+    pack(RUN, usual_state(RUN), parts_of("é" * 450_000, 90), [], budget=9_500)
+    assert sum(measured) < 450_000
+
+
+def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room() -> None:
+    text = json.dumps({f"key-{number}": number for number in range(70_000)})
+    shown = outline(text, 1_000, MOST_OUTLINED)
+    members = shown.splitlines()
+    assert members[:2] == ["key-0: 0", "key-1: 1"]
+    assert members[-1] == f"(and {70_000 - len(members) + 1:d} more)"
+    assert all(members)
+    assert units(shown) <= 1_000
+
+
+def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_rest(tmp_path: Path) -> None:
+    project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(40)])
+    project.write("docs/text.md", "A line of plain text.\n" * 40_000)
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    loaded = project.of_type("artifact_loaded")
+    assert MOST_READ <= sum(event["size_bytes"] for event in loaded) <= MOST_READ + 1024 * 1024
+    assert len(loaded) + len(project.of_type("artifact_failed")) == 40
+    told = (
+        "not loaded, docs/text.md: Not read, since a hook has read 2 MB of artifacts; `faber-ledger session-load` loads"
+    )
+    assert told in packet
+    assert project.faber("session-load", "--dry-run").stdout.count("Action: LOAD") == 40 - len(loaded)
+
+
+def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path: Path) -> None:
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(210)]
+    project = named(tmp_path, [*many, {"id": "needed", "path": "docs/needed.md", "required": True}])
+    project.write("docs/text.md", "A line of plain text.\n" * 40_000)
+    project.write("docs/needed.md", "Needed.\n")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "\nNeeded.\n" in packet
+    assert "always_load names 211 artifacts, and a hook loads at most 200 of them, required ones first" in packet
+    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
+
+
+def test_a_state_of_deep_lists_does_not_grow_by_its_indent(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    deep = json.dumps({**usual_state(), "plans": ["HERE"] * 1_500}, indent=2).replace('"HERE"', "[" * 250 + "]" * 250)
+    project.put_state(deep)
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "- workflow-state (required): outline, " in packet
+    assert len(state_for_packet(json.loads(deep))) < len(deep)
+    assert state_for_packet({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
+
+
+def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(60)])
+    project.write("docs/text.md", "Words.\n")
+    project.faber("session-load")
+    assert "Total: 60 artifacts (0 would be loaded, 60 skipped)" in project.faber("session-load", "--dry-run").stdout
+    with Log.read(str(project.ledger_path)) as log:
+        decoded = counted(monkeypatch, log, "decoded", lambda row: 1)
+        assert len(log.last_loads([f"text-{number}" for number in range(60)])) == 60
+        assert len(decoded) == 60
+        assert log.last_loads(["text-59"])["text-59"]["source"] == "docs/text.md"
+        assert len(decoded) <= 62
+
+
+def test_of_a_phase_as_many_artifacts_are_loaded_as_of_any_list(tmp_path: Path) -> None:
+    many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(201)]
+    project = named(tmp_path, many, "build")
+    project.write("docs/text.md", "Words.\n")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert len(project.of_type("artifact_loaded")) == MOST_OF_A_LIST
+    assert "phase_specific.build names 201 artifacts, and a hook loads at most 200 of them" in packet
+
+
+def named(root: Path, artifacts: list[dict[str, Any]], phase: str = "") -> Project:
+    """Make a project whose workflow names these artifacts, all for one phase if one is given."""
+    project = Project.made(root / "project", {**usual_state(), "workflow_id": "mine"})
+    whole = [{"type": "markdown", "description": "what it is", **artifact} for artifact in artifacts]
+    critical = {"phase_specific": {phase: whole}} if phase else {"always_load": whole}
+    project.write(".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "critical_artifacts": critical}))
+    return project

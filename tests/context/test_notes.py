@@ -1,0 +1,145 @@
+"""`faber-ledger note add`: what the next session should know, through the installed command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.project import COMMAND, RUN, Project
+
+from faber_ledger.context.notes import LONGEST, notes_of
+from faber_ledger.ledger.log import Log
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    made = Project.made(tmp_path / "project")
+    made.change_state(current_step="implement")
+    return made
+
+
+def typed(project: Project, content: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    """Run `note add --from-stdin` with this input."""
+    return subprocess.run(
+        [COMMAND, "note", "add", "--from-stdin", *arguments],
+        cwd=project.root,
+        env=project.environment(),
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+
+
+def test_a_note_is_recorded_with_where_the_run_was(project: Project) -> None:
+    project.faber("session-load", "--trigger", "session_start")
+    done = project.faber("note", "add", "the lock in auth/cache.py must stay")
+    assert done.stdout == f"✓ Recorded a note on {RUN} (35 letters)\n"
+    (note,) = project.of_type("note_recorded")
+    assert note == {
+        "type": "note_recorded",
+        "session_id": project.current,
+        "kind": "note",
+        "text": "the lock in auth/cache.py must stay",
+        "phase": "build",
+        "step": "implement",
+    }
+    project.assert_projected()
+
+
+def test_an_agent_writes_a_summary_on_standard_input(project: Project) -> None:
+    done = typed(project, "\ufeffWorked on ünï\nNext: tests\n".encode(), "--kind", "summary", "--json")
+    data = json.loads(done.stdout)["data"]
+    assert (data["run_id"], data["kind"], data["text"]) == (RUN, "summary", "Worked on ünï\nNext: tests")
+    assert "session_id" not in data
+
+
+def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> None:
+    for text in ("first\nand more", "second"):
+        project.faber("note", "add", text)
+    done = project.faber("reconstitute")
+    first, second = [event["at"] for event in project.events if event["event"]["type"] == "note_recorded"]
+    assert done.stdout.endswith(f"""\
+  Notes:
+    [{second}] note at build:implement: second
+    [{first}] note at build:implement: first
+      and more
+""")
+    data = json.loads(project.faber("reconstitute", "--json").stdout)["data"]
+    assert [note["text"] for note in data["notes"]] == ["second", "first\nand more"]
+    assert "note, in build: first and more" in project.faber("log").stdout
+
+
+def test_the_newest_notes_are_given_newest_first(project: Project) -> None:
+    for number in range(4):
+        project.faber("note", "add", f"note {number}")
+    with Log.read(str(project.ledger_path)) as log:
+        assert [note["text"] for note in notes_of(log, 2)[0]] == ["note 3", "note 2"]
+
+
+def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counted(project: Project) -> None:
+    project.faber("note", "add", "--kind", "summary", "all of it")
+    for number in range(6):
+        project.faber("note", "add", f"note {number}")
+    packet = project.deliver("SessionStart.startup.print").packet
+    assert packet is not None
+    kept = [f"- (build:implement) note {number}" for number in (5, 4, 3, 2)]
+    told = "\n".join([*kept, "- (summary at build:implement) all of it"])
+    more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
+    assert f"{told}\n- … and 2 older: {more}\n" in packet
+    done = project.faber("reconstitute")
+    assert "] summary at build:implement: all of it\n    … and 2 older: " in done.stdout
+    assert [note["text"] for note in json.loads(project.faber("reconstitute", "--json").stdout)["data"]["notes"]] == [
+        *[f"note {number}" for number in (5, 4, 3, 2)],
+        "all of it",
+    ]
+
+
+@pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "é" * (LONGEST + 1), "a" + "😀" * 100_000])
+def test_a_note_that_is_too_long_is_refused_whole(project: Project, text: str) -> None:
+    done = typed(project, text.encode())
+    assert done.returncode == 1
+    assert done.stderr.decode().startswith("error: the note has ")
+    assert not project.ledger_path.exists() or project.of_type("note_recorded") == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "content"),
+    [
+        ([], b""),
+        (["text", "--from-stdin"], b"text"),
+        (["  \n"], b""),
+        (["--from-stdin"], b""),
+        (["--from-stdin"], b"\xff"),
+    ],
+)
+def test_what_is_no_note_is_wrong_usage(project: Project, arguments: list[str], content: bytes) -> None:
+    done = subprocess.run(
+        [COMMAND, "note", "add", *arguments],
+        cwd=project.root,
+        env=project.environment(),
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert not project.ledger_path.exists()
+
+
+def test_a_note_needs_a_run(project: Project) -> None:
+    project.active_path.unlink()
+    assert project.faber("note", "add", "text").returncode == 10
+    assert project.faber("note", "add", "text", "--run-id", "gone").returncode == 10
+    assert project.faber("note", "add", "text", "--run-id", RUN).returncode == 0
+
+
+def test_a_long_note_has_the_room_that_is_left_and_one_that_is_cut_names_what_shows_it(project: Project) -> None:
+    project.faber("note", "add", "word " * 900 + "and the end")
+    packet = project.deliver("SessionStart.startup.print").packet or ""
+    assert "and the end\n" in packet
+    project.write(".fractary/faber/ledger.json", '{"packet_budget": 3000}')
+    packet = project.deliver("SessionStart.resume.print").packet or ""
+    name = next(one["id"] for one in project.events if one["event"]["type"] == "note_recorded")
+    assert f"… (whole: `faber-ledger show {name}`)\n" in packet  # after a merge several events may share a seq
+    assert "and the end\n" in project.faber("show", name).stdout

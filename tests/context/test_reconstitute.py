@@ -1,0 +1,997 @@
+"""`faber-ledger reconstitute`: RECON's steps, texts and error table, through the installed command and real git."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import COMMAND, RUN, Project, heeding_interrupts, usual_state
+
+from faber_ledger.context.reconstitution.branch import NAME
+
+SPEC = "specs/WORK-00258-faber-hitl-resume-handling.md"
+BRANCH = "feat/258-better-faber-workflow-hitl-resume-handling-via-iss"
+RUN_PATH = f".fractary/runs/{RUN}"
+SPEC_TEXT = """\
+---
+title: "Better faber workflow HITL handling"
+type: feature   # a comment
+status: draft
+tags: [a, b
+---
+
+# Feature Specification
+
+## Summary
+
+Resume after feedback.
+
+## 2. Requirements
+
+### Functional Requirements
+
+- **FR1**: it resumes
+
+## Technical Design
+
+```bash
+# Summary is no heading in here
+```
+
+**Acceptance Criteria**:
+- [ ] it resumes
+
+## Files to Create/Modify
+
+- `a.py`
+
+## Implementation Plan
+
+### Phase 1
+
+**Tasks**:
+- [ ] write it
+"""
+FEEDBACK = {
+    "request_id": "fb-1",
+    "type": "approval",
+    "prompt": "Approve the design?",
+    "requested_at": "2025-12-06T18:30:00Z",
+    "notification_sent": {"cli": True, "issue_comment": True, "comment_url": "https://example.org/258#c1"},
+    "resume_point": {"phase": "architect", "step": "design"},
+}
+SUMMARY = {
+    "session_id": "session-1",
+    "phase_completed": "phase-1",
+    "timestamp": "2025-12-06T18:00:00Z",
+    "summary": {
+        "accomplished": ["Created SKILL.md", "Added workflow files"],
+        "decisions": ["Used Opus model for thinking support"],
+        "files_changed": ["file1.py", "file2.ts"],
+        "commits": ["abc123"],
+        "remaining_phases": ["phase-2", "phase-3"],
+        "context_notes": "Auth module needs special handling",
+    },
+}
+ISSUE = {
+    "title": "Better faber workflow HITL handling",
+    "body": "It must resume.",
+    "labels": [{"name": "feature"}, {"name": "faber"}],
+    "comments": [{"body": "yes"}],
+    "url": "https://example.org/258",
+    "state": "OPEN",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A run without specification, branch, events, summaries or work item, and with the metadata of a new run."""
+    made = Project.made(tmp_path / "project", {**usual_state(), "work_id": None})
+    (made.run / "metadata.json").write_text(json.dumps({"run_id": RUN}))
+    return made
+
+
+def put(project: Project, name: str, content: Any) -> Path:
+    """Write a file of the run's folder."""
+    text = content if isinstance(content, str) else json.dumps(content)
+    return project.write(f"{RUN_PATH}/{name}", text)
+
+
+def put_event(project: Project, number: int, kind: str = "step_start", **more: Any) -> None:
+    event = {"event_id": number, "type": kind, "timestamp": "2025-12-06T18:30:00Z", "run_id": RUN, **more}
+    put(project, f"events/{number:03d}-{kind}.json", event)
+
+
+def map_fetch(project: Project, script: str, *more: str) -> None:
+    """Map the command that fetches a work item to a program of the user's, which is this Python script."""
+    home = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger"
+    home.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-c", script, *more, "{work_id}"]
+    (home / "config.json").write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
+
+
+def whole(project: Project) -> None:
+    """Make everything that a reconstitution can find."""
+    project.write(SPEC, SPEC_TEXT)
+    project.git("switch", "--quiet", "--create", BRANCH)
+    project.write("a.py", "print()\n")
+    project.git("add", "a.py")
+    project.git("commit", "--quiet", "-m", "feat: resume")
+    artifacts = {"spec_path": f"/{SPEC}", "branch_name": BRANCH}
+    project.change_state(
+        work_id="258", status="awaiting_feedback", artifacts=artifacts, feedback_request=FEEDBACK, current_step="design"
+    )
+    put(project, "session-summaries/session-20251206-180000.json", SUMMARY)
+    put(project, "session-summaries/session-20251205-180000.json", {**SUMMARY, "timestamp": "2025-12-05T18:00:00Z"})
+    put_event(project, 1, "phase_complete", message="Frame is done")
+    put_event(project, 2)
+    put_event(project, 3, "decision_point", message="Awaiting design approval")
+    map_fetch(project, f"print({json.dumps(ISSUE)!r})")
+
+
+def context_of(project: Project, *arguments: str) -> dict[str, Any]:
+    done = project.faber("reconstitute", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    envelope = json.loads(done.stdout)
+    assert envelope["result_version"] == 1
+    data: dict[str, Any] = envelope["data"]
+    return data
+
+
+def recorded(project: Project) -> dict[str, str]:
+    """The findings of the last recorded reconstitution: severity by code."""
+    return {found["code"]: found["severity"] for found in project.of_type("context_reconstituted")[-1]["findings"]}
+
+
+def answered(project: Project, keys: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with a real terminal as its standard input, on which somebody types `keys`."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, keys.encode())
+        return subprocess.run(
+            [COMMAND, "reconstitute", *arguments],
+            cwd=project.root,
+            env=project.environment(),
+            stdin=theirs,
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+# What is printed
+
+
+def test_a_whole_context_is_told_in_the_documents_words(project: Project) -> None:
+    whole(project)
+    short = project.git("log", "--format=%h", "-2").split()
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert (
+        done.stdout
+        == f"""\
+✓ Loaded specification: /{SPEC}
+  Title: Better faber workflow HITL handling
+  Type: feature
+  Status: draft
+✓ Loaded issue #258: Better faber workflow HITL handling
+  State: OPEN
+  Labels: feature, faber
+  Comments: 1
+✓ Branch exists: {BRANCH}
+  Recent commits:
+    {short[0]} feat: resume
+    {short[1]} Begin
+✓ Loaded session context from previous sessions
+  Total sessions: 2
+  Last session:
+    - Phase completed: phase-1
+    - Timestamp: 2025-12-06T18:00:00Z
+    - Accomplished: 2 items
+    - Files changed: 2
+    - Remaining phases: phase-2, phase-3
+✓ Loaded 3 recent events
+  [2025-12-06T18:30:00Z] phase_complete: Frame is done
+  [2025-12-06T18:30:00Z] decision_point: Awaiting design approval
+⏳ Workflow is awaiting feedback
+  Request ID: fb-1
+  Type: approval
+  Prompt: Approve the design?
+  Requested at: 2025-12-06T18:30:00Z
+  Comment posted: https://example.org/258#c1
+Resume point: After feedback at architect:design
+
+═══════════════════════════════════════════════════════════
+  CONTEXT RECONSTITUTION COMPLETE
+═══════════════════════════════════════════════════════════
+  Run ID:        {RUN}
+  Work ID:       258
+  Status:        awaiting_feedback
+  Resume Mode:   after_feedback
+  Spec:          /{SPEC}
+  Branch:        {BRANCH}
+  Events:        3 loaded
+  Sessions:      2 previous
+  Last Phase:    phase-1
+  Next Phase:    phase-2
+═══════════════════════════════════════════════════════════
+
+✓ Context reconstituted for run: {RUN}
+  Work Item: #258 - Better faber workflow HITL handling
+  Spec: /{SPEC}
+  Branch: {BRANCH}
+  Status: awaiting_feedback → Resuming after feedback
+  Sessions: 2 previous (last: phase-1 complete)
+  Next Phase: phase-2
+  Last Event: [2025-12-06T18:30:00Z] decision_point: Awaiting design approval
+"""
+    )
+    assert recorded(project) == {}
+    project.assert_projected()
+
+
+def test_a_run_with_nothing_yet_is_told_in_the_documents_words(project: Project) -> None:
+    done = project.faber("reconstitute")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (
+        done.stdout
+        == f"""\
+ℹ No specification found (may not be created yet)
+ℹ No work_id - standalone workflow run
+ℹ No branch created yet
+ℹ No session summaries found (first session for this run)
+ℹ No events found (new run)
+Resume point: Continue from build
+
+═══════════════════════════════════════════════════════════
+  CONTEXT RECONSTITUTION COMPLETE
+═══════════════════════════════════════════════════════════
+  Run ID:        {RUN}
+  Work ID:       N/A
+  Status:        in_progress
+  Resume Mode:   continue
+  Spec:          Not created
+  Branch:        Not created
+  Events:        0 loaded
+  Sessions:      0 previous
+═══════════════════════════════════════════════════════════
+
+✓ Context reconstituted for run: {RUN}
+  Work Item: N/A
+  Spec: Not created
+  Branch: Not created
+  Status: in_progress → Continuing from build
+  Sessions: 0 previous
+"""
+    )
+
+
+def test_json_is_the_whole_workflow_context(project: Project) -> None:
+    whole(project)
+    context = context_of(project)
+    assert list(context) == [
+        "run_id",
+        "work_id",
+        "status",
+        "current_phase",
+        "current_step",
+        "artifacts",
+        "spec",
+        "issue",
+        "branch",
+        "events",
+        "session_history",
+        "session_summary",
+        "resuming_from_feedback",
+        "feedback_request",
+        "resume_point",
+        "notes",
+        "findings",
+    ]
+    assert context["issue"] == {
+        "title": ISSUE["title"],
+        "description": ISSUE["body"],
+        "labels": ["feature", "faber"],
+        "comments": ISSUE["comments"],
+        "url": ISSUE["url"],
+        "state": "OPEN",
+    }
+    assert context["branch"]["name"] == BRANCH
+    assert [line.partition(" ")[2] for line in context["branch"]["commits"]] == ["feat: resume", "Begin"]
+    assert context["branch"]["files_changed"] == " a.py | 1 +\n 1 file changed, 1 insertion(+)"
+    assert [event["event_id"] for event in context["events"]] == [1, 2, 3]
+    assert context["session_history"]["total_sessions"] == 2
+    assert context["session_history"]["latest"] == SUMMARY
+    assert context["session_history"]["all_summaries"][1] == {
+        "session_id": "session-1",
+        "phase_completed": "phase-1",
+        "timestamp": "2025-12-06T18:00:00Z",
+        "accomplished": SUMMARY["summary"]["accomplished"],  # type: ignore[index]
+        "decisions": SUMMARY["summary"]["decisions"],  # type: ignore[index]
+    }
+    assert context["resuming_from_feedback"] is True
+    assert context["feedback_request"] == FEEDBACK
+    assert context["resume_point"] == {"phase": "architect", "step": "design", "mode": "after_feedback"}
+    spec = context["spec"]
+    assert spec["content"] == SPEC_TEXT
+    assert spec["summary"] == "## Summary\n\nResume after feedback."
+    assert spec["requirements"].startswith("## 2. Requirements\n\n### Functional Requirements")
+    assert spec["acceptance_criteria"] == "**Acceptance Criteria**:\n- [ ] it resumes"
+    assert spec["technical_approach"].startswith("## Technical Design")
+    assert spec["files"] == "## Files to Create/Modify\n\n- `a.py`"
+    assert spec["phases"].startswith("## Implementation Plan\n\n### Phase 1")
+
+
+def test_for_build_prints_the_build_skills_input_alone(project: Project) -> None:
+    whole(project)
+    done = project.faber("reconstitute", "--for", "build")
+    said = {name: value for name, value in SUMMARY["summary"].items() if name != "commits"}  # type: ignore[attr-defined]
+    wanted = {"current_phase": "phase-2", "session_summary": {"phase_completed": "phase-1", **said}}
+    assert json.loads(done.stdout) == wanted
+    assert context_of(project, "--for", "build") == wanted
+
+
+def test_for_build_says_so_where_there_is_no_session_before(project: Project) -> None:
+    done = project.faber("reconstitute", "--for", "build")
+    assert json.loads(done.stdout) == {"current_phase": "build", "session_summary": None}
+
+
+def test_for_build_falls_back_to_the_states_phase_where_no_phase_remains(project: Project) -> None:
+    put(project, "session-summaries/session-1.json", {**SUMMARY, "summary": {"remaining_phases": []}})
+    assert context_of(project, "--for", "build")["current_phase"] == "build"
+
+
+@pytest.mark.parametrize(
+    ("state", "line", "status"),
+    [
+        (
+            {"status": "pending"},
+            "Resume point: Start from beginning",
+            "pending → Starting from beginning",
+        ),
+        (
+            {"status": "in_progress", "current_step": "implement"},
+            "Resume point: Continue from build:implement",
+            "in_progress → Continuing from build:implement",
+        ),
+        (
+            {"status": "paused", "current_step": "implement"},
+            "Resume point: Continue from build:implement",
+            "paused → Continuing from build:implement",
+        ),
+        (
+            {"status": "failed", "phases": [{"name": "build", "failed_step": "test"}], "current_step": "implement"},
+            "Resume point: Retry failed step build:test",
+            "failed → Retrying build:test",
+        ),
+        (
+            {"status": "completed"},
+            "ℹ Workflow already completed - nothing to resume",
+            "completed → Nothing to resume",
+        ),
+        (
+            {"status": "cancelled"},
+            "ℹ Workflow was cancelled - cannot resume",
+            "cancelled → Cannot resume",
+        ),
+    ],
+    ids=lambda value: value["status"] if isinstance(value, dict) else "",
+)
+def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any], line: str, status: str) -> None:
+    project.change_state(**state)
+    done = project.faber("reconstitute")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"\n{line}\n" in done.stdout
+    assert f"\n  Status: {status}\n" in done.stdout
+    mode = project.of_type("context_reconstituted")[-1]["mode"]
+    assert f"\n  Resume Mode:   {mode or 'N/A'}\n" in done.stdout
+
+
+# Which run
+
+
+def test_a_run_is_taken_by_the_beginning_of_its_id(project: Project) -> None:
+    project.active_path.unlink()
+    assert context_of(project, RUN[:20])["run_id"] == RUN
+
+
+def test_without_an_active_file_a_scan_finds_the_run(project: Project) -> None:
+    project.active_path.unlink()
+    done = project.faber("reconstitute")
+    assert done.stdout.startswith(f"✓ Auto-detected active workflow: {RUN}\n")
+
+
+# CRITICAL: nothing else runs
+
+
+def critical(project: Project, error: str, action: str, first: str = "") -> None:
+    """Check that a reconstitution stops at once: nothing told, no program run, nothing recorded."""
+    map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
+    done = project.faber("reconstitute")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    lines = done.stderr.splitlines()
+    assert lines[:1] == ([first] if first else lines[:1])
+    assert lines[-3] == "❌ CRITICAL: Cannot reconstitute context"
+    assert lines[-2].startswith(f"Error: {error}")
+    assert lines[-1].startswith(f"Action: {action}")
+    assert not (project.root / "ran").exists()
+    assert not project.ledger_path.exists()
+
+
+def test_row_1_a_run_that_is_not_there_is_critical(project: Project) -> None:
+    gone = "org/project/00000000-0000-0000-0000-000000000000"
+    project.active_path.write_text(gone)
+    critical(
+        project,
+        f"Run directory not found: .fractary/runs/{gone}",
+        "Verify run_id is correct or start a new run with /faber run <work_id>",
+        f"❌ ERROR: Run not found: {gone}",
+    )
+
+
+@pytest.mark.parametrize("text", ['{"run_id": ', "", "[]", "\udcff".encode("utf-8", "surrogateescape")])
+def test_row_2_a_corrupted_state_is_critical(project: Project, text: str | bytes) -> None:
+    project.put_state(text)
+    critical(project, f"State file corrupted: {RUN_PATH}/state.json: ", "Inspect and repair state.json manually")
+
+
+def test_row_3_a_missing_state_is_critical(project: Project) -> None:
+    project.state_path.unlink()
+    critical(
+        project,
+        f"State file missing: {RUN_PATH}/state.json",
+        "Run may have been cleaned up; start new run",
+        f"❌ ERROR: Run not found: {RUN}",
+    )
+
+
+@pytest.mark.parametrize("text", ['{"target": "one\ntwo"}', "{", "[]", '{"n": NaN}'])
+def test_malformed_metadata_is_critical(project: Project, text: str) -> None:
+    put(project, "metadata.json", text)
+    critical(project, f"Metadata file corrupted: {RUN_PATH}/metadata.json: ", "Inspect and repair metadata.json")
+
+
+def test_an_unknown_status_is_an_error(project: Project) -> None:
+    project.change_state(status="sleeping")
+    done = project.faber("reconstitute")
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "❌ ERROR: Invalid state status: sleeping\n")
+
+
+def test_another_runs_state_is_critical(project: Project) -> None:
+    project.change_state(run_id="another-run")
+    critical(project, f"State file corrupted: {RUN_PATH}/state.json: it is the state of another run", "Inspect")
+
+
+# WARNING and INFO: it goes on, and the ledger knows
+
+
+def warned(project: Project, code: str, block: str) -> None:
+    """Check that a reconstitution goes on with this block, and that the finding is in the ledger."""
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert block in done.stderr
+    assert "✓ Context reconstituted for run: " in done.stdout
+    assert recorded(project)[code] == "WARNING"
+
+
+def test_missing_metadata_is_a_warning(project: Project) -> None:
+    (project.run / "metadata.json").unlink()
+    warned(project, "metadata_missing", "⚠️ WARNING: Run metadata not found - continuing without it\n")
+
+
+def test_a_work_id_that_was_expected_is_missed(project: Project) -> None:
+    put(project, "metadata.json", {"work_id": "258"})
+    warned(project, "work_id_missing", "⚠️ WARNING: State missing work_id - may be a standalone run\n")
+
+
+@pytest.mark.parametrize("path", ["/specs/none.md", "../../outside.md", 7, ["specs"], "specs/\x00"])
+def test_row_4_a_specification_that_is_not_there_is_a_warning(project: Project, path: Any) -> None:
+    (project.root.parent / "outside.md").write_text("secret")
+    project.change_state(artifacts={"spec_path": path})
+    done = project.faber("reconstitute", "--json", "--skip", "spec")
+    assert "secret" not in done.stdout
+    assert json.loads(done.stdout)["data"]["spec"] is None
+    if path == "/specs/none.md":
+        text = f"""\
+⚠️ WARNING: Specification not found - continuing without specification
+Path: /specs/none.md
+Error: File not found: {project.root}/specs/none.md
+Note: Spec may not have been created yet (early phase)
+"""
+        warned(project, "spec_path_invalid", text)
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        ("sys.exit('error connecting to api.example.org')", "error connecting to api.example.org"),
+        (
+            "sys.exit('dial tcp: lookup api.example.org: no such host')",
+            "dial tcp: lookup api.example.org: no such host",
+        ),
+        (
+            "print('{<html>')",
+            "the answer is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        ),
+        ("print(' ')", "no answer"),
+        ("pass", "no answer"),
+        ("print('[]')", "the answer is no JSON object"),
+        ("sys.exit(9)", "it ended with status 9"),
+    ],
+)
+def test_row_6_a_network_that_fails_is_a_warning(project: Project, script: str, error: str) -> None:
+    project.change_state(work_id="258")
+    map_fetch(project, f"import sys; {script}")
+    text = f"""\
+⚠️ WARNING: Issue fetch failed - continuing without issue details
+Issue: #258
+Error: {error}
+Note: Workflow will continue but may lack recent issue comments
+"""
+    warned(project, "issue_fetch_network", text)
+
+
+def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
+    project.change_state(work_id="258")
+    map_fetch(project, "print('Widgets turn\\nThey do not.\\n--\\nstate:\\tfine')")
+    done = project.faber("reconstitute")
+    assert "✓ Loaded issue #258 (plain text: Widgets turn)\n  State, labels and comments" in done.stdout
+    issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
+    assert (issue["title"], issue["state"], issue["labels"]) == (None, None, [])
+    assert issue["description"] == "Widgets turn\nThey do not.\n--\nstate:\tfine"
+
+
+def test_title_state_and_labels_are_taken_from_what_gh_says_without_json(project: Project) -> None:
+    project.change_state(work_id="258")
+    head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
+    map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
+    done = project.faber("reconstitute")
+    told = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not told apart"
+    assert told in done.stdout
+    assert "Work Item: #258 - Widgets turn\n" in done.stdout
+    assert "`--json title,body,labels,comments,state,url`" in done.stdout
+    issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
+    assert (issue["title"], issue["state"], issue["labels"]) == ("Widgets turn", "OPEN", ["bug", "widgets"])
+    assert issue["description"].endswith("\n--\nThey do not.\ntitle:\tno")
+
+
+def test_row_7_a_work_item_that_is_gone_is_a_warning(project: Project) -> None:
+    project.change_state(work_id=258)
+    map_fetch(
+        project, "import sys; sys.exit('GraphQL: Could not resolve to an Issue with the number of ' + sys.argv[1])"
+    )
+    text = "Error: GraphQL: Could not resolve to an Issue with the number of 258\n"
+    warned(project, "issue_fetch_not_found", text)
+
+
+def test_row_9_a_branch_that_is_not_there_is_a_warning(project: Project) -> None:
+    project.change_state(branch="feat/gone")
+    warned(project, "branch_not_found", "⚠️ WARNING: Branch not found - continuing without branch details\n")
+    assert "ℹ Branch feat/gone not found locally (may need to fetch)\n" in project.faber("reconstitute").stdout
+    assert "  Branch:        feat/gone\n" in project.faber("reconstitute").stdout
+
+
+def test_row_10_a_folder_without_git_is_a_warning(project: Project) -> None:
+    project.change_state(artifacts={"branch": "feat/258"})
+    (project.root / ".git").rename(project.root / "was-git")
+    warned(project, "git_failed", "Note: May be outside git repo\n")
+
+
+def test_row_11_an_empty_events_folder_is_information(project: Project) -> None:
+    (project.run / "events").mkdir()
+    put(project, "events/.next-id", "1\n")
+    done = project.faber("reconstitute")
+    assert "ℹ No events found (new run)\n" in done.stdout
+    assert done.stderr == ""
+    assert recorded(project)["events_empty"] == "INFO"
+
+
+def test_row_12_an_event_that_cannot_be_read_is_skipped_with_a_warning(project: Project) -> None:
+    for number in (1, 2, 4, 6):
+        put_event(project, number)
+    put(project, "events/002-step_start.json", "{")
+    (project.run / "events" / "003-step_start.json").mkdir()
+    put(project, "events/004-step_start.json", '"a text"')
+    outside = project.write("outside.json", json.dumps({"event_id": 5}))
+    (project.run / "events" / "005-step_start.json").symlink_to(outside)
+    warned(project, "events_read_error", "⚠️ WARNING: Events read error\nPath: events/002-step_start.json\n")
+    assert [event["event_id"] for event in context_of(project)["events"]] == [1, 6]
+
+
+@pytest.mark.parametrize(
+    "event", [{}, {"type": ["x"]}, {"type": "x", "message": {"a": 1}}, {"type": "x", "timestamp": 7}]
+)
+def test_row_12_a_malformed_event_is_skipped_and_never_shown(project: Project, event: dict[str, Any]) -> None:
+    put(project, "events/001-x.json", event)
+    warned(project, "events_read_error", "⚠️ WARNING: Events read error\nPath: events/001-x.json\nError: its ")
+    assert context_of(project)["events"] == []
+
+
+@pytest.mark.parametrize(
+    ("folder", "code"), [("events", "events_read_error"), ("session-summaries", "summary_read_error")]
+)
+def test_a_folder_that_is_a_file_or_leads_away_is_a_warning_that_names_it(
+    project: Project, folder: str, code: str
+) -> None:
+    away = project.root.parent / "away"
+    away.mkdir()
+    (away / "secret.json").write_text("{")
+    (project.run / folder).symlink_to(away)
+    warned(project, code, f"\nPath: {folder}\nError: a link that leads out of the run's folder\n")
+    assert "secret" not in project.faber("reconstitute", "--json").stdout
+    (project.run / folder).unlink()
+    (project.run / folder).write_text("a file")
+    warned(project, code, f"\nPath: {folder}\nError: Not a directory\n")
+
+
+def test_ten_warnings_of_one_kind_are_told_and_the_others_counted(project: Project) -> None:
+    put(project, "session-summaries/session-99.json", SUMMARY)
+    for number in range(30):
+        put(project, f"session-summaries/session-{number}.json", "{")
+    done = project.faber("reconstitute")
+    assert done.stderr.count("⚠️ WARNING: Session summary parse error") == 11
+    assert done.stderr.endswith("⚠️ WARNING: Session summary parse error - file skipped: … and 20 more\n")
+    assert "  Sessions:      1 previous\n" in done.stdout
+    findings = project.of_type("context_reconstituted")[-1]["findings"]
+    assert len([found for found in findings if found["code"] == "summary_parse_error"]) == 11
+
+
+def test_a_broken_user_configuration_is_a_warning(project: Project) -> None:
+    map_fetch(project, "")
+    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger" / "config.json"
+    config.write_text("{")
+    warned(project, "user_config_invalid", f"Error: {config}: Expecting")
+
+
+def test_row_13_summaries_that_are_not_there_are_information(project: Project) -> None:
+    assert "ℹ No session summaries found (first session for this run)\n" in project.faber("reconstitute").stdout
+    (project.run / "session-summaries").mkdir()
+    done = project.faber("reconstitute")
+    assert "ℹ Session summaries directory exists but is empty (first session)\n" in done.stdout
+    assert done.stderr == ""
+    assert recorded(project)["summaries_missing"] == "INFO"
+
+
+def test_row_14_a_summary_that_cannot_be_read_is_a_warning(project: Project) -> None:
+    put(project, "session-summaries/session-1.json", SUMMARY)
+    (project.run / "session-summaries" / "session-2.json").mkdir()
+    warned(
+        project, "summary_read_error", "⚠️ WARNING: Session summary read error\nPath: session-summaries/session-2.json"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"summary": "done"}',
+        '{"summary": {"accomplished": "all"}}',
+        '{"summary": {"remaining_phases": [{"a": 1}]}}',
+        '{"summary": {}, "phase_completed": {"a": 1}}',
+        '{"a": "\n"}',
+        "[" * 100_000,
+    ],
+)
+def test_row_15_a_malformed_summary_is_skipped_with_a_warning(project: Project, text: str) -> None:
+    put(project, "session-summaries/session-1.json", SUMMARY)
+    put(project, "session-summaries/session-2.json", text)
+    put(project, "session-summaries/session-3.json", {"session_id": "bare", "summary": {}})
+    warned(project, "summary_parse_error", "⚠️ WARNING: Session summary parse error - file skipped\n")
+    history = context_of(project)["session_history"]
+    assert history["total_sessions"] == 2
+    assert [summary["session_id"] for summary in history["all_summaries"]] == ["session-1", "bare"]
+    assert history["latest"]["summary"]["accomplished"] == []
+
+
+# ERROR: asks on a terminal, and exits 3 elsewhere
+
+
+def unreadable_spec(project: Project) -> str:
+    (project.root / "specs" / "WORK-00258-spec.md").mkdir(parents=True)
+    project.change_state(artifacts={"spec_path": "/specs/WORK-00258-spec.md"})
+    return """\
+⚠️ ERROR: Specification file not readable
+Path: /specs/WORK-00258-spec.md
+Error: a directory, not a regular file
+
+How would you like to proceed?
+1. Skip spec loading and continue
+2. Regenerate specification
+3. Abort workflow
+"""
+
+
+def refused_login(project: Project) -> str:
+    project.change_state(work_id="258")
+    map_fetch(project, "import sys; print('gh: please run gh auth login', file=sys.stderr); sys.exit(4)")
+    return """\
+⚠️ ERROR: Issue fetch failed
+Issue: #258
+Error: gh: please run gh auth login
+
+How would you like to proceed?
+1. Skip issue details and continue
+2. Check work plugin credentials, then fetch again
+3. Abort workflow
+"""
+
+
+def invalid_feedback(project: Project) -> str:
+    project.change_state(status="awaiting_feedback", feedback_request={**FEEDBACK, "request_id": 7})
+    return f"""\
+⚠️ ERROR: Pending feedback mismatch
+Path: {RUN_PATH}/state.json
+Error: State claims awaiting_feedback but request_id is invalid
+
+How would you like to proceed?
+1. Continue with the feedback request as it is
+2. Abort workflow
+"""
+
+
+ROWS = [
+    pytest.param(unreadable_spec, "spec_not_readable", "spec", id="row 5"),
+    pytest.param(refused_login, "issue_fetch_auth", "issue", id="row 8"),
+    pytest.param(invalid_feedback, "feedback_mismatch", "feedback", id="row 16"),
+]
+
+
+@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
+def test_an_error_needs_a_choice_and_exits_3_without_a_terminal(
+    project: Project, provoked: Any, code: str, skip: str
+) -> None:
+    question = provoked(project)
+    done = project.faber("reconstitute")
+    assert done.returncode == 3
+    assert done.stderr == f"{question}\nhint: ask the user; for option 1 run it again with --skip {skip}\n"
+    assert "CONTEXT RECONSTITUTION COMPLETE" not in done.stdout
+    assert not project.ledger_path.exists()
+    as_json = project.faber("reconstitute", "--json")
+    assert (as_json.returncode, as_json.stdout) == (3, "")
+    error = json.loads(as_json.stderr)["error"]
+    assert error["code"] == "choice_needed"
+    assert error["block"].startswith(question)
+    assert error["options"] == [line.partition(". ")[2] for line in question.splitlines() if line[:1].isdigit()]
+    assert error["findings"][-1]["code"] == code
+
+
+@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
+def test_what_was_found_before_a_stop_is_recorded_where_there_is_a_ledger(
+    project: Project, provoked: Any, code: str, skip: str
+) -> None:
+    assert project.faber("reconstitute").returncode == 0
+    provoked(project)
+    (project.run / "metadata.json").unlink()
+    assert project.faber("reconstitute").returncode == 3
+    assert project.of_type("context_reconstituted")[-1]["mode"] == "stopped"
+    assert recorded(project)["metadata_missing"] == "WARNING"
+    assert recorded(project)[code] == "ERROR"
+    error = json.loads(project.faber("reconstitute", "--json").stderr)["error"]
+    assert error["findings"][0]["code"] == "metadata_missing"
+    assert error["warnings"][0].startswith("⚠️ WARNING: Run metadata not found")
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"])
+def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None:
+    unreadable_spec(project)
+    done = answered(project, key) if key == "\x04" else interrupted(project)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+
+
+def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
+    """Answer the question with what Ctrl-C does: an interrupt."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [COMMAND, "reconstitute"],
+        cwd=project.root,
+        env=project.environment(),
+        stdin=theirs,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        encoding="utf-8",
+        preexec_fn=heeding_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
+    )
+    assert process.stderr is not None
+    told = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))
+    process.send_signal(signal.SIGINT)
+    told += process.communicate()[1]
+    os.close(ours)
+    os.close(theirs)
+    return subprocess.CompletedProcess([], process.returncode, "", told)
+
+
+@pytest.mark.parametrize("gone", ["workflow_id", "status"])
+def test_a_state_without_what_it_must_say_is_critical(project: Project, gone: str) -> None:
+    project.put_state({name: value for name, value in project.state.items() if name != gone})
+    critical(project, "State file missing required fields (", "Inspect and repair state.json manually")
+
+
+@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
+def test_the_first_option_goes_on_and_is_recorded(project: Project, provoked: Any, code: str, skip: str) -> None:
+    question = provoked(project)
+    done = answered(project, "9\n1\n")
+    assert done.returncode == 0
+    assert done.stderr.startswith(question)
+    assert "There is no number 9." in done.stderr
+    assert recorded(project)[code] == "ERROR"
+    unasked = project.faber("reconstitute", "--skip", skip)
+    assert unasked.returncode == 0
+    assert unasked.stderr == question.partition("\n\n")[0] + "\n"
+
+
+@pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
+def test_the_last_option_aborts(project: Project, provoked: Any, code: str, skip: str) -> None:
+    last = provoked(project).splitlines()[-1][0]
+    done = answered(project, f"{last}\n")
+    assert done.returncode == 1
+    assert done.stderr.endswith("Workflow aborted.\n")
+    assert not project.ledger_path.exists()
+
+
+def test_a_specification_can_be_marked_for_regeneration(project: Project) -> None:
+    unreadable_spec(project)
+    done = answered(project, "2\n", "--json")
+    spec = json.loads(done.stdout)["data"]["spec"]
+    assert spec == {"path": "/specs/WORK-00258-spec.md", "regenerate": True}
+
+
+def test_a_work_item_is_fetched_again_after_the_login(project: Project) -> None:
+    refused_login(project)
+    marker = project.root / "tried"
+    map_fetch(
+        project,
+        "import os, sys\n"
+        'if os.path.exists(sys.argv[1]): print(\'{"title": "Back"}\'); sys.exit()\n'
+        "open(sys.argv[1], 'w'); sys.exit('HTTP 401: Bad credentials')",
+        str(marker),
+    )
+    done = answered(project, "2\n")
+    assert done.returncode == 0
+    assert "✓ Loaded issue #258: Back\n" in done.stdout
+
+
+# Bad input
+
+
+def test_the_newest_twenty_events_are_read_in_numeric_order(project: Project) -> None:
+    for number in range(985, 1006):
+        put_event(project, number)
+    put(project, "events/README.json", {})
+    assert [event["event_id"] for event in context_of(project)["events"]] == list(range(986, 1006))
+
+
+def test_summaries_are_taken_in_the_order_of_their_times(project: Project) -> None:
+    for name, hour in (("aaa", "09"), ("zzz", "08")):
+        put(
+            project,
+            f"session-summaries/{name}.json",
+            {"session_id": name, "timestamp": f"2026-01-05T{hour}:00:00Z", "summary": {}},
+        )
+    assert context_of(project)["session_history"]["latest"]["session_id"] == "aaa"
+
+
+def test_summaries_without_a_time_are_taken_in_the_order_of_their_names(project: Project) -> None:
+    for number in (9, 10):
+        put(project, f"session-summaries/session-{number}.json", {"session_id": f"s{number}", "summary": {}})
+    assert context_of(project)["session_history"]["latest"]["session_id"] == "s10"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["-x", "--output=stolen", "main..x", "a b", "x^", "x~1", "a:b", "@{-1}", "x\n", "\x00", "\ud800", 7, {"a": 1}],
+)
+def test_a_branch_that_can_be_no_name_never_reaches_git(project: Project, name: Any) -> None:
+    project.put_state(json.dumps({**project.state, "artifacts": {"branch_name": name}}))
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert "Error: this can be no branch's name\n" in done.stderr
+    assert not (project.root / "stolen").exists()
+
+
+def test_branch_names_of_real_projects_are_names() -> None:
+    names = [BRANCH, "main", "feat/258_x.y", "fix/#258", "dépôt", "a@b", "release/1.0"]
+    assert [name for name in names if NAME.fullmatch(name)] == names
+
+
+def test_what_a_branch_lacks_is_fetched_by_no_program_of_the_repositorys_settings(project: Project) -> None:
+    whole(project)
+    blob = project.git("rev-parse", f"{BRANCH}:a.py")
+    (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
+    mark = project.root.parent / "ran"
+    for name, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": "ssh://nowhere/x",
+        "remote.origin.promisor": "true",
+        "core.sshCommand": f"touch {mark}; false",
+    }.items():
+        project.git("config", name, value)
+    assert project.faber("reconstitute").returncode == 0
+    assert not mark.exists()
+    diff = ["git", "diff", "--stat", f"main...{BRANCH}"]
+    subprocess.run(diff, cwd=project.root, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert mark.exists(), "git itself would not have run it, so that this shows nothing"
+
+
+def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) -> None:
+    whole(project)
+    project.git("config", "diff.external", f"touch {project.root}/ran")
+    project.git("config", "core.pager", f"touch {project.root}/ran")
+    project.git("config", "diff.x.textconv", f"touch {project.root}/ran; cat")
+    project.git("config", "log.showSignature", "true")
+    project.git("config", "gpg.program", str(project.root / "a.py"))
+    project.write(".gitattributes", "*.py diff=x\n")
+    assert context_of(project)["branch"]["files_changed"] == " a.py | 1 +\n 1 file changed, 1 insertion(+)"
+    assert not (project.root / "ran").exists()
+
+
+@pytest.mark.parametrize("work_id", ["258; touch ran", "$(touch ran)", "--web", "../x", "a" * 65])
+def test_a_work_id_that_is_none_never_reaches_a_program(project: Project, work_id: str) -> None:
+    project.change_state(work_id=work_id)
+    map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
+    warned(project, "issue_fetch_network", "Error: State field cannot stand in a command: work_id\n")
+    assert not (project.root / "ran").exists()
+
+
+def test_a_command_of_the_projects_own_is_never_run(project: Project) -> None:
+    project.change_state(work_id="258")
+    project.write(
+        ".config/faber-ledger/config.json", json.dumps({"commands": {"/fractary-work:issue-fetch": ["false"]}})
+    )
+    done = project.faber("reconstitute")
+    assert "ℹ Issue #258 not fetched: no program is mapped; run /fractary-work:issue-fetch 258\n" in done.stdout
+
+
+@pytest.mark.parametrize("command", [["./fetch"], ["bin/fetch"], [], "gh", [7], [""]])
+def test_a_mapped_program_is_a_bare_name_or_an_absolute_path(project: Project, command: Any) -> None:
+    map_fetch(project, "")
+    config = Path(project.environment()["XDG_CONFIG_HOME"]) / "faber-ledger" / "config.json"
+    config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": command}}))
+    warned(project, "user_config_invalid", f"Error: {config}: commands: ")
+    done = project.faber("session-load")
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {config}: commands: ")
+    assert "/fractary-work:issue-fetch" in done.stderr
+
+
+def test_what_files_say_never_forges_a_line_nor_reaches_the_terminal(project: Project) -> None:
+    put_event(project, 1, "decision_point", message="one\n✓ Loaded issue #1\x1b[2J\x9b2J \ud800 end")
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert "decision_point: one ✓ Loaded issue #1\\x1b[2J\\x9b2J \\ud800 end\n" in done.stdout
+    as_json = project.faber("reconstitute", "--json").stdout
+    assert "\x9b" not in as_json
+    assert json.loads(as_json)["data"]["events"][0]["message"].endswith("\x9b2J \ud800 end")
+
+
+@pytest.mark.parametrize("depth", [300, 3000])
+def test_a_deep_event_is_given_or_skipped(project: Project, depth: int) -> None:
+    put(project, "events/001-x.json", '{"type": "x", "a": ' + "[" * depth + "]" * depth + "}")
+    done = project.faber("reconstitute", "--json")
+    assert done.returncode == 0
+    assert ("[[[[" in done.stdout.replace(" ", "").replace("\n", "")) != ("nested too deeply" in done.stdout)
+    assert done.stderr == ""
+
+
+def test_a_ledger_that_is_damaged_stops_nobody(project: Project) -> None:
+    project.ledger_path.write_bytes(b"no database at all, and longer than a header of one would be" * 100)
+    done = project.faber("reconstitute")
+    assert done.returncode == 0
+    assert "⚠️ WARNING: Reconstitution not recorded\n" in done.stderr
+    assert "✓ Context reconstituted for run: " in done.stdout

@@ -1,0 +1,162 @@
+"""The documentation says what the program does: generated where that can be, and otherwise run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from shown_commands import PAGES, PROJECT, masked, printed_by, shown_in
+
+from faber_ledger.cli.app import COMMANDS, LazyGroup, app
+
+REFERENCE = PROJECT / "docs" / "COMMANDS.md"
+CONFORMANCE = PROJECT / "docs" / "CONFORMANCE.md"
+SHOWING = [page for page in PAGES if shown_in(page.read_text(encoding="utf-8"))]
+FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED_TEST = re.compile(r"`(tests/\w+\.py)::(\w+)`")
+
+
+def name_of(page: Path) -> str:
+    return page.name
+
+
+def text_of(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, check=False)
+    if listed.returncode:  # no git repository: an unpacked archive
+        return PAGES
+    return [PROJECT / name for name in os.fsdecode(listed.stdout).split("\0") if (PROJECT / name).is_file()]
+
+
+# What is generated
+
+
+def test_the_command_reference_is_current() -> None:
+    command = [sys.executable, str(PROJECT / "docs" / "generate_reference.py"), "--check"]
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def every_command() -> list[str]:
+    with click.Context(app) as context:
+        names = []
+        for name in COMMANDS:
+            command = app.get_command(context, name)
+            inner = command.commands if isinstance(command, click.Group) else {}
+            names += [name, *[f"{name} {sub}" for sub in sorted(inner)]]
+        return names
+
+
+def test_every_command_is_documented() -> None:
+    headings = re.findall(r"^#+ faber-ledger (.+)$", text_of(REFERENCE), re.MULTILINE)
+    assert headings == every_command()
+    assert isinstance(app, LazyGroup)
+
+
+def test_every_command_has_a_short_help_that_the_list_shows_whole() -> None:
+    listed = re.search(r"^Commands:\n(.*?)^```", text_of(REFERENCE), re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    assert "..." not in listed[1]
+
+
+# What is shown
+
+
+@pytest.mark.parametrize("page", SHOWING, ids=name_of)
+def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
+    """If a difference is meant, `python tools/shown_commands.py` writes the pages."""
+    shown = shown_in(text_of(page))
+    printed = printed_by([item.command for item in shown], tmp_path)
+    assert len(printed) == len(shown)
+    for item, output in zip(shown, printed, strict=True):
+        assert (item.command, masked(output)) == (item.command, masked(item.output))
+
+
+def test_the_readme_shows_the_way_from_nothing_to_a_checked_ledger() -> None:
+    commands = "\n".join(item.command for item in shown_in(text_of(PROJECT / "README.md")))
+    for needed in ("init", "run start", "hook session-start", "hook pre-compact", "log", "replay", "verify", "project"):
+        assert f"faber-ledger {needed}" in commands
+
+
+def test_the_readmes_make_targets_are_there() -> None:
+    makefile = text_of(PROJECT / "Makefile")
+    targets = set(re.findall(r"^`?make (\w+)|`make (\w+)`", text_of(PROJECT / "README.md"), re.MULTILINE))
+    for target in {one or other for one, other in targets}:
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_the_check_before_a_change_runs_the_readmes_own_test_command() -> None:
+    assert "\nmake test " in text_of(PROJECT / "README.md")
+    assert "for target in test lint" in text_of(PROJECT / ".ci" / "run")
+
+
+# What is referred to
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", text_of(page)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CHANGELOG.md"], ids=name_of)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(FENCE.sub("", text_of(page))):
+        path, _, anchor = link.partition("#")
+        if path.startswith(("https://", "http://")):
+            continue
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    linked = {link.partition("#")[0] for link in LINK.findall(text_of(PROJECT / "README.md"))}
+    for page in PAGES:
+        assert page.name == "README.md" or f"docs/{page.name}" in linked
+
+
+def test_conformance_names_tests_that_exist() -> None:
+    named = set(NAMED_TEST.findall(text_of(CONFORMANCE)))
+    assert len(named) > 30
+    for path, name in sorted(named):
+        module = ast.parse(text_of(PROJECT / path))
+        assert name in {node.name for node in module.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
+
+
+@pytest.mark.parametrize(
+    ("heading", "rows"),
+    [
+        ("SPEC-00027: acceptance criteria", 16),
+        ("SPEC-00027: success metrics", 6),
+        ("END: testing checklist", 16),
+        ("RELOAD: protocol validation", 5),
+    ],
+)
+def test_conformance_has_every_requirement(heading: str, rows: int) -> None:
+    section = text_of(CONFORMANCE).partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("| ")]
+    assert len(table) == rows + 1
+    for line in table[1:]:
+        assert NAMED_TEST.search(line) or "the same page" in line
+
+
+# What must not be there
+
+
+def test_no_file_names_this_machine_or_a_package_registry() -> None:
+    registries = [".".join(parts) for parts in (("pypi", "org"), ("files", "pythonhosted", "org"), ("pypi", "python"))]
+    here = {str(PROJECT), os.path.realpath(PROJECT), sys.prefix}
+    for path in tracked():
+        content = path.read_bytes().decode("utf-8", "replace")
+        for forbidden in [*registries, *here]:
+            assert forbidden not in content, f"{path.relative_to(PROJECT)} names {forbidden}"

@@ -1,0 +1,426 @@
+"""What goes wrong names a way out, and the way works."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import resource
+import sqlite3
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import COMMAND, RUN, Project, usual_state
+
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.errors import StateNotWritten
+from faber_ledger.recording.recording import Recording
+from faber_ledger.runs.active import write_active_run
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.run import find_run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faber_ledger.ledger.events import NoteRecorded
+
+START = "SessionStart.startup.interactive"
+
+
+def begun(tmp_path: Path) -> Project:
+    """Give a run with a session, a ledger and a backup of its state."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client="one", pid="1")
+    assert project.run.joinpath("state.json.backup").exists()
+    return project
+
+
+def test_a_missing_state_is_taken_from_its_backup_and_not_made_poor(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    before = project.state
+    project.state_path.unlink()
+    failed = project.faber("status")
+    assert failed.returncode == 1
+    assert f"`faber-ledger project {RUN} --restore`" in failed.stderr
+    assert f".fractary/runs/{RUN}/state.json.backup" in failed.stderr
+    done = project.faber("project")
+    assert (done.returncode, "restored from state.json.backup" in done.stdout) == (0, True)
+    assert project.state == before
+    project.assert_projected()
+
+
+def test_a_poor_state_never_takes_the_place_of_a_good_backup(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.state_path.unlink()
+    project.faber("project")
+    project.faber("session-save")
+    backup = json.loads(project.run.joinpath("state.json.backup").read_text())
+    assert {name: backup[name] for name in usual_state()} == usual_state()
+
+
+def test_a_broken_state_without_a_ledger_is_restored(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project", "{")
+    project.run.joinpath("state.json.backup").write_text(json.dumps(usual_state()))
+    done = project.faber("project", "--restore", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["data"]["projected"] is False
+    assert project.state == usual_state()
+    assert not project.ledger_path.exists()
+    assert project.faber("session-load").returncode == 0
+
+
+def test_a_pipe_in_the_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    place = project.root / ".git" / "faber-ledger" / "writer"
+    place.parent.mkdir()
+    os.mkfifo(place)
+    assert project.deliver(START).packet is not None
+    assert len(place.read_text().strip()) == 32
+
+
+def test_the_clones_id_is_kept_where_two_first_hooks_make_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = str(Project.made(tmp_path / "project").root)
+    make = os.mkdir
+
+    def made_by_another_first(folder: str) -> None:
+        make(folder)
+        make(folder)
+
+    monkeypatch.setattr(os, "mkdir", made_by_another_first)
+    made = writer_of(root)
+    assert writer_of(root) == made
+
+
+def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    with Recording(find_run(str(project.root), RUN), at=now(), writer="w" * 32, warn=pytest.fail) as recording:
+        project.put_state("{")
+        note: NoteRecorded = {"type": "note_recorded", "kind": "note", "text": "kept", "phase": None, "step": None}
+        with pytest.raises(StateNotWritten, match="Invalid JSON"):
+            recording.append([{"event": note}])
+    assert project.of_type("note_recorded")[0]["text"] == "kept"
+
+
+def test_a_full_disk_at_the_start_of_a_run_names_the_file(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    done = subprocess.run(
+        [COMMAND, "run", "start", "--work-id", "7", "--run-id", "full", "--yes"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),  # no file can take a byte
+    )
+    assert done.returncode == 1
+    assert "cannot write .fractary/runs/full/metadata.json: File too large" in done.stderr
+    assert not (project.root / ".fractary" / "runs" / "full").exists()
+
+
+def test_an_unknown_event_under_a_known_name_is_what_the_name_says(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.deliver(
+        "SessionEnd.other.interactive",
+        client="one",
+        pid="1",
+        fields={"hook_event_name": "SessionEnded"},
+        argument="session-end",
+    )
+    assert project.of_type("session_ended")[0]["reason"] == "normal"
+    assert "which is no hook of faber-ledger; it is taken as SessionEnd" in project.log_lines[-1]
+
+
+def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.deliver(
+        "SessionEnd.other.interactive",
+        client="one",
+        pid="1",
+        fields={"hook_event_name": "session-end"},
+        argument="SessionEnd",
+    )
+    assert len(project.of_type("session_ended")) == 1
+    assert project.log_lines == []
+
+
+def test_a_damaged_log_is_projected_only_once_it_is_moved_aside_and_comes_back(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    connection = sqlite3.connect(project.ledger_path)
+    connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
+    connection.close()
+    done = project.faber("verify")
+    assert done.returncode == 20
+    told, _, after = done.stdout.partition("faber-ledger project")
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "once it is moved aside" in told
+    assert "mirror" in after
+    project.ledger_path.rename(tmp_path / "aside.db")
+    assert project.faber("project").returncode == 0
+    assert project.faber("verify").returncode == 0
+    assert project.of_type("session_started")
+    project.assert_projected()
+
+
+def test_a_file_from_anywhere_that_is_no_ledger_is_not_called_the_run_s_own(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    junk = tmp_path / "junk" / "ledger.db"
+    junk.parent.mkdir()
+    junk.write_bytes(b"junk" * 100)
+    told = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
+    assert f"{junk} is not a SQLite database" in told
+    assert "move it aside and restore it from git, or from another machine" in told
+    assert "move ledger.db" not in told
+
+
+def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    events = len(project.events)
+    project.change_state(run_id="another", work_id="SECRET-7")
+    packet = project.deliver(START, client="two", pid="2").packet
+    assert packet is not None
+    assert "it is the state of another run" in packet
+    assert "Recovery:" in packet
+    assert "SECRET-7" not in packet
+    assert len(project.events) == events
+
+
+def test_a_missing_state_is_one_line_of_the_log_with_its_way_out(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    for path in project.run.glob("state.json*"):
+        path.unlink()
+    assert project.deliver(START, client="two", pid="2").packet is not None
+    (line,) = project.log_lines
+    assert line.endswith(f"write one from the ledger with `faber-ledger project {RUN}`")
+    assert "StateMissing" not in line
+
+
+def test_a_hook_names_no_class_of_the_program(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.active_path.write_text("../x\n")
+    project.deliver(START)
+    assert "InvalidRunId" not in project.log_lines[-1]
+    assert "run `faber-ledger run list` to see the runs" in project.log_lines[-1]
+
+
+def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None:
+    state = {name: value for name, value in usual_state().items() if name != "workflow_id"}
+    packet = Project.made(tmp_path / "project", state).deliver(START).packet
+    assert packet is not None
+    assert "Recovery:\n1. Add the missing fields to the file" in packet
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "start", "--json"], "Say what the run is about"),
+        (["nonsense", "--json"], "No such command"),
+        (["log", "--json", "--nonsense"], "No such option"),
+    ],
+)
+def test_wrong_usage_is_json_where_json_is_asked_for(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = Project.made(tmp_path / "project").faber(*arguments)
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"]) == (2, "usage")
+    assert said in error["message"]
+    assert error["hint"].startswith("run `faber-ledger")
+
+
+def test_several_active_runs_are_named_in_json(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.active_path.unlink()
+    project.write(".fractary/runs/other/state.json", json.dumps(usual_state("other")))
+    done = project.faber("session-load", "--json")
+    error = json.loads(done.stderr)["error"]
+    assert (done.returncode, error["code"], error["candidates"]) == (1, "several_active_runs", [RUN, "other"])
+
+
+def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.ledger_path.write_bytes(b"junk" * 100)
+    (row,) = json.loads(project.faber("run", "list", "--json").stdout)["data"]
+    assert (row["status"], row["problem"]) == ("in_progress", None)
+    assert "is not a SQLite database" in row["ledger_problem"]
+    line = project.faber("run", "list").stdout.splitlines()[1].split()
+    assert line[2:] == ["in_progress", "build", "0", "no", "unreadable", "-"]
+
+
+def test_a_start_speaks_of_nothing_that_is_not_there_yet(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    for arguments in (("--run-id", "../x"), ("--workflow", "nowhere"), ("--workflow", "no/id at all")):
+        told = project.faber("run", "start", "--work-id", "7", *arguments).stderr
+        assert "state.json" not in told
+        assert ".active-run-id" not in told
+
+
+def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    assert "faber-ledger run start --work-id 'a b; c'" in project.faber("run", "start", "--work-id", "a b; c").stdout
+
+
+def test_settings_that_are_no_object_are_told_so(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write(".claude/settings.json", "[]\n")
+    assert "settings.json: it is no JSON object" in project.faber("init").stderr
+
+
+def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "myproject")
+    project.deliver("SessionStart.startup.print")
+    project.ledger_path.unlink()
+    assert project.faber("project", "--restore").returncode == 1
+    assert not project.ledger_path.exists()
+    project.ledger_path.touch()
+    for command in ("verify", "log", "replay"):
+        done = project.faber(command)
+        assert done.returncode == 10
+        assert "faber-ledger project" in done.stderr
+
+
+# What stands in a file's place
+
+
+def in_place(path: Path, what: str) -> None:
+    path.unlink()
+    if what == "a directory":
+        path.mkdir()
+    elif what == "a pipe":
+        os.mkfifo(path)
+    elif what == "not UTF-8":
+        path.write_bytes(b"run-\xff\n")
+    else:
+        path.write_bytes(b"")
+        os.truncate(path, 5_000_000_000)
+
+
+COMMANDS = (["status"], ["session-load"], ["session-save"], ["config", "show"])
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "not UTF-8"])
+def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, what: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.change_state(status="completed")  # so that no scan finds it
+    in_place(project.active_path, what)
+    for command in COMMANDS:
+        done = project.faber(*command)
+        said = f".fractary/faber/.active-run-id cannot be read: {what}"
+        assert said in done.stdout + done.stderr, command
+    assert any(said in line for line in [project.deliver(START).errors])
+
+
+def test_of_a_huge_active_file_only_a_beginning_is_read_and_shown(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.active_path.write_bytes(b"x" * 3_000_000)
+    for command in COMMANDS:
+        done = project.faber(*command)
+        assert len(done.stdout + done.stderr) < 3_000, command
+
+
+@pytest.mark.parametrize("what", ["a directory", "a pipe", "5 GB"])
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_what_is_no_state_file_at_all_is_not_called_bad_json(tmp_path: Path, what: str, command: str) -> None:
+    project = Project.made(tmp_path / "project")
+    in_place(project.state_path, what)
+    told = project.faber(command).stderr
+    assert "larger than 64 MB (5,000,000,000 bytes)" in told if what == "5 GB" else "not a regular file" in told
+    assert "invalid JSON" not in told
+    assert "Cannot parse" not in told
+    assert "corrupted" not in told
+    packet = project.deliver(START).packet or ""
+    assert packet.startswith("❌ ERROR: Cannot read state file\n")
+
+
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_a_field_that_is_no_text_is_called_so(tmp_path: Path, command: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.change_state(status=5)
+    done = project.faber(command)
+    assert done.returncode == 1
+    assert "State file has no valid status: it must be a text, and is 5" in done.stderr
+    assert "missing required fields" not in done.stderr
+
+
+@pytest.mark.parametrize("has_backup", [True, False])
+@pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
+def test_the_text_of_a_missing_state_names_the_backup_that_exists_and_the_way_back(
+    tmp_path: Path, command: str, has_backup: bool
+) -> None:
+    project = begun(tmp_path)
+    project.state_path.unlink()
+    if not has_backup:
+        project.run.joinpath("state.json.backup").unlink()
+    told = project.faber(command).stderr
+    assert f"faber-ledger project {RUN}{' --restore' if has_backup else ''}`" in told
+    assert (f".fractary/runs/{RUN}/state.json.backup" in told) is has_backup
+
+
+@pytest.mark.parametrize("command", ["session-load", "session-save"])
+def test_a_run_that_is_not_there_has_no_way_back(tmp_path: Path, command: str) -> None:
+    project = begun(tmp_path)
+    told = project.faber(command, "--run-id", "no-such-run").stderr
+    assert "faber-ledger project" not in told
+
+
+def test_the_list_of_runs_says_why_one_cannot_be_read(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    project.put_state('{"run_id": ')
+    listed = project.faber("run", "list").stdout
+    assert f"{RUN}: .fractary/runs/{RUN}/state.json cannot be read: Invalid JSON at line 1" in listed
+
+
+def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_path: Path) -> None:
+    project = begun(tmp_path)
+    state = {name: value for name, value in project.state.items() if name not in ("current_phase", "current_step")}
+    project.put_state(state)
+    assert project.faber("reconstitute").returncode == 0
+    assert "continue at an unknown place)" in project.faber("log", "--type", "context_reconstituted").stdout
+
+
+# Files written whole
+
+
+def test_a_file_system_that_cannot_sync_a_directory_refuses_no_write() -> None:
+    whole_file.sync_directory("/proc")  # EINVAL
+
+
+def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))  # as in a container, for an id that is not mapped there
+
+    path = tmp_path / "state.json"
+    path.write_text("before")
+    path.chmod(0o640)
+    mine = os.stat(path)
+    like = os.stat_result((*mine[:4], mine.st_uid + 1, *mine[5:]))
+    monkeypatch.setattr(os, "chown", refused)
+    whole_file.put(str(path), b"after", like=like)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("after", 0o640)
+
+
+BEGINS = """
+import os, sys
+from faber_ledger.runs.active import write_active_run
+os.write = lambda *_: os._exit(9)  # the file is there, and nothing is in it
+write_active_run(sys.argv[1], "other")
+"""
+
+
+def test_two_that_write_the_active_file_at_once_take_nothing_half_written_of_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = Project.made(tmp_path / "project")
+    replace = os.replace
+
+    def replace_late(source: str, target: str) -> None:
+        assert subprocess.run([sys.executable, "-c", BEGINS, project.root], check=False).returncode == 9
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", replace_late)
+    write_active_run(str(project.root), RUN)
+    assert project.active_path.read_text() == f"{RUN}\n"

@@ -1,0 +1,238 @@
+"""The world around a hook: a lock that is never let go, a folder that moves, a clock that goes back, a crowd."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import COMMAND, Project, answer_of, without_overrides
+
+from faber_ledger.files.folders import HeldFolder
+from faber_ledger.hooks.hook import Hook
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
+from faber_ledger.runs.run import find_run
+from faults.calls import broken_by, stopped_at
+from faults.crowds import crowd, rewriting
+from faults.holder import holder_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START, END = "SessionStart.startup.print", "SessionEnd.other.print"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.made(tmp_path / "project")
+    project.deliver(START, client="one")
+    return project
+
+
+def waiting(project: Project) -> int:
+    return len(spool.waiting(find_run(str(project.root), project.run_id)))
+
+
+def assert_ended_once(project: Project) -> None:
+    """Let the next hook come, and check that the session's end is recorded, once."""
+    assert project.deliver(START, client="two").packet
+    assert waiting(project) == 0
+    assert [event["inferred"] for event in project.of_type("session_ended")] == [False]
+    project.assert_projected()
+
+
+def test_a_lock_that_a_stopped_process_holds_for_ever_stops_no_hook(project: Project) -> None:
+    holder = holder_of(project)
+    holder.send_signal(signal.SIGSTOP)
+    assert project.deliver(END, client="one").code == 0
+    assert project.deliver(START, client="one").packet
+    assert waiting(project) == 2
+    holder.kill()
+    holder.communicate()
+    assert project.deliver(END, client="one").code == 0
+    assert project.types[-4:] == ["session_started", "session_ended", "session_started", "session_ended"]
+    project.assert_projected()
+
+
+def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Project) -> None:
+    holder = holder_of(project)
+    hook = project.started(END, client="one")
+    content = project.prepared(END, client="one")[0]
+    assert hook.stdin is not None
+    hook.stdin.write(content)
+    hook.stdin.close()
+    hook.stdin = None
+    hook.stdin = None
+    while not is_waiting_for_lock(hook):
+        assert hook.poll() is None, "the hook has ended without waiting for the lock"
+    elsewhere = project.run.rename(project.root / "elsewhere")
+    holder.communicate()
+    assert answer_of(hook, b"").code == 0
+    elsewhere.rename(project.run)
+    assert_ended_once(project)
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("openat", ".fractary/faber/.active-run-id"),
+        ("openat", "{run}/ledger.lock"),
+        ("openat", "{run}/state.json"),
+        ("openat", "{run}/ledger.db"),
+        ("openat", "{run}/ledger.db-journal"),
+        ("unlink", "{run}/ledger.db-journal"),
+    ],
+)
+def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
+    tmp_path: Path, has_git: bool, call: str, name: str
+) -> None:
+    project = Project.made(tmp_path / "project")
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    project.deliver(START, client="one")
+    content, environment, _ = project.prepared(END, client="one")
+    file = project.root / name.format(run=project.run.relative_to(project.root))
+    command = [str(COMMAND), "hook", "session-end"]
+    with stopped_at(call, 1, file, command, project.root, environment, content) as hook:
+        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
+        hook.send_signal(signal.SIGCONT)
+        assert hook.wait() == 0
+    assert not project.root.exists()
+    assert ("is taken in by the next append" in "".join(moved.log_lines)) == (waiting(moved) == 1)
+    assert_ended_once(moved)
+
+
+@pytest.mark.parametrize("name", ["state.json", "ledger.lock"])
+def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp_path: Path, name: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver(END, client="none")
+    content, environment, _ = project.prepared(START, client="one")
+    command = [str(COMMAND), "hook", "session-start"]
+    file = project.run / name
+    with (
+        (tmp_path / "answer").open("wb") as output,
+        stopped_at("openat", 1, file, command, project.root, environment, content, stdout=output) as hook,
+    ):
+        moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
+        hook.send_signal(signal.SIGCONT)
+        assert hook.wait() == 0
+    packet = json.loads((tmp_path / "answer").read_bytes())["hookSpecificOutput"]["additionalContext"]
+    assert project.run_id in packet
+    assert "WARNING" not in packet
+    assert moved.deliver(END, client="one").code == 0
+    assert moved.types.count("session_started") == 1
+    loads = len(moved.of_type("artifact_loaded"))
+    assert moved.deliver(START, client="two").packet
+    assert loads
+    assert len(moved.of_type("artifact_loaded")) == 2 * loads
+    moved.assert_projected()
+
+
+def test_a_held_folder_is_found_after_each_rename_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+    (tmp_path / "first").mkdir()
+    held = HeldFolder(str(tmp_path / "first"))
+    for name in ("second", "third"):
+        moved = (tmp_path / "first" if name == "second" else tmp_path / "second").rename(tmp_path / name)
+        (tmp_path / "first").mkdir(exist_ok=True)
+        assert held.now() == str(moved)
+    moved.rmdir()
+    assert held.now() is None
+
+
+def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
+    with open("/proc/locks", encoding="ascii") as file:
+        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
+
+
+@pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 2)])
+def test_a_log_that_git_is_just_writing_is_left_to_git(project: Project, call: str, number: int) -> None:
+    project.git("add", "-A")
+    project.git("commit", "-qm", "one")
+    assert project.deliver(END, client="one").code == 0
+    ended = project.events[-1]
+    before = project.state_path.read_bytes()
+    ledger = project.ledger_path.relative_to(project.root)
+    with stopped_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project.root) as git:
+        assert not project.ledger_path.exists() or project.ledger_path.stat().st_size == 0
+        assert "git is at work" in project.deliver(START, client="two").errors
+        assert waiting(project) == 1
+        assert project.faber("note", "add", "x").returncode == 11
+        assert project.state_path.read_bytes() == before
+        git.send_signal(signal.SIGCONT)
+        assert git.wait() == 0
+    assert project.deliver(END, client="two").code == 0
+    assert project.types[-2:] == ["session_started", "session_ended"]
+    assert ended in project.events
+    project.assert_projected()
+
+
+def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
+    (project.run / "ledger.lock").chmod(0)
+    assert project.changed(END, without_overrides, client="one").code == 0
+    assert waiting(project) == 1
+    (project.run / "ledger.lock").chmod(0o666)
+    assert_ended_once(project)
+
+
+def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("CLAUDE", "GIT_"))]:
+        monkeypatch.delenv(name)
+    content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
+    run = find_run(str(project.root), project.run_id)
+    yesterday = time.time() - 86_400
+    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, HeldFolder(run.root)).answer()
+    assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
+    assert_ended_once(project)
+
+
+def test_where_no_file_may_grow_the_hook_says_so_and_exits_0(project: Project) -> None:
+    before = project.state_path.read_bytes()
+    answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
+    assert answer.code == 0
+    assert "it cannot be spooled" in answer.errors
+    assert project.state_path.read_bytes() == before
+    assert project.deliver(END, client="one").code == 0
+    assert_ended_once(project)
+
+
+@pytest.mark.parametrize("most", [6, 7, 8, 9])
+def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
+    def narrow() -> None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+    answer = project.changed(END, narrow, client="one")
+    assert answer.code == 0
+    assert waiting(project) or project.of_type("session_ended") or "cannot be spooled" in answer.errors
+    assert project.deliver(END, client="one").code == 0
+    project.assert_projected()
+
+
+def test_forty_hooks_at_once_lose_nothing_and_tear_nothing(project: Project) -> None:
+    found = crowd(project, rounds=1)
+    assert found._replace(spooled=0, reads=0) == (40, 0, 0, 0, 0, 0)
+    assert found.reads
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("error", ["EMFILE", "EIO"])
+def test_an_active_file_that_cannot_be_read_for_a_moment_ends_nothing(project: Project, error: str) -> None:
+    content, environment, name = project.prepared(END, client="one")
+    command = [str(COMMAND), "hook", name]
+    ended, line = broken_by("openat", 1, error, command, project.root, environment, content, project.active_path)
+    assert (ended.code, error in line) == (0, True)
+    assert_ended_once(project)
+
+
+def test_another_tool_that_rewrites_the_state_costs_us_no_event(project: Project) -> None:
+    found = rewriting(project, writes=50)
+    assert found.events == found.hooks + 1
+    assert project.faber("project").returncode == 0
+    project.assert_projected()

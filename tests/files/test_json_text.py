@@ -1,0 +1,202 @@
+"""Members of a JSON object are replaced in its text, and every other byte stays."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.histories import json_values, texts
+
+from faber_ledger.files import json_text
+from faber_ledger.files.json_text import JsonText
+from faber_ledger.projections.blocks import DEEPEST, is_too_deep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SPEC = Path(__file__).parents[1] / "fixtures" / "states" / "spec-00027.json"
+spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> str:
+    """Draw the text of a JSON object as anybody may have laid it out."""
+    members = draw(st.dictionaries(texts, json_values, max_size=4))
+    indent = draw(spaces)
+    written = []
+    for name, value in members.items():
+        text = json.dumps(value, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1, "\t"])))
+        written.append(f"{indent}{json.dumps(name)}{draw(spaces)}:{draw(spaces)}{text}{draw(spaces)}")
+    return draw(st.sampled_from(["", "\ufeff", "\n"])) + "{" + ",".join(written) + draw(spaces) + "}" + draw(spaces)
+
+
+@given(objects(), st.dictionaries(texts, json_values, max_size=3))
+def test_what_is_replaced_is_there_and_everything_else_keeps_its_bytes(text: str, members: dict[str, Any]) -> None:
+    before = JsonText(text)
+    after = JsonText(before.with_members(members))
+    assert after.value == before.value | members
+    assert list(after.value) == [*before.value, *[name for name in members if name not in before.value]]
+    for name, (start, end) in before.spans.items():
+        if name not in members:
+            assert after.text[slice(*after.spans[name])] == text[start:end]
+
+
+@given(json_values, st.sampled_from(["\n", "\r\n"]), st.sampled_from([" ", "  ", "\t", " \n  ", "\t \t"]))
+def test_what_is_written_has_the_bytes_of_json_dumps_with_an_indent(value: Any, newline: str, indent: str) -> None:
+    text = f"{{{newline}{indent}" + f'"a": 1,{newline}{indent}"s": 2{newline}}}'
+    unit = indent.rpartition("\n")[2]
+    shown = json.dumps(value, ensure_ascii=False, indent=unit).encode("utf-8", "backslashreplace").decode()
+    lines = (newline + unit).join(shown.split("\n"))
+    assert JsonText(text).with_members({"s": value}) == text.replace('"s": 2', f'"s": {lines}')
+
+
+@given(objects())
+def test_replacing_nothing_changes_nothing(text: str) -> None:
+    assert JsonText(text).with_members({}) == text
+
+
+@given(objects(), json_values)
+def test_replacing_twice_is_replacing_once(text: str, value: Any) -> None:
+    once = JsonText(text).with_members({"sessions": value})
+    assert JsonText(once).with_members({"sessions": value}) == once
+
+
+def test_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
+    text = SPEC.read_text("utf-8")
+    sessions: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
+    after = JsonText(text).with_members({"sessions": sessions})
+    start, end = JsonText(text).spans["sessions"]
+    assert after.startswith(text[:start])
+    assert after.endswith(text[end:])
+    assert after[start : len(after) - len(text) + end] == json.dumps(sessions, indent=2).replace("\n", "\n  ")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{}", '{\n  "s": 1\n}'),
+        ("{}\n", '{\n  "s": 1\n}\n'),
+        ('{"a": 1}', '{"a": 1, "s": 1}'),
+        ('{\n    "a": 1\n}\n', '{\n    "a": 1,\n    "s": 1\n}\n'),
+        ('{\n\t"a": 1\n}', '{\n\t"a": 1,\n\t"s": 1\n}'),
+        ('{\r\n  "a": 1\r\n}\r\n', '{\r\n  "a": 1,\r\n  "s": 1\r\n}\r\n'),
+        ('\ufeff{"a": 1}', '\ufeff{"a": 1, "s": 1}'),
+    ],
+)
+def test_a_new_member_is_laid_out_as_the_others_are(text: str, expected: str) -> None:
+    assert JsonText(text).with_members({"s": 1}) == expected
+
+
+def test_of_a_name_that_stands_twice_the_last_counts_and_is_replaced() -> None:
+    text = JsonText('{"s": 1, "s": 2}')
+    assert text.value == {"s": 2}
+    assert text.with_members({"s": 3}) == '{"s": 1, "s": 3}'
+
+
+def test_a_lone_surrogate_stays_what_it_was_and_the_text_stays_utf_8() -> None:
+    after = JsonText('{\n  "a": 1\n}').with_members({"s": "x\ud800y"})
+    assert JsonText(after.encode().decode()).value["s"] == "x\ud800y"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\ufeff",
+        "null",
+        "[]",
+        '"text"',
+        "{",
+        '{"a"',
+        '{"a":',
+        '{"a": 1',
+        '{"a": 1,}',
+        '{"a": 1} x',
+        "{a: 1}",
+        '{"a": 1 "b": 2}',
+        '{"a": NaN}',
+        '{"a": -Infinity}',
+        '{"a": 1e999}',
+        '{"a": 01}',
+        "{'a': 1}",
+    ],
+)
+def test_what_is_no_json_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        JsonText(text)
+
+
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+def test_a_value_nested_without_end_is_refused(opened: str, closed: str) -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        JsonText('{"a": ' + opened * 1_000_000 + "1" + closed * 1_000_000 + "}")
+
+
+def test_the_deepest_value_that_is_not_too_deep_can_be_written_and_read() -> None:
+    deepest: list[Any] = []
+    for _ in range(DEEPEST - 1):
+        deepest = [deepest]
+    assert not is_too_deep(deepest)
+    assert is_too_deep([deepest])
+    assert JsonText(JsonText('{\n  "a": 1\n}').with_members({"a": deepest})).value == {"a": deepest}
+
+
+NAMES = st.sampled_from(["sessions", "sess\\u0069ons", 'x\\"sessions', "other", "k1"])
+
+
+def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    member = st.builds('"{}"{}:{}{}'.format, NAMES, spaces, spaces, inner)
+    return st.one_of(
+        st.lists(member, max_size=4).map(lambda members: "{" + ", ".join(members) + " }"),
+        st.lists(inner, max_size=3).map(lambda items: "[" + ",".join(items) + "]"),
+    )
+
+
+@given(
+    st.recursive(st.sampled_from(["1", '"sessions"', '"x\\"sessions"', '"{"', '"\\\\"', "{}"]), nested, max_leaves=12)
+)
+def test_a_member_is_found_where_reading_all_in_turn_finds_it(inner: str) -> None:
+    text = f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}'
+    assert JsonText(text)._span_of("sessions") == JsonText(text).spans["sessions"]
+    try:
+        found = JsonText(inner)
+    except ValueError:
+        return
+    for name in found.value:
+        assert JsonText(inner)._span_of(name) == found.spans[name]
+
+
+@pytest.mark.parametrize("place", [0, 50_000])
+def test_a_member_among_very_many_is_found_without_reading_them_in_turn(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = [f'"k{number}": {number}' for number in range(50_000)]
+    members[place:place] = ['"sessions": {"total_sessions": 1}', '"context_metadata": null']
+    text = "{" + ",\n".join(members) + "}"
+    read = []
+    once = json_text._value_at
+
+    def noted(text: str, at: int) -> tuple[Any, int]:
+        read.append(at)
+        return once(text, at)
+
+    monkeypatch.setattr(json_text, "_value_at", noted)
+    after = JsonText(text).with_members({"sessions": 2, "context_metadata": 3})
+    assert after == text.replace('{"total_sessions": 1}', "2").replace("null", "3")
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("text", ['{"a": 1, "b": NaN}', '{"a": 1e999}', '{"a": 1} x', '{"a": 1', "[1]", "", '{"a" 1}'])
+def test_what_is_no_object_is_refused_as_reading_in_turn_refuses_it(text: str) -> None:
+    def refusal(read: Callable[[], object]) -> str:
+        with pytest.raises(ValueError, match=r".") as raised:
+            read()
+        return str(raised.value)
+
+    unread = JsonText("{}")
+    unread.text = text
+    assert refusal(lambda: JsonText(text)) == refusal(unread._walk)

@@ -1,0 +1,666 @@
+"""Hooks on bad input: they exit with 0, print a packet or nothing, say in the log what was wrong, and harm nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.project import COMMAND, RUN, Answer, Project, usual_state, without_overrides
+
+from faber_ledger.hooks.main import LONGEST_LOG
+from faber_ledger.ledger.file import APPLICATION_ID, FORMAT
+from faber_ledger.recording.call import Call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+START = "SessionStart.startup.interactive"
+PRE = "PreCompact.auto.print"
+POST = "PostCompact.auto.print"
+END = "SessionEnd.other.interactive"
+EVERY = (START, PRE, POST, END)
+ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "myproject")
+
+
+@pytest.fixture
+def opened(project: Project) -> Project:
+    """Give the project with a session of this client open."""
+    assert project.deliver(START, client=ME, fields={"prompt_id": "earlier"}).packet
+    return project
+
+
+def check(project: Project, answer: Answer, *, said: str, packet: bool) -> str:
+    """Check what holds for every failure, and give the packet's text."""
+    assert answer.code == 0
+    assert "Traceback" not in answer.errors
+    assert (answer.packet is not None) is packet, answer.errors
+    assert any(said in line for line in project.log_lines), project.log_lines
+    return answer.packet or ""
+
+
+def bytes_of(path: Path) -> bytes | None:
+    return path.read_bytes() if path.is_file() else None
+
+
+# state.json
+
+BROKEN_STATES = {
+    "empty": (b"", "the file is empty"),
+    "blank": (b" \r\n\t", "the file is empty"),
+    "truncated": (json.dumps(usual_state(), indent=2).encode()[:-30], "Invalid JSON at line"),
+    "a list": (b"[]\n", "it is no JSON object"),
+    "a number": (b"42", "it is no JSON object"),
+    "two objects": (b"{}{}", "Extra data"),
+    "not UTF-8": (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
+    "UTF-16": (json.dumps(usual_state()).encode("utf-16"), "not UTF-8 at byte 0"),
+    "binary": (bytes(range(256)), "not UTF-8 at byte 128"),
+    "nested too deeply": (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
+    "a number too long": (b'{"a": ' + b"1" * 5000 + b"}", "4300"),
+    "NaN": (b'{"a": NaN}', "NaN is no JSON"),
+}
+
+
+@pytest.mark.parametrize("recorded", [START, END])
+@pytest.mark.parametrize("what", BROKEN_STATES)
+def test_a_broken_state_without_a_ledger_is_told_and_left_alone(project: Project, what: str, recorded: str) -> None:
+    content, said = BROKEN_STATES[what]
+    project.put_state(content)
+    text = check(project, project.deliver(recorded), said=said, packet=recorded == START)
+    if recorded == START:
+        assert text.startswith("❌ ERROR: Cannot read state file - invalid JSON\nPath: .fractary/runs/")
+        assert "Recovery:\n1. " in text
+        assert said in text
+    assert project.state_path.read_bytes() == content
+    assert not project.ledger_path.exists()
+    assert [path.name for path in project.run.iterdir() if path.name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize("recorded", EVERY)
+@pytest.mark.parametrize("what", ["empty", "truncated", "a list", "missing"])
+def test_a_state_that_breaks_later_loses_no_event(opened: Project, what: str, recorded: str) -> None:
+    healthy = opened.state_path.read_bytes()
+    if what == "missing":
+        opened.state_path.unlink()
+    else:
+        opened.state_path.write_bytes(BROKEN_STATES[what][0])
+    before, known = bytes_of(opened.state_path), len(opened.events)
+    answer = opened.deliver(recorded, client=ME)
+    said = "the run has no state.json" if what == "missing" else BROKEN_STATES[what][1]
+    said = said.replace("the run has", f"the run {RUN} has")
+    text = check(opened, answer, said=said, packet=recorded == START)
+    if recorded == START:
+        assert text.startswith("❌ ERROR: Cannot read state file")
+        assert "Phase: build" in text  # from the backup
+    assert bytes_of(opened.state_path) == before
+    assert len(opened.events) > known
+    assert not any("not recorded" in line for line in opened.log_lines)
+    opened.state_path.write_bytes(healthy)
+    assert opened.faber("project", RUN).returncode == 0
+    opened.assert_projected()
+
+
+def test_a_packet_of_a_broken_state_is_not_printed_twice(opened: Project) -> None:
+    opened.state_path.write_bytes(b"{")
+    assert opened.deliver("SessionStart.resume.interactive", client=ME).packet
+    assert opened.deliver("SessionStart.resume.interactive", client=ME).packet is None
+
+
+@pytest.mark.parametrize("has_ledger", [False, True])
+@pytest.mark.parametrize("recorded", EVERY)
+def test_another_runs_state_is_neither_given_nor_changed(tmp_path: Path, recorded: str, has_ledger: bool) -> None:
+    project = Project.made(tmp_path / "myproject")
+    if has_ledger:
+        project.deliver(START, client=ME)
+    project.put_state({**usual_state("another-run"), "sessions": {"current_session_id": "x", "session_history": []}})
+    state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
+    answer = project.deliver(recorded, client=ME, pid="99")
+    check(project, answer, said="it is the state of another run, 'another-run'", packet=recorded == START)
+    assert project.state_path.read_bytes() == state
+    assert bytes_of(project.ledger_path) == ledger
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
+def test_a_state_that_is_no_file_is_refused(project: Project, kind: str) -> None:
+    elsewhere = project.write("elsewhere.json", project.state_path.read_bytes())
+    project.state_path.unlink()
+    if kind == "directory":
+        project.state_path.mkdir()
+    elif kind == "link":
+        project.state_path.symlink_to(elsewhere)
+    else:
+        os.mkfifo(project.state_path)
+    before = elsewhere.read_bytes()
+    check(project, project.deliver(START), said="state.json", packet=True)
+    check(project, project.deliver(END), said="state.json", packet=False)
+    assert elsewhere.read_bytes() == before
+    assert not project.ledger_path.exists()
+
+
+# The active file
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"../../../elsewhere",
+        b"../x\n",
+        b"/etc\n",
+        b"a/../b",
+        b"a/b/c/d",
+        b".hidden",
+        b"-rf",
+        b"a b",
+        b"a\\..\\b",
+        b"caf\xc3\xa9",
+        b"x" * 256,
+        b"x" * 100_000,
+        b"a\0b",
+        b"\x1b[31mred",
+    ],
+)
+def test_an_active_file_that_holds_no_run_id_is_refused(project: Project, content: bytes) -> None:
+    project.active_path.write_bytes(content)
+    state = project.state_path.read_bytes()
+    for recorded in EVERY:
+        check(project, project.deliver(recorded), said="is not a run id", packet=False)
+    assert project.state_path.read_bytes() == state
+    assert all(line.isprintable() for line in project.log_lines)
+    assert sorted(path.name for path in project.run.iterdir()) == ["state.json"]
+
+
+@pytest.mark.parametrize("content", [b"", b" \r\n\n", b"\xef\xbb\xbf\r\n", b"\xff\xfe\x00\x01", None])
+def test_an_active_file_that_says_nothing_is_none(project: Project, content: bytes | None) -> None:
+    project.active_path.unlink()
+    if content is None:
+        project.active_path.mkdir()
+    else:
+        project.active_path.write_bytes(content)
+    for recorded in EVERY:
+        check(project, project.deliver(recorded), said="No active workflow found, skipping", packet=False)
+    assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize("form", ["{}", "{}\r\n", "\ufeff{}\r\n", "  {}\t\n\n", "{}\r\nsomething else\r\n"])
+def test_an_active_file_from_any_editor_is_read(project: Project, form: str) -> None:
+    project.active_path.write_bytes(form.format(RUN).encode())
+    assert project.deliver(START).packet
+    assert len(project.history) == 1
+
+
+def test_the_second_place_of_the_active_file_is_read_where_the_first_is_empty(project: Project) -> None:
+    project.active_path.write_bytes(b"\n")
+    project.write(".fractary/faber/runs/.active-run-id", RUN)
+    assert project.deliver(START).packet
+
+
+def test_an_active_file_that_names_a_missing_run_is_told_and_ignored(project: Project) -> None:
+    project.active_path.write_text("gone-1\n")
+    for recorded in EVERY:
+        check(project, project.deliver(recorded), said="the run gone-1 has no state.json", packet=False)
+    assert not (project.run.parent / "gone-1").exists()
+
+
+def test_a_run_that_is_a_link_out_of_the_project_is_refused(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    shutil.move(project.run, outside)
+    project.run.symlink_to(outside)
+    for recorded in EVERY:
+        check(project, project.deliver(recorded), said="is behind a link that leads out of", packet=False)
+    assert [path.name for path in outside.iterdir()] == ["state.json"]
+
+
+# The ledger
+
+
+def no_database(path: Path) -> None:
+    path.write_bytes(b"this is no database, whatever its name says\n" * 100)
+
+
+def another_programs(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE cookie (name TEXT)")
+    connection.close()
+
+
+def of_a_newer_format(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    connection.close()
+
+
+def with_a_trigger(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TRIGGER evil AFTER INSERT ON event BEGIN DELETE FROM head; END")
+    connection.close()
+
+
+def in_wal_mode(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def with_a_header_alone(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:100])
+
+
+def scribbled_over(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+
+
+def a_link(path: Path) -> None:
+    os.replace(path, path.with_name("real.db"))
+    path.symlink_to("real.db")
+
+
+def a_dangling_link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("../../../../made-by-a-hook.db")
+
+
+def a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
+    no_database: "is not a SQLite database",
+    another_programs: "does not have the schema of a ledger",
+    of_a_newer_format: f"has format {FORMAT + 1}",
+    with_a_trigger: "does not have the schema of a ledger",
+    in_wal_mode: "is in WAL mode",
+    truncated: "ledger.db",
+    with_a_header_alone: "ledger.db",
+    scribbled_over: "",
+    a_link: "is a link",
+    a_dangling_link: "is a link",
+    a_directory: "is not a regular file",
+    a_pipe: "is not a regular file",
+}
+
+
+@pytest.mark.parametrize("breaks", BROKEN_LEDGERS, ids=lambda breaks: breaks.__name__)
+def test_a_ledger_that_is_none_is_told_and_left_alone(opened: Project, breaks: Callable[[Path], None]) -> None:
+    breaks(opened.ledger_path)
+    said = BROKEN_LEDGERS[breaks]
+    ledger, state = bytes_of(opened.ledger_path), opened.state_path.read_bytes()
+    for number, recorded in enumerate(EVERY, 1):
+        text = check(opened, opened.deliver(recorded, client=ME), said=said, packet=recorded == START)
+        assert len(opened.log_lines) == number
+        if recorded == START:
+            assert f"# FABER run {RUN}" in text
+    assert bytes_of(opened.ledger_path) == ledger
+    assert opened.state_path.read_bytes() == state
+    assert not list(opened.run.glob("ledger.db-*"))
+    assert not (opened.root.parent / "made-by-a-hook.db").exists()
+
+
+def test_another_programs_database_with_no_id_is_left_alone(project: Project) -> None:
+    another_programs(project.ledger_path)
+    before = project.ledger_path.read_bytes()
+    for recorded in EVERY:
+        answer = project.deliver(recorded)
+        check(project, answer, said="is another program's database", packet=recorded == START)
+    assert project.ledger_path.read_bytes() == before
+    assert APPLICATION_ID != 0
+
+
+def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
+    project.ledger_path.write_bytes(b"")
+    assert project.deliver(START).packet
+    project.assert_projected()
+
+
+# Workflow, git
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "Workflow configuration not found: fractary-faber:special"),
+        (b"", "cannot be used"),
+        (b"{", "cannot be used"),
+        (b"[]", "it is no JSON object"),
+        (b"\xff", "not UTF-8"),
+        (b'{"critical_artifacts": 1}', "critical_artifacts is no object"),
+        (b'{"critical_artifacts": {"always_load": {}}}', "is no list"),
+        (b'{"extends": "fractary-faber:special"}', "it extends itself"),
+        (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
+    ],
+)
+def test_a_workflow_that_cannot_be_used_is_told_with_the_position(
+    project: Project, content: bytes | None, said: str
+) -> None:
+    project.change_state(workflow_id="fractary-faber:special")
+    if content is not None:
+        project.write("plugins/faber/config/workflows/special.json", content)
+    answer = project.deliver(START)
+    assert answer.code == 0
+    assert answer.packet is not None
+    problem, _, position = answer.packet.partition(f"# FABER run {RUN}")
+    assert said in problem
+    assert "Phase: build" in position
+    assert len(project.history) == 1
+    assert project.metadata["reload_count"] == 0  # nothing was reloaded
+    assert "last_artifact_reload" not in project.metadata
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("workflow_id", [None, 7, "", "../../etc/passwd", "fractary-faber:../x", "a\nb"])
+def test_a_state_without_a_usable_workflow_id_still_gives_the_position(project: Project, workflow_id: object) -> None:
+    project.change_state(workflow_id=workflow_id)
+    answer = project.deliver(START)
+    assert answer.code == 0
+    assert answer.packet is not None
+    assert f"# FABER run {RUN}" in answer.packet
+    assert len(project.history) == 1
+
+
+def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> None:
+    entry = {"started_at": "2026-01-05T14:30:22Z", "ended_at": "2026-01-05T14:30:22Z", "more": "x" * 400}
+    history = [{"session_id": f"session-{number}", **entry} for number in range(2_500)]
+    sessions = {"current_session_id": None, "total_sessions": len(history), "session_history": history}
+    project.change_state(sessions=sessions)
+    assert project.state_path.stat().st_size > 1_048_576
+    answer = project.deliver(START, client=ME)
+    assert answer.packet is not None
+    assert "## workflow-state" in answer.packet
+    assert "ERROR" not in answer.packet
+    assert "artifact_failed" not in project.types
+    project.change_state(more="x" * 1_048_576)
+    told = check(project, project.deliver("SessionStart.clear.print", client=ME), said="larger than 1 MB", packet=True)
+    assert "Artifact is larger than 1 MB" in told
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("git", ["no repository", "no commits", "no program", "a broken repository"])
+def test_a_hook_needs_no_git(tmp_path: Path, git: str) -> None:
+    project = Project.made(tmp_path / "myproject")
+    env: dict[str, str | None] = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    if git == "no program":
+        env["PATH"] = str(tmp_path)
+    else:
+        shutil.rmtree(project.root / ".git")
+    if git == "no commits":
+        project.git("init", "--quiet")
+    if git == "a broken repository":
+        project.write(".git", "gitdir: /nowhere/at/all\n")
+    assert project.deliver(START, client=ME, env=env).packet
+    assert project.deliver(END, client=ME, env=env).output == b""
+    (entry,) = project.history
+    assert (entry["environment"]["git_commit"], entry["end_reason"]) == (None, "normal")
+    assert len({recorded["writer"] for recorded in project.events}) == 1
+    project.assert_projected()
+
+
+# The delivery
+
+UNREADABLE = {
+    "no JSON": b"hello\n",
+    "half an object": b'{"session_id": "3248',
+    "not UTF-8": b'{"session_id": "\xff\xfe"}',
+    "a list": b"[1, 2]",
+    "a string": b'"SessionStart"',
+    "null": b"null",
+    "nested too deeply": b"[" * 200_000,
+    "binary": bytes(range(256)) * 100,
+    "10 MB of no JSON": b"x" * 10_000_000,
+    "a million members": b"{" + b",".join([b'"%d":0' % number for number in range(1_000_000)]) + b"}",
+    "a million lists": b'{"a":[' + b"[]," * 1_000_000 + b"0]}",
+    "a million texts": b'{"a":[' + b'"",' * 1_000_000 + b"0]}",
+    "a million numbers": '{"a":[1.5'.encode("utf-16")
+    + ",1.5".encode("utf-16-le") * 1_000_000
+    + "]}".encode("utf-16-le"),
+    "more than anyone sends": b'{"source": "' + b"x" * 33_554_432 + b'"}',
+}
+
+
+@pytest.mark.parametrize("what", UNREADABLE)
+def test_a_delivery_that_cannot_be_read_is_told_and_the_variables_stand_in(project: Project, what: str) -> None:
+    answer = project.deliver(START, client=ME, stdin=UNREADABLE[what])
+    text = check(project, answer, said="the delivery cannot be read", packet=True)
+    assert "## workflow-state" in text
+    answer = project.deliver(END, client=ME, stdin=UNREADABLE[what])
+    check(project, answer, said="the delivery cannot be read", packet=False)
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+    assert project.events[1]["client"] == ME
+    project.assert_projected()
+
+
+def test_a_delivery_of_10_mb_is_read(project: Project) -> None:
+    fields = {"compact_summary": "🦀" * 2_500_000, "deep": json.loads("[" * 500 + "]" * 500)}
+    assert project.deliver(START, client=ME, fields=fields).packet
+    assert project.deliver(POST, client=ME, fields=fields).output == b""
+    assert project.types == ["run_adopted", "session_started", "compaction_completed"]
+    assert project.ledger_path.stat().st_size < 100_000
+
+
+@given(st.text('"\\,:{}[] a\n\ud83e', min_size=1), st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
+def test_a_long_text_is_read_whatever_stands_in_it(text: str, is_ascii: bool, encoding: str) -> None:
+    summary = text * (100_000 // len(text) + 1)
+    line = json.dumps({"cwd": text, "compact_summary": summary, "session_id": ME}, ensure_ascii=is_ascii)
+    call = Call("PostCompact", line.encode(encoding, "surrogatepass"), {})
+    assert (call.problem, call.compact_summary, call.client) == (None, summary, ME)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"session_id": None, "source": None, "cwd": None},
+        {"session_id": 7, "source": ["startup"], "cwd": {"a": 1}, "agent_id": 0},
+        {"session_id": "", "source": "", "cwd": "", "hook_event_name": ""},
+        {"session_id": "x" * 1_000_000, "source": "y" * 1_000_000, "cwd": "/z" * 500_000},
+        {"session_id": "\ud800", "source": "\udfff\x00", "cwd": "/nowhere\ud800"},
+        {"session_id": "a\0b", "source": "'; DROP TABLE event; --", "cwd": "/tmp/\0"},
+    ],
+)
+def test_fields_of_any_kind_are_taken(project: Project, fields: dict[str, Any]) -> None:
+    content = json.dumps({"hook_event_name": "SessionStart", "source": "startup"} | fields).encode()
+    assert project.deliver(START, stdin=content).packet
+    assert len(project.history) == 1
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("name", ["CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"])
+def test_variables_that_are_no_text_are_taken(project: Project, name: str) -> None:
+    env = {name: b"\xff\xfe".decode("utf-8", "surrogateescape")}
+    assert project.deliver(START, client=ME, stdin=b"", env=env).packet
+    assert project.deliver(END, client=ME, stdin=b"", env=env).output == b""
+    assert [entry["end_reason"] for entry in project.history] == ["normal"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("name", ["stop", "Stop", "", "-x", "session-start ", "..", "\x1b[31m"])
+def test_an_event_that_is_none_of_ours_is_told(project: Project, name: str) -> None:
+    answer = project.deliver("Stop.interactive", argument=name, without=["hook_event_name"])
+    check(project, answer, said="is not a hook of faber-ledger", packet=False)
+    assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize("option", ["--no-pager", "--json", "--unheard-of"])
+def test_an_option_before_the_hook_keeps_it_from_nothing(project: Project, option: str) -> None:
+    answer = shell(project, f'"$1" {option} hook session-start')
+    assert (answer.code, answer.packet is not None) == (0, True)
+    assert project.of_type("session_started")
+
+
+def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: Project) -> None:
+    check(opened, opened.deliver(END, client=ME, argument="session-start"), said="SessionEnd", packet=False)
+    assert opened.current is None
+    answer = opened.deliver("Stop.interactive", client=ME, argument="session-end")
+    check(opened, answer, said="Stop, which is no hook of faber-ledger; it is taken as SessionEnd", packet=False)
+
+
+# Streams, folders
+
+
+def shell(project: Project, line: str, **changes: Any) -> Answer:
+    """Deliver through a shell that does something to the hook's streams."""
+    content, environment, _ = project.prepared(START, client=ME, **changes)
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", COMMAND, str(project.root)],
+        cwd=changes.get("directory", project.root),
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"])
+@pytest.mark.parametrize("goes_wrong", [False, True])
+def test_a_hook_whose_output_nobody_takes_still_records(project: Project, redirection: str, goes_wrong: bool) -> None:
+    if goes_wrong:
+        project.state_path.chmod(0o444)  # the state cannot be written, and standard error hears of it
+    answer = shell(project, f'"$1" hook session-start {redirection}')
+    assert answer.code == 0
+    assert "Traceback" not in answer.errors
+    assert len(project.of_type("session_started")) == 1
+    if redirection.startswith(">"):
+        assert answer.output == b""
+        assert project.log_lines
+
+
+def test_a_reader_that_has_gone_does_not_fail_the_hook(project: Project) -> None:
+    project.write("plugins/faber/docs/workflow-orchestration-protocol.md", "more than a pipe's buffer " * 300)
+    process = project.started(START, client=ME)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(project.prepared(START, client=ME)[0])
+    assert process.returncode == 0
+    assert b"Traceback" not in errors
+    assert len(project.history) == 1
+
+
+def test_a_hook_with_its_input_closed_uses_the_variables(project: Project) -> None:
+    assert shell(project, '"$1" hook session-start <&-').packet
+    assert project.events[1]["client"] == ME
+
+
+def test_a_hook_in_a_directory_that_is_gone_finds_the_project(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    assert shell(project, 'rmdir "$PWD" && exec "$1" hook session-start', directory=tmp_path / "gone").packet
+    assert len(project.history) == 1
+
+
+def test_a_hook_in_a_directory_that_is_gone_and_without_a_project_ends_quietly(
+    project: Project, tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    env = {"CLAUDE_PROJECT_DIR": None}
+    line = 'rmdir "$PWD" && exec "$1" hook session-start'
+    answer = shell(project, line, directory=tmp_path / "gone", env=env, without=["cwd"])
+    assert (answer.code, answer.output) == (0, b"")
+    assert "Traceback" not in answer.errors
+
+
+@pytest.mark.parametrize("has_ledger", [False, True])
+def test_a_read_only_run_brings_the_context_back_and_loses_nothing(project: Project, has_ledger: bool) -> None:
+    if has_ledger:
+        project.deliver(START, client="earlier")
+    state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
+    (project.run / "ledger.lock").unlink(missing_ok=True)
+    project.run.chmod(0o500)
+    for recorded in EVERY:
+        content, environment, event = project.prepared(recorded, client=ME)
+        done = subprocess.run(
+            [COMMAND, "hook", event],
+            cwd=project.root,
+            env=environment,
+            input=content,
+            capture_output=True,
+            check=False,
+            timeout=60,
+            preexec_fn=without_overrides,
+        )
+        answer = Answer(done.returncode, done.stdout, done.stderr)
+        check(project, answer, said="cannot open the lock file", packet=recorded == START)
+    project.run.chmod(0o700)
+    assert project.state_path.read_bytes() == state
+    assert bytes_of(project.ledger_path) == ledger
+
+
+@pytest.mark.parametrize("name", ["ledger.lock", "ledger.db-journal", "state.json.backup"])
+def test_a_folder_in_the_place_of_one_of_our_files_is_told(project: Project, name: str) -> None:
+    (project.run / name).mkdir()
+    before = project.state_path.read_bytes()
+    answer = project.deliver(START, client=ME)
+    check(project, answer, said="", packet=True)
+    assert project.log_lines
+    if name == "state.json.backup":
+        assert any("Could not create backup" in line for line in project.log_lines)
+        assert len(project.history) == 1
+    else:
+        assert project.state_path.read_bytes() == before
+    (project.run / name).rmdir()
+    assert project.deliver("SessionStart.resume.interactive", client=ME).packet
+    project.assert_projected()
+
+
+# The hook log
+
+
+def test_the_log_of_the_hooks_is_bounded(project: Project) -> None:
+    project.active_path.write_text("../x" + "y" * 3000)
+    project.log_path.parent.mkdir()
+    project.log_path.write_text("an old line\n" * (LONGEST_LOG // 12 + 1))
+    old = project.log_path.read_bytes()
+    check(project, project.deliver(END), said="is not a run id", packet=False)
+    assert project.log_path.with_name("hooks.log.1").read_bytes() == old
+    assert len(project.log_lines) == 1
+    assert len(project.log_lines[0]) <= 2000
+    project.log_path.write_bytes(old)
+    project.deliver(END)
+    assert sorted(path.name for path in project.log_path.parent.iterdir()) == ["hooks.log", "hooks.log.1"]
+
+
+@pytest.mark.parametrize("kind", ["directory", "link", "pipe", "file in the folder's place"])
+def test_a_log_that_cannot_be_written_stops_nothing(project: Project, tmp_path: Path, kind: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    if kind == "file in the folder's place":
+        project.log_path.parent.write_text("")
+    else:
+        project.log_path.parent.mkdir()
+    if kind == "directory":
+        project.log_path.mkdir()
+    elif kind == "link":
+        project.log_path.symlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(project.log_path)
+    answer = project.deliver(START, client=ME, stdin=b"no JSON")
+    assert answer.code == 0
+    assert answer.packet
+    assert victim.read_text() == "mine\n"
+
+
+def test_a_failure_that_is_recorded_names_no_folder_of_this_machine(project: Project) -> None:
+    (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
+    project.deliver("SessionStart.startup.print")
+    (failed,) = project.of_type("artifact_failed")
+    assert failed["error"] == "File not found: plugins/faber/docs/workflow-orchestration-protocol.md"

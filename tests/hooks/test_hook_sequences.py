@@ -1,0 +1,586 @@
+"""Whole sequences of the client's recorded deliveries, through the installed command."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import PROTOCOL, RUN, Project, answer_of, payload_of, units
+
+from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.recording import sessions as decide
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.project import Answer
+
+    from faber_ledger.ledger.events import Draft
+
+STARTUP = "SessionStart.startup.interactive"
+COMPACT = "SessionStart.compact.interactive"
+RESUME = "SessionStart.resume.interactive"
+PRE = "PreCompact.auto.print"
+POST = "PostCompact.auto.print"
+END = "SessionEnd.other.interactive"
+ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
+OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "myproject")
+
+
+def silent(answer: Answer) -> None:
+    assert (answer.code, answer.output) == (0, b"")
+
+
+def hinted(answer: Answer) -> None:
+    """The client hands what a PreCompact prints to the summarizer."""
+    assert answer.code == 0
+    assert answer.hint
+
+
+def packet(answer: Answer) -> str:
+    assert answer.code == 0
+    assert answer.packet
+    return answer.packet
+
+
+def reasons(project: Project) -> list[str | None]:
+    return [entry.get("end_reason") for entry in project.history]
+
+
+def ignored(project: Project) -> list[str]:
+    return [event["reason"] for event in project.of_type("delivery_ignored")]
+
+
+# A compaction
+
+
+def test_a_session_with_a_compaction_becomes_two_sessions(project: Project) -> None:
+    me = {"client": ME, "pid": "26210"}
+    assert f"# FABER run {RUN}" in packet(project.deliver(STARTUP, **me))
+    first = project.current
+    (opened,) = project.history
+    assert (opened["session_id"], opened["phases_completed"]) == (first, [])
+    assert "ended_at" not in opened
+    assert opened["environment"]["hostname"] == "dev-machine-1"
+    assert opened["environment"]["cwd"] == str(project.root)
+    assert opened["environment"]["git_commit"] == project.git("rev-parse", "--short", "HEAD")
+    assert project.in_context == ["workflow-state", "orchestration-protocol"]
+
+    phases = {"frame": {"status": "completed"}, "architect": {"status": "completed"}, "build": {"status": "completed"}}
+    project.change_state(phases=phases, current_phase="evaluate", current_step="run-tests")
+    hinted(project.deliver(PRE, **me))
+    assert project.current is None
+    (ended,) = project.history
+    assert (ended["session_id"], ended["end_reason"]) == (first, "compaction")
+    assert ended["phases_completed"] == ["frame", "architect", "build"]
+    assert ended["artifacts_loaded"] == ["workflow-state", "orchestration-protocol"]
+    assert project.in_context == ["workflow-state", "orchestration-protocol"]
+
+    assert "Phase: evaluate" in packet(project.deliver(COMPACT, **me))
+    second = project.current
+    assert second not in (first, None)
+    silent(project.deliver(POST, **me))
+    assert project.current == second
+    silent(project.deliver(END, **me))
+
+    assert project.types == [
+        "run_adopted",
+        "session_started",
+        "session_ended",
+        "session_started",
+        "compaction_completed",
+        "session_ended",
+    ]
+    assert [event["source"] for event in project.of_type("session_started")] == ["startup", "compact"]
+    assert [event["client_reason"] for event in project.of_type("session_ended")] == ["auto", "other"]
+    (compaction,) = project.of_type("compaction_completed")
+    assert (compaction["session_id"], compaction["agent_id"]) == (second, None)
+    assert (compaction["phase"], compaction["step"]) == ("evaluate", "run-tests")
+    assert [entry["session_id"] for entry in project.history] == [first, second]
+    assert reasons(project) == ["compaction", "normal"]
+    assert project.current is None
+    assert project.metadata["reload_count"] == 2
+    (detected,) = project.metadata["compaction_events"]
+    assert (detected["phase"], detected["step"]) == ("evaluate", "run-tests")
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("trigger", ["manual.print", "manual-instr.print", "manual-instr.interactive", "auto.print"])
+def test_every_kind_of_compaction_ends_the_session(project: Project, trigger: str) -> None:
+    packet(project.deliver(STARTUP, client=ME))
+    hinted(project.deliver(f"PreCompact.{trigger}", client=ME))
+    assert reasons(project) == ["compaction"]
+
+
+def test_an_end_after_a_compaction_that_never_came_replaces_the_compaction(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    session = project.current
+    hinted(project.deliver(PRE, client=ME, pid="26210"))
+    assert reasons(project) == ["compaction"]
+    project.change_state(phases={"frame": {"status": "completed"}})
+    silent(project.deliver("SessionEnd.prompt_input_exit.interactive", client=ME, pid="26210"))
+    (entry,) = project.history
+    assert (entry["session_id"], entry["end_reason"], entry["phases_completed"]) == (session, "normal", ["frame"])
+    assert len(project.of_type("session_ended")) == 2
+    project.assert_projected()
+
+
+def test_a_second_compaction_after_one_that_failed_is_recorded_as_an_end_again(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME))
+    hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "one"}))
+    hinted(project.deliver(PRE, client=ME, fields={"prompt_id": "two"}))
+    assert len(project.of_type("session_ended")) == 2
+    assert reasons(project) == ["compaction"]
+    project.assert_projected()
+
+
+def test_the_compaction_of_a_subagent_is_no_boundary(project: Project) -> None:
+    me = {"client": ME, "pid": "10298"}
+    packet(project.deliver(STARTUP, **me))
+    session, before = project.current, project.state_path.read_bytes()
+    for recorded in ("PreCompact.auto", "SessionStart.compact", "PostCompact.auto"):
+        silent(project.deliver(f"subagent.{recorded}.print", **me))
+    assert project.state_path.read_bytes() == before
+    assert project.current == session
+    assert ignored(project) == ["subagent", "subagent"]
+    (compaction,) = project.of_type("compaction_completed")
+    assert (compaction["agent_id"], "session_id" in compaction) == ("ad48355b1dac2bc7f", False)
+    project.assert_projected()
+
+
+# Clear, resume, fork
+
+
+def test_a_clear_ends_one_session_and_opens_another_for_the_new_client_id(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="28220"))
+    silent(project.deliver("SessionEnd.clear.interactive", client=ME, pid="28220"))
+    assert project.current is None
+    packet(project.deliver("SessionStart.clear.interactive", client=OTHER, pid="28220"))
+    assert reasons(project) == ["normal", None]
+    assert project.of_type("session_ended")[0]["client_reason"] == "clear"
+    starts = [recorded for recorded in project.events if recorded["event"]["type"] == "session_started"]
+    assert [start["client"] for start in starts] == [ME, OTHER]
+    project.assert_projected()
+
+
+def test_the_next_start_after_a_kill_ends_the_session_as_abandoned(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=OTHER, pid="26210"))
+    killed = project.current
+    packet(project.deliver(RESUME, client=OTHER, pid="30728"))
+    first, second = project.history
+    assert (first["session_id"], first["end_reason"]) == (killed, "abandoned")
+    assert first["ended_at"] == second["started_at"]
+    assert project.current == second["session_id"] != killed
+    assert [event["inferred"] for event in project.of_type("session_ended")] == [True]
+    project.assert_projected()
+
+
+def test_an_end_that_comes_late_replaces_the_inferred_one_and_leaves_the_new_session_open(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    packet(project.deliver(STARTUP, client=OTHER, pid="30728"))
+    going_on = project.current
+    silent(project.deliver(END, client=ME, pid="26210"))
+    assert reasons(project) == ["normal", None]
+    assert project.current == going_on
+    assert [event["inferred"] for event in project.of_type("session_ended")] == [True, False]
+    project.assert_projected()
+
+
+def test_of_two_processes_with_one_client_id_each_ends_its_own_session(project: Project) -> None:
+    packet(project.deliver(RESUME, client=OTHER, pid="30728"))
+    packet(project.deliver(RESUME, client=OTHER, pid="30729"))
+    first, second = [entry["session_id"] for entry in project.history]
+    silent(project.deliver(END, client=OTHER, pid="30728"))
+    assert [event["session_id"] for event in project.of_type("session_ended")] == [first, first]
+    assert project.current == second
+    silent(project.deliver(END, client=OTHER, pid="30729"))
+    assert project.of_type("session_ended")[-1]["session_id"] == second
+    assert reasons(project) == ["normal", "normal"]
+    project.assert_projected()
+
+
+def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
+    packet(project.deliver(STARTUP, pid="26210"))
+    silent(project.deliver("SessionEnd.resume.interactive"))
+    packet(project.deliver("SessionStart.fork.interactive"))
+    silent(project.deliver("SessionEnd.prompt_input_exit.interactive"))
+    assert [event["source"] for event in project.of_type("session_started")] == ["startup", "fork"]
+    assert [event["client_reason"] for event in project.of_type("session_ended")] == ["resume", "prompt_input_exit"]
+    assert reasons(project) == ["normal", "normal"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork"])
+@pytest.mark.parametrize("mode", ["interactive", "print"])
+def test_every_source_opens_a_session_and_brings_the_context_back(project: Project, source: str, mode: str) -> None:
+    recorded = f"SessionStart.{source}.{mode}"
+    text = packet(project.deliver(recorded))
+    assert "## workflow-state" in text
+    assert "One step after the other." in text
+    assert project.in_context == ["workflow-state", "orchestration-protocol"]
+    (start,) = [found for found in project.events if found["event"]["type"] == "session_started"]
+    assert start["client"] == payload_of(recorded)["stdin"]["session_id"]
+    project.assert_projected()
+
+
+def test_a_source_that_nobody_knows_yet_opens_a_session_too(project: Project) -> None:
+    packet(project.deliver(STARTUP, fields={"source": "teleport", "novelty": {"a": [1]}}))
+    assert [event["source"] for event in project.of_type("session_started")] == ["teleport"]
+
+
+# The same delivery twice
+
+
+def twice_at_once(project: Project, recorded: str, **changes: Any) -> list[Answer]:
+    content = project.prepared(recorded, **changes)[0]
+    processes = [project.started(recorded, **changes) for _ in range(2)]
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(lambda process: answer_of(process, content), processes))
+
+
+def test_a_delivery_made_twice_at_once_opens_one_session_and_prints_one_packet(project: Project) -> None:
+    for count in range(12):
+        answers = twice_at_once(project, STARTUP, client=f"{count:08d}-0231-4ac6-8eb6-c6c99574fbae", pid="26210")
+        assert [answer.code for answer in answers] == [0, 0]
+        assert sorted(answer.packet is None for answer in answers) == [False, True]
+        assert len(project.history) == count + 1
+        assert ignored(project) == ["repeated"] * (count + 1)
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("recorded", [PRE, POST, END, "subagent.PreCompact.auto.print"])
+def test_any_delivery_made_twice_at_once_counts_once(project: Project, recorded: str) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    answers = twice_at_once(project, recorded, client=ME, pid="26210")
+    assert [answer.code for answer in answers] == [0, 0]
+    assert sum(bool(answer.output) for answer in answers) == (recorded == PRE)
+    assert ignored(project)[-1] == "repeated"
+    assert len(project.types) == 4  # the adoption, the start, what it means, and that it was repeated
+    project.assert_projected()
+
+
+def test_the_same_bytes_from_another_process_are_another_delivery(project: Project) -> None:
+    packet(project.deliver(RESUME, pid="1"))
+    packet(project.deliver(RESUME, pid="2"))
+    assert len(project.history) == 2
+    assert ignored(project) == []
+
+
+@pytest.mark.parametrize(
+    ("recorded", "age", "is_repeat"),
+    [
+        *[(STARTUP, age, is_repeat) for age, is_repeat in ((29.9, True), (30, False), (-29.9, True), (-30, False))],
+        (PRE, 1.9, True),
+        (PRE, 2, False),  # a compaction that failed, asked for again
+    ],
+)
+def test_a_repeat_comes_within_half_a_minute_and_of_a_compaction_within_two_seconds(
+    project: Project, recorded: str, age: float, is_repeat: bool
+) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    project.deliver(recorded, client=ME, pid="26210")
+    with Log.read(str(project.ledger_path)) as log:
+        view = decide.View(log, {})
+        last = view.last_delivery(ME)
+        assert last is not None
+        at = (seconds_of(last[0]["at"]) or 0) + age
+        caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "26210"}, {}, at, "w", None)
+        assert decide.is_repeated(view, caller, last[1]) is is_repeat
+
+
+@pytest.mark.parametrize(("age", "sessions"), [(10, 1), (31, 2)])
+def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, age: int, sessions: int) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    events = project.events
+    project.ledger_path.unlink()
+    shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")  # the clone's memory of it
+    drafts: list[Draft] = [{"event": recorded["event"], "client": recorded["client"]} for recorded in events]
+    with Log.open(str(project.ledger_path)) as log:
+        log.append(drafts, at=now() - age, writer=events[0]["writer"])
+        log.commit()
+    again = project.deliver(STARTUP, client=ME, pid="26210")
+    assert (again.packet is None) is (sessions == 1)
+    assert len(project.history) == sessions
+    assert ignored(project) == ["repeated"] * (2 - sessions)
+    project.assert_projected()
+
+
+# What the client leaves out
+
+
+def test_without_input_the_variables_and_the_argument_stand_in(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210", stdin=b""))
+    assert [recorded["client"] for recorded in project.events[1:2]] == [ME]
+    hinted(project.deliver(PRE, client=ME, pid="26210", stdin=b""))
+    assert reasons(project) == ["compaction"]
+    packet(project.deliver(COMPACT, client=ME, pid="26210", stdin=b"\n"))
+    silent(project.deliver(END, client=ME, pid="26210", stdin=b""))
+    assert reasons(project) == ["compaction", "normal"]
+    project.assert_projected()
+
+
+def test_without_input_and_without_variables_this_clones_open_session_is_meant(project: Project) -> None:
+    nothing: dict[str, Any] = {
+        "env": {"CLAUDE_CODE_SESSION_ID": None, "CLAUDE_PROJECT_DIR": None, "CLAUDE_PID": None},
+        "stdin": b"",
+    }
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    silent(project.deliver(END, **nothing))
+    assert reasons(project) == ["normal"]
+    project.assert_projected()
+
+
+def test_a_client_that_names_no_process_is_served_all_the_same(project: Project) -> None:
+    older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
+    packet(project.deliver(STARTUP, **older))
+    assert project.deliver(STARTUP, **older).packet is None
+    hinted(project.deliver(PRE, **older))
+    packet(project.deliver(COMPACT, **older))
+    silent(project.deliver(END, **older))
+    assert reasons(project) == ["compaction", "normal"]
+    assert ignored(project) == ["repeated"]
+    project.assert_projected()
+
+
+def test_hooks_answer_to_the_clients_own_names(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, argument="SessionStart"))
+    hinted(project.deliver(PRE, client=ME, argument="PreCompact"))
+    packet(project.deliver(COMPACT, client=ME, argument="SessionStart"))
+    silent(project.deliver(POST, client=ME, argument="PostCompact"))
+    silent(project.deliver(END, client=ME, argument="SessionEnd"))
+    assert reasons(project) == ["compaction", "normal"]
+    project.assert_projected()
+
+
+def test_the_run_is_found_from_a_subdirectory_where_nothing_names_the_project(project: Project) -> None:
+    below = project.root / "src" / "deep"
+    below.mkdir(parents=True)
+    nowhere: dict[str, Any] = {"client": ME, "directory": below, "env": {"CLAUDE_PROJECT_DIR": None}}
+    packet(project.deliver(STARTUP, **nowhere, fields={"cwd": str(below)}))
+    assert project.history[0]["environment"]["cwd"] == str(below)
+    silent(project.deliver(END, **nowhere, without=["cwd"]))
+    assert reasons(project) == ["normal"]
+
+
+def test_the_run_is_that_of_the_clients_project_wherever_it_has_moved(project: Project, tmp_path: Path) -> None:
+    elsewhere = Project.made(tmp_path / "another")
+    packet(project.deliver(STARTUP, client=ME, directory=elsewhere.root, fields={"cwd": str(elsewhere.root)}))
+    assert len(project.history) == 1
+    assert not elsewhere.ledger_path.exists()
+
+
+# Whose session it is
+
+
+def test_the_end_of_a_client_without_a_session_here_ends_nobody_elses(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    session = project.current
+    silent(project.deliver(END, client=OTHER, pid="30728"))
+    hinted(project.deliver(PRE, client=OTHER, pid="30728"))
+    assert project.current == session
+    assert ignored(project) == ["no_session", "no_session"]
+    project.assert_projected()
+
+
+def test_a_session_that_no_client_opened_is_ended_by_the_first_client_that_ends(project: Project) -> None:
+    assert project.faber("session-load").returncode == 0
+    session = project.current
+    assert session is not None
+    silent(project.deliver(END, client=ME))
+    assert project.current is None
+    assert reasons(project) == ["normal"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+@pytest.mark.parametrize("recorded", [PRE, END])
+def test_a_run_completed_while_its_session_is_open_is_still_ended(project: Project, status: str, recorded: str) -> None:
+    packet(project.deliver(STARTUP, client=ME))
+    project.change_state(status=status)
+    silent(project.deliver(recorded, client=ME))
+    assert project.current is None
+    assert reasons(project) == ["normal" if recorded == END else "compaction"]
+    assert not (project.run / "state.json.backup").exists()
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("status", ["completed", "cancelled"])
+def test_a_start_on_a_run_that_is_over_does_nothing_and_says_so(project: Project, status: str) -> None:
+    project.change_state(status=status)
+    before = project.state_path.read_bytes()
+    answer = project.deliver(STARTUP)
+    silent(answer)
+    assert "No active workflow found, skipping prime-context" in answer.errors
+    (line,) = project.log_lines
+    assert "No active workflow found, skipping prime-context" in line
+    assert status in line
+    assert project.state_path.read_bytes() == before
+    assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "skipped"),
+    [(STARTUP, "prime-context"), (PRE, "session-end"), (END, "session-end"), (POST, None)],
+)
+def test_without_an_active_run_nothing_is_recorded_and_the_log_says_why(
+    project: Project, recorded: str, skipped: str | None
+) -> None:
+    project.active_path.unlink()
+    answer = project.deliver(recorded)
+    silent(answer)
+    said = f"No active workflow found, skipping {skipped or ''}"
+    assert said in answer.errors
+    assert said in project.log_lines[0]
+    assert not project.ledger_path.exists()
+
+
+def test_a_project_without_faber_is_left_as_it_is(tmp_path: Path) -> None:
+    project = Project(tmp_path / "plain")
+    project.root.mkdir()
+    silent(project.deliver(STARTUP))
+    assert list(project.root.iterdir()) == []
+
+
+# Another machine
+
+
+def test_a_run_goes_on_where_it_was_pulled_to(project: Project, tmp_path: Path) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    silent(project.deliver(END, client=ME, pid="26210"))
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "The laptop's day")
+
+    desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
+    packet(desktop.deliver(RESUME, client=ME, pid="26210"))
+    machines = [entry["environment"]["hostname"] for entry in desktop.history]
+    assert machines == ["dev-machine-1", "desktop"]
+    assert desktop.history[1]["environment"]["cwd"] == str(desktop.root)
+    assert len({recorded["writer"] for recorded in desktop.events}) == 2
+    desktop.git("add", "--all")
+    desktop.git("commit", "--quiet", "-m", "The desktop's morning")
+
+    project.git("pull", "--quiet", str(desktop.root), "main")
+    packet(project.deliver(RESUME, client=ME, pid="26210"))
+    assert reasons(project) == ["normal", "abandoned", None]
+    silent(project.deliver(END, client=ME, pid="26210"))
+    assert reasons(project) == ["normal", "abandoned", "normal"]
+    assert project.of_type("run_adopted") == desktop.of_type("run_adopted")
+    project.assert_projected()
+
+
+def test_the_same_process_number_on_another_machine_is_another_process(project: Project, tmp_path: Path) -> None:
+    packet(project.deliver(STARTUP, client=ME, pid="26210"))
+    laptop = project.current
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "-m", "At work")
+    desktop = project.clone(tmp_path / "desktop" / "myproject", "desktop")
+    packet(desktop.deliver(RESUME, client=ME, pid="26210"))
+    silent(desktop.deliver(END, client=ME, pid="26210"))
+    first, second = desktop.history
+    assert (first["session_id"], first["end_reason"]) == (laptop, "abandoned")
+    assert second["end_reason"] == "normal"
+    desktop.assert_projected()
+
+
+# The packet
+
+
+def test_the_packet_is_the_same_for_the_same_state_whoever_asks(project: Project) -> None:
+    texts = {
+        packet(project.deliver(recorded, client=client, pid=pid))
+        for recorded, client, pid in [(STARTUP, ME, "1"), (RESUME, OTHER, "2"), (COMPACT, OTHER, "2")]
+    }
+    assert len(texts) == 1
+    (text,) = texts
+    assert "claude-session-" not in text
+    assert ME not in text
+    assert project.history[0]["started_at"][:10] not in text
+
+
+def test_another_tools_time_stamp_does_not_change_the_packet(project: Project) -> None:
+    project.change_state(updated_at="2026-01-05T14:30:00Z")
+    first = packet(project.deliver(STARTUP, client=ME))
+    project.change_state(updated_at="2026-01-06T09:00:00.123Z")
+    assert packet(project.deliver(STARTUP, client=OTHER)) == first
+    project.change_state(current_step="implement")
+    assert packet(project.deliver(STARTUP, client="third")) != first
+
+
+@pytest.mark.parametrize("letter", ["a", "é", "漢", "🦀", "🦀a", '"\\\n', "\u0001"])
+@pytest.mark.parametrize("where", ["protocol", "protocol that is a little too long", "state"])
+def test_the_packet_stays_below_what_the_client_cuts(project: Project, letter: str, where: str) -> None:
+    huge = letter * (900_000 // len(letter.encode()))
+    if where == "protocol that is a little too long":
+        project.write(PROTOCOL, letter * (9_600 // units(letter)))
+    elif where == "protocol":
+        project.write(PROTOCOL, huge)
+    else:
+        project.change_state(target=huge[:70_000], current_step=huge[:70_000])
+    text = packet(project.deliver(STARTUP))
+    assert 100 < units(text) <= 9_500
+    assert text.startswith(f"# FABER run {RUN}")
+    assert text.encode()  # nothing was cut within a character
+
+
+def test_a_packet_of_many_artifacts_stays_below_what_the_client_cuts(project: Project) -> None:
+    artifacts = []
+    for count in range(200):
+        project.write(f"docs/{count}.md", f"{count} " * 500)
+        artifacts.append(
+            {
+                "id": f"artifact-{count}",
+                "type": "markdown",
+                "path": f"docs/{count}.md",
+                "description": "🦀" * 50,
+                "required": True,
+                "reload_triggers": ["session_start"],
+            }
+        )
+    config = {"id": "default", "critical_artifacts": {"always_load": artifacts}}
+    project.write("plugins/faber/config/workflows/default.json", json.dumps(config))
+    assert units(packet(project.deliver(STARTUP))) <= 9_500
+    assert len(project.history[0]["artifacts_loaded"]) == 200
+    assert project.deliver(STARTUP).packet is None  # a repeat is known however much was loaded
+    project.assert_projected()
+
+
+def test_a_required_artifact_that_is_missing_comes_first_and_the_others_follow(project: Project) -> None:
+    packet(project.deliver(STARTUP, client=ME))
+    reloaded = project.metadata["last_artifact_reload"]
+    shutil.rmtree(project.root / "plugins")
+    answer = project.deliver(RESUME, client=ME)
+    text = packet(answer)
+    assert text.startswith("❌ ERROR: Required artifact not found\nArtifact: orchestration-protocol\n")
+    recovery, position, state = (text.index(part) for part in ("Recovery:\n1. ", "# FABER run", "## workflow-state"))
+    assert recovery < position < state
+    assert project.metadata["reload_count"] == 1
+    assert project.metadata["last_artifact_reload"] == reloaded
+    assert project.history[1]["artifacts_loaded"] == project.in_context == ["workflow-state"]
+    (failed,) = project.of_type("artifact_failed")
+    assert (failed["artifact_id"], failed["required"]) == ("orchestration-protocol", True)
+    project.assert_projected()
+
+
+def test_an_optional_artifact_that_is_missing_stops_nothing(project: Project) -> None:
+    project.change_state(artifacts={"spec_path": "specs/WORK-258.md"})
+    assert packet(project.deliver(STARTUP, client=ME)).startswith(f"# FABER run {RUN}")
+    assert project.metadata["reload_count"] == 1
+    project.write("specs/WORK-258.md", "# The specification\n")
+    assert "# The specification" in packet(project.deliver(RESUME, client=ME))
+    assert project.in_context == ["workflow-state", "orchestration-protocol", "specification"]
+
+
+@pytest.mark.parametrize("recorded", [POST, END, "SessionEnd.clear.print"])
+def test_an_end_and_a_finished_compaction_print_nothing(project: Project, recorded: str) -> None:
+    packet(project.deliver(STARTUP, client=ME))
+    silent(project.deliver(recorded, client=ME))
+    assert project.log_lines == []

@@ -1,0 +1,360 @@
+"""The rules by which events are appended, and what is refused before anything is written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sample_log import CLIENT, START, WRITER, append_sample, drafts, every_type, history
+
+from faber_ledger.ledger import file
+from faber_ledger.ledger import log as log_module
+from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
+from faber_ledger.ledger.file import LONGEST_PAYLOAD
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, PARENTS, SEQ
+from faber_ledger.ledger.union import rows_of, write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
+
+WRITER_LOOP = """
+import sys
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+folder, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
+for number in range(count):
+    with RunLock(folder + "/ledger.lock", 60), Log.open(folder + "/ledger.db") as log:
+        event = {"type": "run_started", "run_id": f"{name}-{number}", "workflow_id": "w", "work_id": None}
+        log.append([{"event": event}], at=1767623422.0 + number, writer=name)
+        log.commit()
+    print(number, flush=True)
+"""
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    path = tmp_path / "ledger.db"
+    append_sample(path)
+    return path
+
+
+def rows(path: Path) -> list[tuple[object, ...]]:
+    with Log.read(str(path)) as log:
+        return log.connection.execute("SELECT * FROM event ORDER BY seq, id").fetchall()
+
+
+def raw(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
+    recorded = append_sample(tmp_path / "ledger.db")
+    with Log.read(str(tmp_path / "ledger.db")) as log:
+        assert list(log.stream()) == recorded
+    assert [one["event"] for one in recorded] == history()
+    assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
+
+
+def test_whoever_has_a_log_open_for_appending_is_the_only_one(ledger: Path) -> None:
+    other = sqlite3.connect(ledger, isolation_level=None, timeout=0)
+    with Log.open(str(ledger)), pytest.raises(sqlite3.OperationalError, match="locked"):
+        other.execute("BEGIN IMMEDIATE")
+    other.execute("BEGIN IMMEDIATE")
+
+
+def test_what_was_not_committed_is_not_there(ledger: Path) -> None:
+    before = rows(ledger)
+    with Log.open(str(ledger)) as log:
+        log.append(drafts(), at=START, writer=WRITER)
+    assert rows(ledger) == before
+
+
+def test_each_event_names_the_heads_before_it(ledger: Path) -> None:
+    with Log.read(str(ledger)) as log:
+        stored = list(rows_of(log))
+        assert log.heads() == [(stored[-1][SEQ], stored[-1][HASH])]
+    assert [row[PARENTS] for row in stored] == [b"", *[row[HASH] for row in stored[:-1]]]
+
+
+@pytest.mark.parametrize(
+    "statement", ["UPDATE event SET writer = 'x'", "UPDATE event SET seq = 9", "DELETE FROM event"]
+)
+def test_no_event_is_updated_or_deleted(ledger: Path, statement: str) -> None:
+    before = rows(ledger)
+    with pytest.raises(sqlite3.IntegrityError, match="an event is never"):
+        raw(ledger).execute(statement)
+    assert rows(ledger) == before
+
+
+@pytest.mark.parametrize("seq", [1, 2, 999])
+@pytest.mark.parametrize("verb", ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "REPLACE"])
+def test_no_insert_puts_another_event_under_a_known_id(ledger: Path, verb: str, seq: int) -> None:
+    before = rows(ledger)
+    forged = (seq, *before[0][1:5], "forger", *before[0][6:])
+    with pytest.raises(sqlite3.IntegrityError, match="an event with this id is known"):
+        raw(ledger).execute(f"{verb} INTO event VALUES ({','.join('?' * 13)})", forged)
+    assert rows(ledger) == before
+
+
+def test_an_insert_under_a_new_id_replaces_nothing(ledger: Path) -> None:
+    before = rows(ledger)
+    added = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", *before[0][2:])
+    raw(ledger).execute(f"INSERT OR REPLACE INTO event VALUES ({','.join('?' * 13)})", added)
+    assert set(before) < set(rows(ledger))
+
+
+def test_the_same_id_with_the_same_content_is_the_event_already_there(ledger: Path) -> None:
+    before = rows(ledger)
+    with Log.open(str(ledger)) as log:
+        (known,) = log.append(
+            [{"event": history()[0], "client": CLIENT, "id": str(before[0][1])}], at=START + 999, writer="another"
+        )
+        log.commit()
+    assert (known["seq"], known["writer"]) == (1, WRITER)
+    assert rows(ledger) == before
+
+
+def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
+    before = rows(ledger)
+    for draft in (
+        {"event": history()[1], "client": CLIENT, "id": str(before[0][1])},
+        {"event": history()[0], "client": "another", "id": str(before[0][1])},
+    ):
+        with Log.open(str(ledger)) as log, pytest.raises(EventConflict):
+            log.append([draft], at=START, writer=WRITER)  # type: ignore[list-item]  # one literal of two drafts
+    assert rows(ledger) == before
+
+
+def test_a_draft_with_an_id_of_its_own_keeps_it(ledger: Path) -> None:
+    name = "01KE7HV3R0AAAAAAAAAAAAAAAA"
+    with Log.open(str(ledger)) as log:
+        (recorded,) = log.append([{"event": history()[0], "id": name}], at=START, writer=WRITER)
+        log.commit()
+    assert recorded["id"] == name == rows(ledger)[-1][1]
+
+
+def test_eight_processes_lose_no_event(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", WRITER_LOOP, str(tmp_path)]
+    processes = [subprocess.Popen([*command, f"writer{n}", "20"], stdout=subprocess.DEVNULL) for n in range(8)]
+    assert [process.wait() for process in processes] == [0] * 8
+    with Log.read(str(tmp_path / "ledger.db")) as log:
+        events = list(log.stream())
+    assert [one["seq"] for one in events] == list(range(1, 161))
+    told = {one["event"]["run_id"] for one in events if one["event"]["type"] == "run_started"}
+    assert told == {f"writer{n}-{number}" for n in range(8) for number in range(20)}
+
+
+@pytest.mark.parametrize("acknowledged_before", [1, 4, 9])
+def test_a_killed_writer_loses_no_acknowledged_event(tmp_path: Path, acknowledged_before: int) -> None:
+    command = [sys.executable, "-c", WRITER_LOOP, str(tmp_path), "writer", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for _ in range(acknowledged_before):
+            process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+        acknowledged = acknowledged_before + len(process.stdout.readlines())
+    with RunLock(str(tmp_path / "ledger.lock"), 5), Log.open(str(tmp_path / "ledger.db")) as log:
+        assert len(list(log.stream())) in (acknowledged, acknowledged + 1)
+        log.append(drafts(), at=START, writer=WRITER)
+        log.commit()
+
+
+def test_a_journal_that_a_killed_writer_left_is_rolled_back_by_a_reader(tmp_path: Path, ledger: Path) -> None:
+    before = rows(ledger)
+    torn = """
+import os, sys
+from faber_ledger.ledger.log import Log
+log = Log.open(sys.argv[1])
+log.connection.execute("PRAGMA cache_size = 1")
+log.connection.execute("PRAGMA cache_spill = 1")
+for number in range(200):
+    event = {"type": "run_started", "run_id": "x" * 5000, "workflow_id": "w", "work_id": None}
+    log.append([{"event": event}], at=1767623422.0, writer="w")
+os.kill(os.getpid(), 9)
+"""
+    subprocess.run([sys.executable, "-c", torn, str(ledger)], check=False)
+    assert Path(f"{ledger}-journal").exists()
+    assert rows(ledger) == before
+
+
+def test_the_lock_ends_waiting(tmp_path: Path) -> None:
+    path = str(tmp_path / "ledger.lock")
+    with RunLock(path, 1), pytest.raises(Locked), RunLock(path, 0.05):
+        pass
+    with RunLock(path, 1):
+        pass
+
+
+def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_module, "BUSY_SECONDS", 0.0)
+    other = raw(ledger)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(Locked):
+        Log.read(str(ledger))
+    with pytest.raises(Locked):
+        Log.open(str(ledger))
+    with pytest.raises(Locked):
+        list(findings(str(ledger), check_event=lambda event: []))
+    other.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("DELETE FROM head", "table of heads"),
+        ("UPDATE head SET seq = 9223372036854775807", "table of heads"),
+        ("UPDATE head SET hash = zeroblob(32)", "table of heads"),
+        ("INSERT INTO head SELECT zeroblob(32), 1", "table of heads"),
+        ("UPDATE alembic_version SET version_num = '9999'", "another revision"),
+        ("DELETE FROM alembic_version", "another revision"),
+    ],
+)
+def test_a_ledger_that_does_not_fit_itself_is_neither_read_nor_written(ledger: Path, statement: str, told: str) -> None:
+    """An append would start a second history beside the first; each is seen in constant time, whatever the length."""
+    with closing(raw(ledger)) as connection:
+        connection.execute(statement)
+    before = ledger.read_bytes()
+    for use in (Log.open, Log.read):
+        with pytest.raises(IntegrityError, match=told) as refused:
+            use(str(ledger))
+        assert "faber-ledger verify" in refused.value.hint
+    assert ledger.read_bytes() == before
+    assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))
+    write_union([str(ledger)], str(ledger))  # what verify says to run
+    assert append_sample(ledger)
+
+
+def test_a_file_that_goes_on_after_its_last_page_is_refused_and_united_anew(ledger: Path) -> None:
+    os.truncate(ledger, 20 * 1024**3)  # sparse: it takes no room, and reading it all would take its time
+    for use in (Log.open, Log.read):
+        with pytest.raises(IntegrityError, match="after its last page"):
+            use(str(ledger))
+    assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["surplus"]
+    write_union([str(ledger)], str(ledger))
+    assert ledger.stat().st_size < 1024**2
+    assert append_sample(ledger)
+
+
+def test_a_writer_at_work_does_not_make_the_file_look_longer_than_it_says(ledger: Path) -> None:
+    with Log.open(str(ledger)) as log:
+        log.append(drafts() * 50, at=START, writer=WRITER)
+        with Log.read(str(ledger)) as reader:
+            assert len(list(reader.stream())) == len(drafts())
+
+
+def test_no_event_is_larger_than_what_a_reader_takes(ledger: Path) -> None:
+    note: Any = {**every_type()[4], "error": "x" * LONGEST_PAYLOAD}
+    with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
+        log.append([{"event": note}], at=START, writer=WRITER)
+
+
+def test_a_log_that_is_read_cannot_be_written(ledger: Path) -> None:
+    with Log.read(str(ledger)) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
+        log.connection.execute("DELETE FROM head")
+
+
+def test_an_empty_file_becomes_a_ledger(tmp_path: Path) -> None:
+    path = tmp_path / "ledger.db"
+    path.touch()
+    assert append_sample(path)
+    with pytest.raises(LedgerError):
+        Log.read(str(tmp_path / "none.db"))
+    assert not (tmp_path / "none.db").exists()
+
+
+def linked(path: Path) -> None:
+    path.rename(path.with_name("real.db"))
+    path.symlink_to("real.db")
+
+
+def other_program(path: Path) -> None:
+    path.unlink()
+    with raw(path) as connection:
+        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+
+
+def newer(path: Path) -> None:
+    raw(path).execute("PRAGMA user_version = 99")
+
+
+def wal(path: Path) -> None:
+    connection = raw(path)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+
+
+def garbage(path: Path) -> None:
+    path.write_bytes(b"not a database, by any means" * 100)
+
+
+def directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def extra_trigger(path: Path) -> None:
+    raw(path).execute("CREATE TRIGGER forge AFTER INSERT ON event BEGIN DELETE FROM head; END")
+
+
+def missing_trigger(path: Path) -> None:
+    raw(path).execute("DROP TRIGGER event_is_never_deleted")
+
+
+def extra_view(path: Path) -> None:
+    raw(path).execute("CREATE VIEW loot AS SELECT 1")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "exit_code"),
+    [
+        (linked, NotALedger, 20),
+        (other_program, NotALedger, 20),
+        (newer, NewerFormat, 12),
+        (wal, NotALedger, 20),
+        (garbage, NotALedger, 20),
+        (directory, NotALedger, 20),
+        (fifo, NotALedger, 20),
+        (extra_trigger, IntegrityError, 20),
+        (missing_trigger, IntegrityError, 20),
+        (extra_view, IntegrityError, 20),
+        (cut, IntegrityError, 20),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_is_no_ledger_of_this_program_is_neither_read_nor_written(
+    ledger: Path, spoil: object, error: type[LedgerError], exit_code: int
+) -> None:
+    assert callable(spoil)
+    spoil(ledger)
+    before = ledger.read_bytes() if ledger.is_file() else None
+    beside = sorted(ledger.parent.iterdir())
+    for opener in (Log.read, Log.open):
+        with pytest.raises(error) as raised:
+            opener(str(ledger))
+        assert raised.value.exit_code == exit_code
+    assert before == (ledger.read_bytes() if ledger.is_file() else None)
+    assert sorted(ledger.parent.iterdir()) == beside
+
+
+def test_a_new_ledger_has_its_format_in_its_header(ledger: Path) -> None:
+    header = ledger.read_bytes()[:100]
+    assert int.from_bytes(header[68:72], "big") == file.APPLICATION_ID
+    assert int.from_bytes(header[60:64], "big") == file.FORMAT
+    assert not list(ledger.parent.glob("ledger.db-*"))

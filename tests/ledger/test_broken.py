@@ -1,0 +1,52 @@
+"""The broken ledgers that are kept, one a kind: `verify` tells each apart, and the docs show what it says."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from break_ledgers import BROKEN, FOLDER, break_all
+from support.sample_log import RUN, write_run
+from support.verifying import verify
+
+from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
+
+KINDS = {
+    "changed-payload": ["hash"],
+    "removed-middle": ["missing_parent"],
+    "cut-tail": ["cut_tail"],
+    "swapped-order": ["order", "order"],
+    "forged-parent": ["forged_parent"],
+    "duplicated-id": ["duplicate_id"],
+    "emptied-heads": ["no_heads"],
+    "another-revision": ["revision"],
+    "surplus": ["surplus"],
+}
+DOCS = Path(__file__).parents[2] / "docs" / "FILE-FORMAT.md"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_each_broken_ledger_is_told_apart_by_its_own_kind_of_finding(name: str) -> None:
+    found = list(findings(str(FOLDER / f"{name}.db"), check_event=check_event))
+    assert [finding.kind for finding in found] == KINDS[name]
+    assert all(finding.hint for finding in found)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_docs_show_what_verify_prints_of_each(name: str, tmp_path: Path) -> None:
+    shutil.copyfile(FOLDER / f"{name}.db", write_run(tmp_path) / "ledger.db")
+    done = verify(tmp_path)
+    assert done.returncode == 20
+    first, hint = done.stdout.splitlines()[:2]
+    assert hint.startswith("  hint: run `")
+    assert f"| `{first.removeprefix(f'{RUN}: ')}` |" in DOCS.read_text()
+
+
+def test_the_kept_files_are_what_the_script_makes(tmp_path: Path) -> None:
+    break_all(tmp_path)
+    made = {path.stem: list(findings(str(path), check_event=check_event)) for path in tmp_path.iterdir()}
+    kept = {path.stem: list(findings(str(path), check_event=check_event)) for path in FOLDER.iterdir()}
+    assert made == kept
+    assert set(kept) == set(KINDS) == {*BROKEN, "surplus"}

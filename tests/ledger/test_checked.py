@@ -1,0 +1,180 @@
+"""Reading a whole log at once gives what reading it event by event gives, and sees whatever was changed."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.exchange import faber, imported, redacted
+from support.forging import forge
+from support.sample_log import START, append_sample, every_type, write_run
+from support.verifying import folder
+from support.worked_clones import Work, done, worked
+
+from faber_ledger.ledger.checked import checked, hashes_of
+from faber_ledger.ledger.errors import IntegrityError
+from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of, payloads_of
+from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.strict import strictly
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+READERS: list[Callable[[Log], Iterator[Recorded]]] = [checked, strictly]
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    append_sample(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+@given(worked)
+@settings(max_examples=20)
+def test_the_events_are_those_of_the_stream_and_fold_to_the_same_text(work: Work) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        for path in done(Path(name), work).paths:
+            with Log.read(path) as log:
+                events = list(log.stream())
+                for reader in READERS:
+                    assert list(reader(log)) == events
+                    assert json.dumps(fold(reader(log))) == json.dumps(fold(events))
+
+
+def test_every_type_is_read_strictly(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    with Log.open(path) as log:
+        facts: Any = [{"event": event, "client": '"\x1b\\\n\x7fü\u2028'} for event in every_type()] * 50
+        log.append(facts, at=START, writer="w")
+        log.commit()
+    with Log.read(path) as log:
+        for reader in READERS:
+            assert list(reader(log)) == list(log.stream())
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+words = st.one_of(st.none(), texts)
+hashes = st.binary(min_size=32, max_size=32)
+seals = st.one_of(
+    st.tuples(st.binary(min_size=16, max_size=16), texts, st.none()),
+    st.tuples(st.none(), st.none(), hashes),
+    st.tuples(st.binary(max_size=20), words, st.one_of(st.none(), hashes)),
+)
+stored_rows = st.tuples(
+    st.tuples(st.integers(1, 2**53), texts, texts, st.integers(1, 9), texts, texts, words, words),
+    st.lists(hashes, max_size=3).map(b"".join),
+    seals,
+).map(lambda parts: (*parts[0], parts[1], *parts[2], bytes(32)))
+
+
+@given(st.lists(stored_rows, max_size=6))
+def test_many_hashes_at_once_are_those_of_each_event(rows: list[tuple[Any, ...]]) -> None:
+    usual = [row[SALT] is not None and len(row[SALT]) == 16 and row[PAYLOAD] is not None for row in rows]
+    usual = [one and row[PAYLOAD_HASH] is None for one, row in zip(usual, rows, strict=True)]
+    first = usual.index(False) if False in usual else len(rows)
+    assert hashes_of(rows) == [hash_of(row) for row in rows[:first]]
+
+
+@pytest.mark.parametrize("place", [0, 3])
+@pytest.mark.parametrize("value", [1.5, "1", None, b"1"])
+def test_a_number_of_another_type_is_never_hashed_as_one(ledger: Path, place: int, value: object) -> None:
+    row = sqlite3.connect(ledger).execute(ROW).fetchone()
+    assert hashes_of([row]) == [row[HASH]]
+    assert hashes_of([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
+
+
+@pytest.mark.parametrize("reader", [*READERS, Log.stream])
+def test_a_fitting_hash_makes_no_fraction_a_version(tmp_path: Path, reader: Any) -> None:
+    path = str(tmp_path / "forged.db")
+    with Log.open(path) as log:
+        envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee", 1.5, "2026-01-05T15:00:00Z", "w", None, None)
+        row = (*envelope, b"", bytes(16), "{}", None)
+        digest = hash_of((*row, None))
+        log.connection.execute(INSERT, (*row, digest))
+        log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
+        log.commit()
+    with Log.read(path) as log, pytest.raises(IntegrityError, match="has a value of another type than any ledger"):
+        list(reader(log))
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE event SET payload = replace(payload, 'frame', 'build') WHERE seq = 3",
+        "UPDATE event SET salt = x'00' WHERE seq = 3",
+        "UPDATE event SET version = 'one' WHERE seq = 3",
+        "UPDATE event SET payload = CAST(payload AS BLOB) WHERE seq = 3",
+        "UPDATE event SET parents = 7.5 WHERE seq = 3",
+        "UPDATE event SET writer = x'00' WHERE seq = 3",
+        "UPDATE event SET payload = NULL, salt = NULL, payload_hash = x'00' WHERE seq = 3",
+    ],
+)
+def test_a_changed_event_ends_the_reading(ledger: Path, reader: Any, statement: str) -> None:
+    forge(ledger, statement)
+    with Log.read(str(ledger)) as log, pytest.raises(IntegrityError):
+        list(reader(log))
+
+
+def test_a_rebuild_refuses_a_changed_event(tmp_path: Path) -> None:
+    write_run(tmp_path)
+    forge(folder(tmp_path) / "ledger.db", "UPDATE event SET writer = 'somebody' WHERE seq = 2")
+    before = (folder(tmp_path) / "state.json").read_bytes()
+    told = faber(tmp_path, "project", "--rebuild")
+    assert told.returncode == 20
+    assert b"is not what its hash says" in told.stderr
+    assert b"hint: run `faber-ledger verify`" in told.stderr
+    assert (folder(tmp_path) / "state.json").read_bytes() == before
+
+
+def test_a_redacted_event_is_read_and_has_nothing_to_be_checked(ledger: Path, tmp_path: Path) -> None:
+    with Log.read(str(ledger)) as log:
+        lines = list(lines_of(log))
+    back = str(tmp_path / "back.db")
+    imported(b"".join([*lines[:4], redacted(lines[4]), *lines[5:]]), back)
+    with Log.read(back) as log:
+        for reader in READERS:
+            assert list(reader(log)) == list(log.stream())
+
+
+@pytest.mark.parametrize(
+    "payloads",
+    [
+        ['{"a":[{}', "{}]}", "{},{}"],
+        ['{"a":"}', '{","b":1}', "{},{}"],
+        ['{"a":1', '"b":2}'],
+        ["{}", "[]"],
+        ["{}", ""],
+        ["{}", "[" * 100_000],
+    ],
+)
+def test_payloads_that_are_no_objects_alone_are_none_together(payloads: list[str]) -> None:
+    assert payloads_of(payloads) is None
+
+
+def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Path) -> None:
+    for kind, version, is_wrong in (("artifact_loaded", 1, True), ("artifact_loaded", 9, False), ("coffee", 1, False)):
+        path = str(tmp_path / f"{kind}{version}.db")
+        with Log.open(path) as log:
+            envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", kind, version, "2026-01-05T15:00:00Z", "w", None, None)
+            row = (*envelope, b"", bytes(16), '{"artifact_id":1}', None)
+            digest = hash_of((*row, None))
+            log.connection.execute(INSERT, (*row, digest))
+            log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
+            log.commit()
+        with Log.read(path) as log:
+            assert len(list(checked(log))) == 1
+            if is_wrong:
+                with pytest.raises(IntegrityError, match="is not a artifact_loaded as this program writes it"):
+                    list(strictly(log))
+            else:
+                assert list(strictly(log)) == list(log.stream())

@@ -1,0 +1,511 @@
+"""What is exported can be imported, to the byte; and nothing is imported that does not hold."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cloudevents.core.bindings.common import get_event_factory_for_version
+from cloudevents.core.formats.json import JSONFormat
+from faults.calls import KILL, broken_by
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.exchange import COMMAND, changed, export_of, faber, imported, redacted
+from support.forging import forge
+from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_type, write_run
+from support.worked_clones import Work, done, rows, united, worked
+
+from faber_ledger.ledger import importing
+from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.errors import IntegrityError, UnionConflict
+from faber_ledger.ledger.exchange import cloud_event_line, line_of
+from faber_ledger.ledger.file import LONGEST_PAYLOAD
+from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import hash_of
+from faber_ledger.ledger.union import rows_of, take_in
+from faber_ledger.ledger.union import united as united_rows
+from faber_ledger.schemas.events import are_events, check_event
+
+LINES = 11
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Path:
+    (tmp_path / "empty" / ".fractary").mkdir(parents=True)
+    return tmp_path / "empty"
+
+
+def exported(project: Path, *arguments: str) -> bytes:
+    done = faber(project, "export", *arguments)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout
+
+
+def ledger_of(project: Path, run_id: str = RUN) -> Path:
+    return project / ".fractary" / "runs" / run_id / "ledger.db"
+
+
+# Round trips
+
+
+@given(worked, st.randoms())
+@settings(max_examples=20)
+def test_what_is_exported_comes_back_to_the_byte_whatever_the_order_of_its_lines(
+    work: Work, order: random.Random
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = done(folder, work)
+        for number, path in enumerate(made.paths):
+            content = export_of(path)
+            lines = content.splitlines(keepends=True)
+            order.shuffle(lines)
+            back = str(folder / f"back{number}.db")
+            imported(b"".join(lines), back)
+            imported(content, back)
+            assert export_of(back) == content
+            assert rows(back) == rows(path)
+            assert united(path, back) == united(path)
+
+
+@given(worked)
+@settings(max_examples=20)
+def test_an_import_is_a_union(work: Work) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made = done(Path(name), work)
+        one, other, *_ = made.paths
+        whole = united(one, other)
+        imported(export_of(other), one)
+        assert united(one) == whole
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+
+
+@given(st.lists(texts, min_size=1, max_size=5))
+def test_any_text_comes_back(told: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        path, back = f"{name}/a.db", f"{name}/b.db"
+        note = {"type": "run_started", "run_id": RUN, "work_id": None}
+        with Log.open(path, "OFF") as log:
+            facts: Any = [{"event": {**note, "workflow_id": text}, "client": text} for text in told]
+            log.append(facts, at=START, writer="w")
+            log.commit()
+        content = export_of(path)
+        assert content.count(b"\n") == len(told)
+        imported(content, back)
+        assert export_of(back) == content
+
+
+def test_an_export_imported_into_a_project_without_the_run_is_the_same_run(project: Path, empty: Path) -> None:
+    content = exported(project)
+    assert len(content.splitlines()) == LINES
+    told = faber(empty, "import", "-", content=content)
+    assert (told.returncode, told.stdout.decode()) == (
+        0,
+        f"{RUN}: {LINES} events imported, 0 of {LINES} known already\n",
+    )
+    assert exported(empty, RUN) == content
+    assert faber(empty, "verify", RUN).stdout == f"{RUN}: sound\n".encode()
+    states = [json.loads((ledger_of(root).with_name("state.json")).read_text()) for root in (project, empty)]
+    assert states[0]["sessions"] == states[1]["sessions"]
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_an_import_that_is_killed_while_it_makes_the_run_is_repeated(
+    tmp_path: Path, empty: Path, has_git: bool
+) -> None:
+    write_notes(tmp_path / "long.db", 900)
+    (tmp_path / "lines").write_bytes(export_of(str(tmp_path / "long.db")))
+    if has_git:
+        subprocess.run(["git", "init", "-q"], cwd=empty, check=True)
+    command = [str(COMMAND), "import", str(tmp_path / "lines"), "--run-id", RUN]
+    ended, _ = broken_by("pwrite64", 300, KILL, command, empty, dict(os.environ), b"", ledger_of(empty))
+    assert ended.code == -signal.SIGKILL
+    assert not ledger_of(empty).read_bytes().startswith(b"SQLite")
+    again = faber(empty, "import", tmp_path / "lines", "--run-id", RUN)
+    assert again.returncode == 0, again.stderr
+    assert exported(empty, RUN) == (tmp_path / "lines").read_bytes()
+
+
+def write_notes(path: Path, count: int) -> None:
+    """Write a log that does not fit into SQLite's cache."""
+    (note,) = [event for event in every_type() if event["type"] == "note_recorded"]
+    notes: Any = [{"event": {**note, "text": "x" * 4_000}} for _ in range(count)]
+    with Log.open(str(path)) as log:
+        log.append([*drafts()[:1], *notes], at=START, writer="w")
+        log.commit()
+
+
+def test_an_import_twice_changes_nothing(project: Path) -> None:
+    before, content = ledger_of(project).read_bytes(), exported(project)
+    told = faber(project, "import", "-", "--json", content=content + content)
+    data = {"run_id": RUN, "new": 0, "read": 2 * LINES, "redacts": False, "dry_run": False}
+    assert json.loads(told.stdout)["data"] == data
+    assert ledger_of(project).read_bytes() == before
+
+
+def test_a_dry_run_says_what_would_be_and_changes_nothing(project: Path, empty: Path) -> None:
+    told = faber(empty, "import", "-", "--dry-run", content=exported(project))
+    assert told.stdout.decode() == f"{RUN}: {LINES} events would be imported, 0 of {LINES} known already\n"
+    assert list((empty / ".fractary").iterdir()) == []
+
+
+def test_events_below_the_newest_come_into_the_log_and_its_mirror(project: Path, tmp_path: Path) -> None:
+    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    other = tmp_path / "other"
+    shutil.copytree(project, other)
+    for root, at in ((project, 100), (other, 50)):
+        with Log.open(str(ledger_of(root))) as log:
+            log.append(drafts()[2:5], at=START + at, writer=f"{at}")
+            log.commit()
+    assert faber(project, "project").returncode == 0
+    assert faber(project, "import", "-", content=exported(other)).returncode == 0
+    assert len(exported(project).splitlines()) == LINES + 6
+    assert faber(project, "verify").stdout == f"{RUN}: sound\n".encode()
+    mirror = project / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db"
+    assert rows(str(mirror)) == rows(str(ledger_of(project)))
+
+
+def test_another_runs_events_are_not_mixed_in(project: Path, empty: Path, tmp_path: Path) -> None:
+    write_run(tmp_path / "third", "third")
+    stranger = exported(project)
+    ledger_of(tmp_path / "third", "third").unlink()
+    with Log.open(str(ledger_of(tmp_path / "third", "third"))) as log:
+        event: Any = {"type": "run_started", "run_id": "third", "workflow_id": "w", "work_id": None}
+        log.append([{"event": event}], at=START, writer="w")
+        log.commit()
+    told = faber(tmp_path / "third", "import", "-", "--run-id", "third", content=stranger)
+    assert told.returncode == 22
+    assert f"holds the events of {RUN}, and third has others".encode() in told.stderr
+    assert faber(empty, "import", "-", "--run-id", "another-name", content=stranger).returncode == 0
+    assert exported(empty, "another-name") == stranger
+
+
+# What does not hold
+
+
+def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
+    """Give lines that cannot be taken in, by what is said of them; each stands in the place of the fourth."""
+    line, event = lines[3], json.loads(lines[3])
+    payload = event["payload"]
+    return {
+        "it is not JSON": b"hello\n",
+        "it is not JSON: ": line[:-20] + b"\n",
+        "it is not UTF-8 text": b'{"seq":"\xff"}\n',
+        "it is not an object with exactly these members": b"[]\n",
+        "with exactly these members": b'"\\ud800"\n',
+        "these members: ": changed(line, surprise=1),
+        "it names a member twice": line.replace(b'{"seq"', b'{"seq":1,"seq"', 1),
+        "it is nested too deeply": b"[" * 200_000 + b"\n",
+        "its seq is not a number": changed(line, seq="4"),
+        "its seq is not a number from 1 to 9007199254740992": changed(line, seq=2**63),
+        "its seq is not a number ": changed(line, seq=True),
+        "its version is not a number": changed(line, version=0),
+        "its parents are not a list of hashes": changed(line, parents=["ab"]),
+        "its parents are not a list": changed(line, parents=None),
+        "its salt is not hexadecimal": changed(line, salt="no"),
+        "its hash is not hexadecimal": changed(line, hash=event["hash"].upper()),
+        "its hash is not 64 hexadecimal digits": changed(line, hash="ab"),
+        "its payload is neither an object nor null": changed(line, payload=[1]),
+        "its payload has no canonical form": line.replace(b'"payload":{', b'"payload":{"a":NaN,', 1),
+        "its payload is not canonical JSON": line.replace(b'"payload":{', b'"payload":{"a":"\\ud800",', 1),
+        "its writer has another type": changed(line, writer=1),
+        "its id is no ULID": changed(line, id="\x1b[31m"),
+        "its time 'yesterday' is no time": changed(line, at="yesterday"),
+        "its hash does not match what it says": changed(line, payload={**payload, "size_bytes": 1}),
+        "its hash does not match": changed(line, client="x" * 1_000_000),
+        "it holds neither a salted payload nor": changed(line, salt=None),
+    }
+
+
+def test_whatever_is_wrong_with_a_line_is_told_with_its_number_and_nothing_is_imported(
+    project: Path, tmp_path: Path
+) -> None:
+    lines = exported(project).splitlines(keepends=True)
+    for told, damaged in damaged_lines(lines).items():
+        staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])), check_event, are_events)
+        assert {problem.line for problem in staged.problems} == {4}, told
+        assert told in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
+        with pytest.raises(IntegrityError, match="line 4: "):
+            check(staged.problems, "e.jsonl")
+
+
+def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(tmp_path: Path) -> None:
+    for kind, told in (
+        ("artifact_loaded", "line 2: it is not a artifact_loaded as this program writes it"),
+        ("new", ""),
+    ):
+        path = str(tmp_path / f"{kind}.db")
+        append_sample(Path(path))
+        lines = export_of(path).splitlines(keepends=True)[:2]
+        event = {**json.loads(lines[1]), "type": kind}
+        with Log.read(path) as log:
+            row = list(rows_of(log))[1]
+        event["hash"] = (hash_of((*row[:2], kind, *row[3:])) or b"").hex()
+        staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event, are_events)
+        if told:
+            with pytest.raises(IntegrityError, match=told):
+                check(staged.problems, "e.jsonl")
+        else:
+            assert (staged.problems, list(staged.problems_with(None)), staged.lines) == ([], [], 2)
+
+
+def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
+    lines = exported(project).splitlines(keepends=True)
+    lines[1], lines[4] = b"\x1b]0;owned\x07\n", changed(lines[4], at="\x1b[2J")
+    told = faber(empty, "import", "-", content=b"".join(lines))
+    assert told.returncode == 20
+    assert told.stderr.startswith(b"error: - is not imported, and nothing was changed:\n  line 2: it is not JSON")
+    assert b"  line 5: " in told.stderr
+    assert b"\x1b" not in told.stderr
+    assert list((empty / ".fractary").iterdir()) == []
+
+
+def test_a_missing_line_is_told_by_the_line_that_names_it(project: Path, empty: Path) -> None:
+    lines = exported(project).splitlines(keepends=True)
+    told = faber(empty, "import", "-", content=b"".join([*lines[:5], *lines[6:]]))
+    assert told.returncode == 20
+    assert b"line 6: its parent " in told.stderr
+    assert b" is neither before it in the file nor in the log" in told.stderr
+    assert not ledger_of(empty).exists()
+    assert faber(empty, "import", "-", content=b"".join(lines[:5])).returncode == 0
+    rest = faber(empty, "import", "-", "--run-id", RUN, content=b"".join(lines[5:]))
+    assert (rest.returncode, exported(empty, RUN)) == (0, b"".join(lines))
+
+
+def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -> None:
+    logs = []
+    for name in ("first", "second"):
+        logs.append(str(tmp_path / f"{name}.db"))
+        event: Any = {"type": "run_started", "run_id": RUN, "workflow_id": name, "work_id": None}
+        with Log.open(logs[-1]) as log:
+            log.append([{"id": "01KE7Q3S8W000000000000000A", "event": event}], at=1.0, writer="w")
+            log.commit()
+    one, other = map(export_of, logs)
+    with pytest.raises(UnionConflict, match="line 2: event 01KE7Q3S8W000000000000000A has another content than in"):
+        check(Staged(io.BytesIO(one + other), check_event, are_events).problems, "e.jsonl")
+    ledger_of(project).unlink()
+    assert faber(project, "import", "-", content=one).returncode == 0
+    before = ledger_of(project).read_bytes()
+    told = faber(project, "import", "-", content=other)
+    assert told.returncode == 22
+    assert b"line 1: event 01KE7Q3S8W000000000000000A has another content in the log" in told.stderr
+    assert ledger_of(project).read_bytes() == before
+
+
+def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    chain: list[Any] = []
+    with Log.read(str(tmp_path / "a.db")) as log:
+        for row in rows_of(log):
+            name = chain[2][1] if row[0] in (5, 9) else row[1]
+            moved = (row[0], name, *row[2:8], chain[-1][12] if chain else b"", *row[9:12])
+            chain.append((*moved, hash_of((*moved, None))))
+    with pytest.raises(UnionConflict) as raised:
+        check(Staged(io.BytesIO(b"".join(map(line_of, chain))), check_event, are_events).problems, "e.jsonl")
+    assert str(raised.value).splitlines()[1:] == [
+        f"  line {line}: event {chain[2][1]} has another content than in line 3" for line in (5, 9)
+    ]
+
+
+def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_others(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    with Log.read(str(tmp_path / "a.db")) as log:
+        told = list(rows_of(log))
+    with Log.open(str(tmp_path / "b.db")) as log:
+        with pytest.raises(sqlite3.IntegrityError, match=r"event\.id"):
+            take_in(log, [*told, (LINES + 1, *told[0][1:])])
+        assert (list(rows_of(log)), log.heads()) == ([], [])
+        take_in(log, told)
+        log.commit()
+    with Log.read(str(tmp_path / "b.db")) as log:  # which compares the schema
+        assert list(rows_of(log)) == told
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 128])
+def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(importing, "BATCH", batch)
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    assert list(Staged(io.BytesIO(b"".join(lines)), check_event, are_events).problems_with(None)) == []
+    for missing in range(1, len(lines)):
+        staged = Staged(io.BytesIO(b"".join([*lines[: missing - 1], *lines[missing:]])), check_event, are_events)
+        assert staged.problems == []
+        assert [problem.line for problem in staged.problems_with(None)] == [missing]
+    with Log.read(str(tmp_path / "a.db")) as log:
+        *_, before, _, row = rows_of(log)
+    forged = (*row[:8], before[12], *row[9:12])
+    last = line_of((*forged, hash_of((*forged, None))))
+    staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])), check_event, are_events)
+    assert [problem.what for problem in staged.problems_with(None)] == [
+        f"its seq is {LINES}, and after its parents it must be {LINES - 1}"
+    ]
+
+
+@pytest.mark.parametrize("piece", [1, 100, 3000, 64 * 1024])
+def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
+) -> None:
+    monkeypatch.setattr(importing, "PIECE", piece)
+    monkeypatch.setattr(importing, "LONGEST_LINE", 10_000)
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
+    staged = Staged(io.BytesIO(b"".join(content)), check_event, are_events)
+    assert [problem.line for problem in staged.problems] == [3, 9, len(content)]
+    assert (staged.lines, list(staged.problems_with(None))) == (LINES, [])
+
+
+def test_an_event_without_its_payload_comes_back_and_a_copy_that_has_it_wins(tmp_path: Path) -> None:
+    append_sample(tmp_path / "a.db")
+    lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
+    gone = [*lines[:4], redacted(lines[4]), *lines[5:]]
+    for number, content in enumerate([gone, [*lines, gone[4]], [gone[4], *lines]]):
+        back = str(tmp_path / f"{number}.db")
+        imported(b"".join(content), back)
+        assert export_of(back) == b"".join(lines if number else gone)
+
+
+def test_a_forged_position_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    append_sample(Path(path))
+    lines = export_of(path).splitlines(keepends=True)
+    forged = json.loads(lines[-1])
+    with Log.read(path) as log:
+        row = list(rows_of(log))[-1]
+    forged["seq"] = 2**53
+    forged["hash"] = (hash_of((2**53, *row[1:])) or b"").hex()
+    staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()), check_event, are_events)
+    assert staged.problems == []
+    assert [(problem.line, problem.what) for problem in staged.problems_with(None)] == [
+        (LINES, f"its seq is {2**53}, and after its parents it must be {LINES}")
+    ]
+
+
+@pytest.mark.parametrize("size", [LONGEST_PAYLOAD // 2, LONGEST_PAYLOAD])
+def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Path, size: int) -> None:
+    append_sample(tmp_path / "a.db")
+    with Log.read(str(tmp_path / "a.db")) as log:
+        told = list(rows_of(log))
+    payload = canonical({**json.loads(told[4][10]), "error": "é" * size})
+    row = (told[-1][0] + 1, "01KE791W1G0000000000000000", *told[4][2:8], told[-1][12], told[4][9], payload, None)
+    last = (*row, hash_of((*row, None)))
+    staged = Staged(io.BytesIO(b"".join(map(line_of, [*told, last]))), check_event, are_events)
+    assert [(problem.line, problem.what) for problem in staged.problems] == [
+        (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
+    ]
+    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+        list(united_rows([told, [last]]))
+
+
+def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 1 << 20
+    monkeypatch.setattr(importing, "LONGEST_LINE", limit)
+
+    class Endless(io.RawIOBase):
+        left = 30 * limit
+
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            size = min(len(buffer), self.left)
+            buffer[:size] = b"x" * size
+            self.left -= size
+            return size
+
+    tracemalloc.start()
+    staged = Staged(io.BufferedReader(Endless()), check_event, are_events)
+    assert [problem.what for problem in staged.problems] == ["it is longer than 1 MB"]
+    assert tracemalloc.get_traced_memory()[1] < 10 * limit
+    tracemalloc.stop()
+
+
+# Output
+
+
+def test_an_output_is_whole_or_not_there(project: Path) -> None:
+    target = project / "events.jsonl"
+    assert faber(project, "export", "-o", target).returncode == 0
+    before = target.read_bytes()
+    assert before == exported(project)
+    forge(ledger_of(project), "UPDATE event SET payload = '{ }' WHERE seq = 8")
+    told = faber(project, "export", "-o", target)
+    assert told.returncode == 20
+    assert b"hint: run `faber-ledger verify`" in told.stderr
+    assert target.read_bytes() == before
+    assert faber(project, "export").stdout == b""
+    assert sorted(path.name for path in project.iterdir()) == [".fractary", "events.jsonl"]
+
+
+@pytest.mark.parametrize("option", ["-o", "--sqlite"])
+def test_an_output_that_cannot_be_written_is_one_clear_error(project: Path, option: str) -> None:
+    before = ledger_of(project).read_bytes()
+    for place in (project, project / "none" / "e.db", ledger_of(project)):
+        told = faber(project, "export", option, place)
+        assert told.returncode == 1
+        assert told.stderr.startswith(b"error: ")
+        assert told.stderr.count(str(place).encode()) == 1
+    assert ledger_of(project).read_bytes() == before
+    assert [path.name for path in project.iterdir()] == [".fractary"]
+
+
+def test_a_device_is_written_into_and_not_replaced(project: Path) -> None:
+    assert faber(project, "export", "-o", os.devnull).returncode == 0
+    assert not os.path.isfile(os.devnull)
+
+
+# CloudEvents
+
+
+def test_the_cloud_events_sdk_reads_what_is_exported_as_such(project: Path) -> None:
+    lines = exported(project, "--format", "cloudevents").splitlines()
+    read = [JSONFormat().read(get_event_factory_for_version("1.0"), line) for line in lines]
+    originals = [json.loads(line) for line in exported(project).splitlines()]
+    assert len(read) == LINES
+    for event, original in zip(read, originals, strict=True):
+        assert event.get_id() == original["id"]
+        assert event.get_type() == f"faber-ledger.{original['type']}.v{original['version']}"
+        assert event.get_source() == f"/faber-ledger/runs/{RUN}"
+        assert event.get_subject() == original["session_id"]
+        assert event.get_datacontenttype() == "application/json"
+        time = event.get_time()
+        assert time is not None
+        assert time.isoformat().replace("+00:00", "Z") == original["at"]
+        assert event.get_data() == original["payload"]
+        assert event.get_extension("sequence") == f"{original['seq']:016d}"
+        assert event.get_extension("hash") == original["hash"]
+    assert read[2].get_subject() == FIRST
+
+
+def test_every_type_and_any_text_is_a_valid_cloud_event(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    with Log.open(path) as log:
+        facts: Any = [{"event": event, "client": "\x1b[31m\x85ü"} for event in every_type()]
+        log.append(facts, at=START, writer="w")
+        log.commit()
+    with Log.read(path) as log:
+        for row in rows_of(log):
+            redacted = (*row[:9], None, None, b"\x01" * 32, row[12])
+            for one in (row, redacted):
+                line = cloud_event_line(one, "a/b c")
+                event = JSONFormat().read(None, line)
+                assert event.get_extension("client") == "\\x1b[31m\\x85ü"
+                assert event.get_source() == "/faber-ledger/runs/a/b%20c"
+                assert (event.get_data() is None) == (one is redacted)
+                assert all([isinstance(value, str) for name, value in json.loads(line).items() if name != "data"])

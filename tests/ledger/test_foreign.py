@@ -1,0 +1,314 @@
+"""Reading a ledger that came from elsewhere cannot hurt: it is refused with its reason, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.project import Project
+from support.sample_log import START, append_sample, every_type, history
+
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
+from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    append_sample(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+def changed(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.executescript(statement)
+    connection.close()
+
+
+NO_GUARDS = "DROP TRIGGER event_is_never_updated; DROP TRIGGER event_is_never_deleted; DROP TRIGGER event_id_is_new;"
+SCHEMAS = {
+    "an extra trigger": "CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM head; END",
+    "an extra view": "CREATE VIEW v AS SELECT load_extension('/tmp/evil.so')",
+    "an extra table": "CREATE TABLE t (x)",
+    "an extra index": "CREATE INDEX i ON event (at)",
+    "a missing trigger": "DROP TRIGGER event_is_never_deleted",
+    "a missing index": "DROP INDEX event_id",
+    "a trigger that lets through": "DROP TRIGGER event_is_never_deleted;"
+    " CREATE TRIGGER event_is_never_deleted BEFORE DELETE ON event BEGIN SELECT 1; END",
+    "a view in the table's place": "ALTER TABLE head RENAME TO h; CREATE VIEW head AS SELECT * FROM h",
+    "another letter case": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = lower(sql) WHERE name = 'head'",
+    "a schema that is no SQL": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = 'CREATE TABLE head ('"
+    " WHERE name = 'head'",
+    "a schema that is no text": "PRAGMA writable_schema = ON; UPDATE sqlite_master"
+    " SET sql = CAST(x'43524541544520ff80' AS TEXT) WHERE name = 'head'",
+    "a schema that is a blob": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET sql = CAST(sql AS BLOB)"
+    " WHERE name = 'event_session'",
+    "a table whose root lies elsewhere": "PRAGMA writable_schema = ON; UPDATE sqlite_master SET rootpage = 9999"
+    " WHERE name = 'head'",
+}
+
+
+@pytest.mark.parametrize("statement", SCHEMAS.values(), ids=SCHEMAS)
+def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path, statement: str) -> None:
+    changed(ledger, statement)
+    before = ledger.read_bytes()
+    for use in (opened, Log.open, Log.read, lambda path: write_union([path], f"{path}.out")):
+        with pytest.raises(IntegrityError, match=r"schema|cannot be read"):
+            use(str(ledger))
+    assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["integrity"]
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+    assert ledger.read_bytes() == before
+
+
+@pytest.mark.parametrize("statement", SCHEMAS.values(), ids=SCHEMAS)
+def test_no_hook_writes_into_a_ledger_of_another_schema(tmp_path: Path, statement: str) -> None:
+    project = Project.made(tmp_path / "project")
+    assert project.deliver("SessionStart.startup.print").packet is not None
+    changed(project.ledger_path, statement)
+    before = project.ledger_path.read_bytes()
+    answer = project.deliver("SessionEnd.other.print")
+    assert answer.code == 0
+    assert "schema" in answer.errors or "cannot be read" in answer.errors
+    assert project.ledger_path.read_bytes() == before
+
+
+VALUES = {
+    "a text for a number": "UPDATE event SET seq = 'three' WHERE seq = 3",
+    "a number below one": "UPDATE event SET seq = -1 WHERE seq = 3",
+    "a blob for a text": "UPDATE event SET id = x'00ff' WHERE seq = 3",
+    "a number for a text": "UPDATE event SET payload = x'7b7d' WHERE seq = 3",
+    "parents that are cut": "UPDATE event SET parents = x'00' WHERE seq = 3",
+    "parents that are a text": "UPDATE event SET parents = 'abc' WHERE seq = 3",
+    "a hash that is short": "UPDATE event SET hash = x'00' WHERE seq = 3",
+    "a huge value": "UPDATE event SET payload = CAST(zeroblob(100000000) AS TEXT) WHERE seq = 3",
+}
+
+
+@pytest.mark.parametrize("statement", VALUES.values(), ids=VALUES)
+def test_a_value_that_no_ledger_writes_is_refused(ledger: Path, statement: str) -> None:
+    guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+    changed(ledger, NO_GUARDS, statement, *guards)
+    with pytest.raises(IntegrityError, match=r"type|too big|cannot be read"):
+        write_union([str(ledger)], f"{ledger}.out")
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+    assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))
+
+
+BYTES = {
+    "another program's": (68, b"\0\0\0\0"),
+    "WAL": (18, b"\2\2"),
+    "a newer format": (60, (99).to_bytes(4, "big")),
+    "a huge page count": (28, b"\xff\xff\xff\xfe"),
+    "a page size of one": (16, b"\0\1"),
+    "another magic": (0, b"SQLite format 4\0"),
+    "another encoding": (56, (2).to_bytes(4, "big")),
+    "a schema of another kind": (44, (9).to_bytes(4, "big")),
+    "reserved space": (20, b"\xff"),
+    "a free list that leads away": (32, b"\0\0\xff\xff\0\0\xff\xff"),
+}
+
+
+@pytest.mark.parametrize(("at", "content"), BYTES.values(), ids=BYTES)
+def test_another_header_is_refused(ledger: Path, at: int, content: bytes) -> None:
+    whole = bytearray(ledger.read_bytes())
+    whole[at : at + len(content)] = content
+    ledger.write_bytes(whole)
+    with pytest.raises((IntegrityError, NewerFormat)):
+        write_union([str(ledger)], f"{ledger}.out")
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+    assert ledger.read_bytes() == whole
+
+
+def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
+    journal = Path(f"{ledger}-journal")
+    journal.write_bytes(b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7" + bytes(504) + b"\xff" * 5000)
+    for suffix in ("-wal", "-shm"):
+        Path(f"{ledger}{suffix}").write_bytes(b"not ours")
+    before = {path.name: path.read_bytes() for path in ledger.parent.iterdir()}
+    with opened(str(ledger)) as log:
+        assert len(list(rows_of(log))) == len(history())
+    assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
+
+
+def test_a_link_and_what_is_no_file_are_refused(ledger: Path, tmp_path: Path) -> None:
+    (tmp_path / "link.db").symlink_to(ledger)
+    (tmp_path / "folder.db").mkdir()
+    for name in ("link.db", "folder.db"):
+        for use in (opened, Log.open, Log.read):
+            with pytest.raises(IntegrityError):
+                use(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
+    whole = ledger.read_bytes()
+    ledger.write_bytes(whole[: int(len(whole) * share)])
+    with pytest.raises(IntegrityError):
+        write_union([str(ledger)], f"{ledger}.out")
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+
+
+def test_a_payload_as_deep_as_a_well_is_refused_where_it_is_read(ledger: Path) -> None:
+    with Log.open(str(ledger)) as log:
+        log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]
+        log.commit()
+    guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
+    changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)
+    with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
+        list(log.stream())
+    assert {item.kind for item in findings(str(ledger), check_event=check_event)} == {"payload", "hash"}
+
+
+def test_a_value_of_another_type_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    guards = [
+        row[0]
+        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+    ]
+    last = "seq = (SELECT max(seq) FROM event)"
+    changed(project.ledger_path, NO_GUARDS, f"UPDATE event SET at = CAST(at AS BLOB) WHERE {last}", *guards)
+    for command in (("log",), ("log", "--json"), ("replay",), ("run", "list"), ("export",), ("verify",), ("seal",)):
+        done = project.faber(*command)
+        assert "Traceback" not in done.stderr, command
+        assert done.returncode == (0 if command == ("run", "list") else 20), command
+        assert "type" in done.stdout + done.stderr or "unreadable" in done.stdout, command
+
+
+def test_a_payload_that_grows_in_memory_is_refused_unread(tmp_path: Path) -> None:
+    """Eighty million letters of lists are twenty times as much in memory: no reader takes them in, verify names it."""
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    guards = [
+        row[0]
+        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+    ]
+    bomb = "'{\"a\":[[]' || replace(hex(zeroblob(10000000)), '00', ',[],[]') || ']}'"
+    changed(project.ledger_path, NO_GUARDS, f"UPDATE event SET payload = {bomb} WHERE seq = 2", *guards)
+    for command in (("log",), ("replay",), ("export",), ("timeline", "-o", "x.html"), ("seal",)):
+        done = project.faber(*command)
+        assert done.returncode == 20, command
+        assert "too big" in done.stderr or "longer than 8 MB" in done.stderr, command
+    assert "too_long: event" in project.faber("verify").stdout
+    with pytest.raises(IntegrityError):
+        write_union([str(project.ledger_path)], str(tmp_path / "out.db"))
+
+
+PLACES = {"a pipe": os.mkfifo, "a folder": os.mkdir, "a link": lambda path: os.symlink("/dev/zero", path)}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
+def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited_for(
+    tmp_path: Path, place: str, suffix: str
+) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    path = Path(f"{project.ledger_path}{suffix}")
+    path.unlink(missing_ok=True)
+    PLACES[place](path)
+    for command in (("log",), ("verify",), ("status",), ("project",), ("seal",)):
+        done = project.faber(*command)
+        assert done.returncode == 20, (command, done.stdout, done.stderr)
+        told = done.stdout + done.stderr
+        assert path.name in told, command
+        assert ("hint: remove it" if suffix else "hint: move it aside") in told, command
+    answer = project.deliver("SessionEnd.other.print")
+    assert answer.code == 0
+    assert path.name in answer.errors
+
+
+@pytest.mark.parametrize("size", [3, 16, 50, 99])
+def test_a_file_cut_within_its_header_is_called_truncated(ledger: Path, size: int) -> None:
+    ledger.write_bytes(ledger.read_bytes()[:size])
+    for use in (opened, Log.open, Log.read):
+        with pytest.raises(IntegrityError, match="truncated"):
+            use(str(ledger))
+
+
+def test_control_characters_never_reach_a_terminal(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    guards = [
+        row[0]
+        for row in sqlite3.connect(project.ledger_path).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")
+    ]
+    changed(project.ledger_path, NO_GUARDS, "UPDATE event SET type = char(27) || '[31m', at = char(7)", *guards)
+    for command in (("log",), ("verify",), ("status",), ("replay",), ("log", "--json"), ("verify", "--json")):
+        done = project.faber(*command)
+        assert not {"\x1b", "\x07"} & set(done.stdout + done.stderr), command
+        assert "Traceback" not in done.stderr, command
+
+
+# Random bytes: whatever is in the file, either it reads or it is refused
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file as the program writes it, of some pages."""
+    path = tmp_path_factory.mktemp("real") / "ledger.db"
+    for _ in range(8):
+        append_sample(path)
+    return path
+
+
+def use(content: bytes) -> None:
+    """Read a file in every way there is: only a LedgerError may come of it, and no file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        path.write_bytes(content)
+        try:
+            with opened(str(path)) as log:
+                count = len(list(united([rows_of(log)])))
+            assert write_union([str(path)], f"{folder}/out.db") == count
+            Path(f"{folder}/out.db").unlink()
+        except (LedgerError, sqlite3.DatabaseError):
+            with pytest.raises(LedgerError):
+                write_union([str(path)], f"{folder}/out.db")
+        try:
+            list(findings(str(path), check_event=check_event))
+        except LedgerError:
+            pass
+        assert [item.name for item in Path(folder).iterdir()] == ["ledger.db"]
+        assert path.read_bytes() == content
+
+
+changes = st.lists(
+    st.tuples(st.floats(0, 1, exclude_max=True), st.one_of(st.binary(min_size=1, max_size=8), st.just(bytes(4096)))),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(changes)
+@settings(max_examples=60)
+def test_a_file_with_changed_bytes_reads_or_is_refused(real: Path, changes: list[tuple[float, bytes]]) -> None:
+    content = bytearray(real.read_bytes())
+    for share, piece in changes:
+        at = int(share * len(content))
+        content[at : at + len(piece)] = piece[: len(content) - at]
+    use(bytes(content))
+
+
+@given(st.binary(max_size=300), st.booleans(), st.integers(0, 100))
+@settings(max_examples=40)
+def test_random_bytes_are_refused(real: Path, content: bytes, is_headed: bool, length: int) -> None:
+    use(real.read_bytes()[:length] + content if is_headed else content)
+
+
+def test_reading_a_forged_file_stays_within_bounds(real: Path) -> None:
+    """A file of some pages names four thousand million of them; the reader's memory does not follow."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    content = real.read_bytes()
+    use(content[:28] + b"\xff\xff\xff\xfe" + content[32:])
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000

@@ -1,0 +1,72 @@
+"""A ledger of format 1 that was made once is read for ever: the same events, the same hashes, the same blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from freeze_format_1 import FOLDER, insert_events
+from support.sample_log import START, WRITER, drafts
+
+from faber_ledger.ledger import event_types
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.row import HASH
+from faber_ledger.ledger.union import rows_of
+from faber_ledger.ledger.verify import findings
+from faber_ledger.migrations.upgrade import migrate_file
+from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.events import check_event
+
+EXPECTED = [json.loads(line) for line in (FOLDER / "events.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def frozen(tmp_path: Path) -> str:
+    return str(shutil.copy(FOLDER / "ledger.db", tmp_path))
+
+
+def test_the_frozen_ledger_is_the_one_that_was_frozen() -> None:
+    assert hashlib.sha256((FOLDER / "ledger.db").read_bytes()).hexdigest() == (FOLDER / "SHA256").read_text().strip()
+
+
+def test_it_holds_an_event_of_every_type_of_its_time() -> None:
+    assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.CURRENT)
+    assert len({one["event"]["type"] for one in EXPECTED}) == 10
+
+
+def test_its_events_are_read_as_they_were_written(frozen: str) -> None:
+    with Log.read(frozen) as log:
+        hashes = [row[HASH].hex() for row in rows_of(log)]
+        read = [{**one, "hash": digest} for one, digest in zip(log.stream(), hashes, strict=True)]
+    assert read == EXPECTED
+    assert [{**one, "hash": digest} for one, digest in zip(events(frozen, Wanted()), hashes, strict=True)] == EXPECTED
+
+
+def test_its_blocks_are_what_they_were(frozen: str) -> None:
+    with Log.read(frozen) as log:
+        blocks = fold(log.stream())
+    assert json.dumps(blocks, indent=2, ensure_ascii=False) + "\n" == (FOLDER / "blocks.json").read_text("utf-8")
+
+
+def test_it_verifies_and_needs_no_migration_that_loses_anything(frozen: str) -> None:
+    assert list(findings(frozen, check_event=check_event)) == []
+    migrate_file(frozen)
+    test_its_events_are_read_as_they_were_written(frozen)
+
+
+def test_it_can_be_written_on(frozen: str) -> None:
+    with Log.open(frozen) as log:
+        assert len(log.heads()) == 2
+        log.append(drafts(), at=START + 999, writer=WRITER)
+        log.commit()
+    assert list(findings(frozen, check_event=check_event)) == []
+
+
+def test_the_same_events_get_the_same_hashes_today(tmp_path: Path) -> None:
+    with Log.open(str(tmp_path / "ledger.db")) as log:
+        insert_events(log)
+        assert [row[HASH].hex() for row in rows_of(log)] == [one["hash"] for one in EXPECTED]

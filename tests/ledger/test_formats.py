@@ -1,0 +1,195 @@
+"""One text a format: what the hook makes, what Alembic makes and what SQLAlchemy queries are the same."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.pool import StaticPool
+from support.sample_log import append_sample
+
+from faber_ledger.ledger import file
+from faber_ledger.ledger.errors import IntegrityError, NewerFormat, RunNotFound
+from faber_ledger.ledger.lock import RunLock
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.tables import METADATA
+from faber_ledger.migrations import upgrade
+from faber_ledger.migrations.upgrade import Format, Outcome, make, migrate_file
+
+SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
+SECOND = """\
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade() -> None:
+    op.get_bind().exec_driver_sql("CREATE TABLE tag (\\n  name TEXT NOT NULL\\n)")
+    op.get_bind().exec_driver_sql("PRAGMA user_version = 2")
+"""
+FORMAT_2 = Format("0002", file.FORMAT_1.rstrip() + "\n\nCREATE TABLE tag (\n  name TEXT NOT NULL\n);\n")
+KNOWN = {**upgrade.FORMATS, 2: FORMAT_2}
+
+
+def shape(connection: sqlite3.Connection) -> dict[str, object]:
+    """Ask SQLite what it understood: columns, keys and indexes, apart from how the text is laid out."""
+    found: dict[str, object] = {}
+    for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
+        found[table] = (
+            connection.execute(f"PRAGMA table_xinfo({table})").fetchall(),
+            connection.execute(f"SELECT wr, strict FROM pragma_table_list WHERE name = '{table}'").fetchall(),
+            [
+                (name, unique, origin, partial, connection.execute(f"PRAGMA index_xinfo({name})").fetchall())
+                for _, name, unique, origin, partial in sorted(
+                    connection.execute(f"PRAGMA index_list({table})"), key=lambda row: str(row[1])
+                )
+            ],
+        )
+    found["partial"] = sorted(
+        text.partition(" WHERE ")[2]
+        for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql LIKE '% WHERE %' AND type = 'index'")
+    )
+    return found
+
+
+def test_the_tables_that_are_queried_are_the_formats_own() -> None:
+    literal, tables = sqlite3.connect(":memory:"), sqlite3.connect(":memory:")
+    for statement in file.statements(file.FORMAT_1):
+        literal.execute(statement)
+    METADATA.create_all(create_engine("sqlite://", creator=lambda: tables, poolclass=StaticPool))
+    assert shape(tables) == shape(literal)
+    assert "event" in shape(literal)
+
+
+def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    make(str(tmp_path / "alembic.db"))
+    assert capfd.readouterr() == ("", "")
+    with Log.open(str(tmp_path / "hook.db")) as log:
+        log.commit()
+    assert append_sample(tmp_path / "alembic.db")
+    with Log.read(str(tmp_path / "alembic.db")) as one, Log.read(str(tmp_path / "hook.db")) as other:
+        for question in (SCHEMA, "SELECT * FROM alembic_version", "PRAGMA application_id", "PRAGMA user_version"):
+            assert one.connection.execute(question).fetchall() == other.connection.execute(question).fetchall()
+
+
+def test_a_format_is_a_list_of_whole_statements() -> None:
+    assert all(sqlite3.complete_statement(text + ";") for text in file.statements(file.FORMAT_1))
+    assert sorted(file.statements(file.FORMAT_1)) == file.SCHEMA
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    append_sample(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+@pytest.fixture
+def scripts(tmp_path: Path) -> str:
+    """Give a folder of revisions in which a second format follows the first."""
+    own = Path(upgrade.SCRIPTS)
+    folder = tmp_path / "a folder, 100% odd: scripts"
+    (folder / "versions").mkdir(parents=True)
+    (folder / "env.py").write_text((own / "env.py").read_text())
+    (folder / "versions" / "0001.py").write_text((own / "versions" / "0001_format_1.py").read_text())
+    (folder / "versions" / "0002.py").write_text(SECOND)
+    return str(folder)
+
+
+def test_a_current_ledger_is_left_alone(ledger: Path) -> None:
+    before = ledger.read_bytes()
+    assert migrate_file(str(ledger)) == Outcome(1, 1)
+    assert ledger.read_bytes() == before
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
+
+
+def test_an_older_ledger_comes_up_with_every_event(ledger: Path, scripts: str) -> None:
+    ledger.chmod(0o640)
+    with Log.read(str(ledger)) as log:
+        before = log.connection.execute("SELECT * FROM event").fetchall()
+        heads = log.heads()
+    assert migrate_file(str(ledger), known=KNOWN, scripts=scripts) == Outcome(1, 2)
+    connection = sqlite3.connect(ledger)
+    assert connection.execute("SELECT * FROM event").fetchall() == before
+    assert connection.execute("SELECT seq, hash FROM head").fetchall() == heads
+    assert connection.execute("SELECT * FROM alembic_version").fetchall() == [("0002",)]
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    assert connection.execute("SELECT count(*) FROM tag").fetchone() == (0,)
+    assert ledger.stat().st_mode & 0o777 == 0o640
+    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
+    with pytest.raises(NewerFormat):
+        Log.read(str(ledger))
+
+
+def test_a_dry_run_upgrades_a_copy_alone(ledger: Path, scripts: str) -> None:
+    before = ledger.read_bytes()
+    assert migrate_file(str(ledger), dry_run=True, known=KNOWN, scripts=scripts) == Outcome(1, 2)
+    assert ledger.read_bytes() == before
+    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [
+        "DELETE FROM head; DROP TRIGGER event_is_never_deleted",
+        "DROP TABLE event",
+        "SELECT * FROM nothing",
+        "INSERT INTO event SELECT 99, '01KE7HV3R0ZZZZZZZZZZZZZZZZ', type, version, at, writer, session_id, client,"
+        " parents, salt, payload, payload_hash, hash FROM event WHERE seq = 1",
+    ],
+)
+def test_an_upgrade_that_goes_wrong_leaves_the_ledger_as_it_was(ledger: Path, scripts: str, mistake: str) -> None:
+    before = ledger.read_bytes()
+    statements = "".join(f"    op.get_bind().exec_driver_sql({text!r})\n" for text in mistake.split("; "))
+    Path(scripts, "versions", "0002.py").write_text(SECOND + statements)
+    with pytest.raises(IntegrityError):
+        migrate_file(str(ledger), known=KNOWN, scripts=scripts)
+    assert ledger.read_bytes() == before
+    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
+
+
+def test_a_changed_event_is_seen_before_the_copy_takes_the_ledgers_place(ledger: Path, scripts: str) -> None:
+    changes = """
+    for text in (
+        "DROP TRIGGER event_is_never_updated",
+        "UPDATE event SET hash = x'00' WHERE seq = 3",
+        "CREATE TRIGGER event_is_never_updated BEFORE UPDATE ON event\\nBEGIN\\n"
+        "  SELECT RAISE(ABORT, 'an event is never updated');\\nEND",
+    ):
+        op.get_bind().exec_driver_sql(text)
+"""
+    before = ledger.read_bytes()
+    Path(scripts, "versions", "0002.py").write_text(SECOND + changes)
+    with pytest.raises(IntegrityError, match="would change event"):
+        migrate_file(str(ledger), known=KNOWN, scripts=scripts)
+    assert ledger.read_bytes() == before
+
+
+def test_nothing_runs_in_an_older_ledger_whose_schema_is_not_its_formats(ledger: Path, scripts: str) -> None:
+    sqlite3.connect(ledger).execute("CREATE TRIGGER forge AFTER INSERT ON head BEGIN DELETE FROM projection; END")
+    with pytest.raises(IntegrityError, match=re.escape(f"{ledger} does not have")):
+        migrate_file(str(ledger), known=KNOWN, scripts=scripts)
+
+
+def test_what_a_killed_upgrade_left_is_no_obstacle(ledger: Path, scripts: str) -> None:
+    ledger.with_name("ledger.db.migrating").write_text("half a copy")
+    ledger.with_name("ledger.db.migrating-journal").write_text("and its journal")
+    assert migrate_file(str(ledger), known=KNOWN, scripts=scripts) == Outcome(1, 2)
+    assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
+
+
+def test_an_upgrade_waits_for_the_runs_lock(ledger: Path, scripts: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upgrade, "LOCK_SECONDS", 0.05)
+    with RunLock(str(ledger.with_name("ledger.lock")), 1), pytest.raises(Exception, match="another process holds"):
+        migrate_file(str(ledger), known=KNOWN, scripts=scripts)
+
+
+def test_a_ledger_of_a_newer_format_or_none_is_refused(ledger: Path) -> None:
+    with pytest.raises(RunNotFound):
+        migrate_file(str(ledger.with_name("none.db")))
+    sqlite3.connect(ledger).execute("PRAGMA user_version = 99")
+    with pytest.raises(NewerFormat):
+        migrate_file(str(ledger))

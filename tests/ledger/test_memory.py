@@ -1,0 +1,109 @@
+"""However long a log is, reading, checking, uniting and exchanging it takes the same memory."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sample_log import FIRST, START, drafts
+
+from faber_ledger.ledger import positions
+from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.positions import Positions
+
+SHORT, LONG = 10_000, 80_000
+MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
+OPERATIONS = {
+    "rebuild": "fold(checked(Log.read(path)))",
+    "strict": "fold(strictly(Log.read(path)))",
+    "verify": "assert not list(findings(path, check_event=check_event))",
+    "union": "write_union([path, path + '.other'], path + '.out')",
+    "mirror": """
+with Log.open(path + '.mirror', 'OFF') as mirror, Log.read(path) as log:
+    take_in(mirror, missing_rows(mirror, log))
+""",
+    "export": """
+with open(os.devnull, 'wb') as file, Log.read(path) as log:
+    file.writelines(lines_of(log))
+""",
+    "import": """
+with open(path + '.jsonl', 'rb') as file, closing(Staged(file, check_event, are_events)) as staged:
+    assert not [*staged.problems, *staged.problems_with(None)]
+    with Log.open(path + '.in', 'OFF') as log:
+        take_in(log, staged.missing_in(log))
+        log.commit()
+""",
+}
+CHILD = """
+import os, resource, sys
+from contextlib import closing
+from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.importing import Staged
+from faber_ledger.ledger.union import missing_rows, take_in, write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.projections.fold import fold
+from faber_ledger.schemas.events import are_events, check_event
+from faber_ledger.schemas.strict import strictly
+path = sys.argv[1]
+{operation}
+most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(most // 1024 if sys.platform == "darwin" else most)
+"""
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    folder = tmp_path_factory.mktemp("logs")
+    made = {}
+    for events in (SHORT, LONG):
+        path = folder / f"{events}.db"
+        with Log.open(str(path), "OFF") as log:
+            facts = itertools.islice(loads(), events)
+            while log.append(itertools.islice(facts, 5000), at=START, writer="w"):
+                pass
+            log.commit()
+        shutil.copy(path, f"{path}.other")
+        with Log.read(str(path)) as log, Path(f"{path}.jsonl").open("wb") as file:
+            file.writelines(lines_of(log))
+        made[events] = str(path)
+    return made
+
+
+def loads() -> Iterator[Any]:
+    yield from drafts()[:3]
+    event = {"artifact_id": "a", "trigger": "manual", "source": "a.md", "sha256": "0" * 64, "given": "inline"}
+    for number in itertools.count():
+        yield {"event": {"type": "artifact_loaded", "session_id": FIRST, "size_bytes": number, **event}}
+
+
+def most_memory(operation: str, path: str) -> int:
+    """Give the most memory, in KB, that a process of its own took for it."""
+    child = [sys.executable, "-c", CHILD.format(operation=OPERATIONS[operation]), path]
+    return int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str) -> None:
+    assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST
+
+
+def test_positions_are_found_wherever_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(positions, "AT_HAND", 3)
+    found = Positions()
+    for seq in range(50):
+        found[b"%d" % (seq % 20)] = seq
+        assert (b"%d" % (seq % 7) in found) == (seq % 20 >= seq % 7 or seq >= 20)
+    assert [found[b"%d" % number] for number in range(20)] == [*range(40, 50), *range(30, 40)]
+    assert b"none" not in found
+    with pytest.raises(KeyError):
+        found[b"none"]
+    found.close()

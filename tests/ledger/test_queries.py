@@ -1,0 +1,226 @@
+"""Questions asked of a log through SQLAlchemy, and the command that asks them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append_sample, history, write_run
+
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.queries import PAGE, Summary, Wanted, connection_to, events, summary
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> str:
+    append_sample(tmp_path / "ledger.db")
+    return str(tmp_path / "ledger.db")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path)
+    return tmp_path
+
+
+def seqs(path: str, wanted: Wanted, limit: int | None = None, newest_first: bool = False) -> list[int]:
+    return [one["seq"] for one in events(path, wanted, limit=limit, newest_first=newest_first)]
+
+
+def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *arguments], cwd=project, capture_output=True, text=True, check=False)
+
+
+def test_a_query_gives_what_the_log_gives(ledger: str) -> None:
+    with Log.read(ledger) as log:
+        assert list(events(ledger, Wanted())) == list(log.stream())
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        (Wanted(session=FIRST), [3, 4, 5, 6, 7, 8, 10]),
+        (Wanted(session="def456"), [11]),
+        (Wanted(session="f456"), []),
+        (Wanted(session="%"), []),
+        (Wanted(session=CLIENT), list(range(1, 12))),
+        (Wanted(type="session_started"), [3, 11]),
+        (Wanted(machine="desktop"), [11]),
+        (Wanted(machine="dev-machine-1"), [3, 4, 5, 6, 7, 8, 10]),
+        (Wanted(machine=WRITER), list(range(1, 12))),
+        (Wanted(machine="nowhere"), []),
+        (Wanted(since=seconds_of("2026-01-05T14:31:42Z")), [9, 10, 11]),
+        (Wanted(until=seconds_of("2026-01-05T14:30:42Z")), [1, 2, 3]),
+        (Wanted(since=-1e12, until=1e15), list(range(1, 12))),
+        (Wanted(since=1e15), []),
+        (Wanted(session=FIRST, type="session_ended"), [10]),
+        (Wanted(phase="frame"), [3, 4, 5, 6, 7]),
+        (Wanted(phase="build"), [8, 9, 10, 11]),
+        (Wanted(phase="release"), []),
+        (Wanted(phase="frame", type="artifact_loaded"), [4]),
+        (Wanted(phase="build", session=FIRST), [8, 10]),
+    ],
+)
+def test_a_filter_gives_what_it_says(ledger: str, wanted: Wanted, found: list[int]) -> None:
+    assert seqs(ledger, wanted) == found
+
+
+def test_limit_and_order_go_together(ledger: str) -> None:
+    assert seqs(ledger, Wanted(), limit=3, newest_first=True) == [11, 10, 9]
+    assert seqs(ledger, Wanted(), limit=2) == [10, 11]
+    assert seqs(ledger, Wanted(), limit=99) == list(range(1, 12))
+
+
+def test_a_phase_goes_with_limit_and_order(ledger: str) -> None:
+    frame = Wanted(phase="frame")
+    assert seqs(ledger, frame, newest_first=True) == [7, 6, 5, 4, 3]
+    assert seqs(ledger, frame, limit=2, newest_first=True) == [7, 6]
+    assert seqs(ledger, frame, limit=2) == [6, 7]
+
+
+def test_an_event_without_a_phase_has_that_of_its_session_before_that_of_the_run(ledger: str) -> None:
+    first, second = history()[3], {**history()[3], "session_id": SECOND}
+    other: Any = {**history()[2], "session_id": "claude-session-20260107-090000-ccc333", "phase": "release"}
+    with Log.open(ledger) as log:
+        log.append([{"event": event} for event in (other, first, second, history()[8])], at=START + 900, writer="w")  # type: ignore[typeddict-item]
+        log.commit()
+    assert seqs(ledger, Wanted(phase="release")) == [12, 15]
+    assert seqs(ledger, Wanted(phase="build")) == [8, 9, 10, 11, 13, 14]
+
+
+def test_a_log_of_many_pages_is_given_whole_in_both_directions(ledger: str) -> None:
+    with Log.open(ledger) as log:
+        log.append([{"event": history()[8]} for _ in range(2 * PAGE - 11)], at=START + 900, writer="w")
+        log.commit()
+    whole = list(range(1, 2 * PAGE + 1))
+    for wanted in (Wanted(), Wanted(since=0.0)):
+        assert seqs(ledger, wanted) == whole
+        assert seqs(ledger, wanted, newest_first=True) == whole[::-1]
+    build = Wanted(phase="build")
+    assert seqs(ledger, build) == whole[7:]
+    assert seqs(ledger, build, newest_first=True, limit=PAGE + 1) == whole[: -PAGE - 2 : -1]
+    assert seqs(ledger, build, limit=PAGE + 1) == whole[-PAGE - 1 :]
+
+
+def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
+    assert summary(ledger) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
+    with Log.open(str(tmp_path / "empty.db")) as log:
+        log.commit()
+    assert summary(str(tmp_path / "empty.db")) == Summary(0, 0, None, None)
+
+
+def test_counting_sessions_reads_the_index_alone(ledger: str) -> None:
+    with Log.read(ledger) as log:
+        plan = log.connection.execute(
+            "EXPLAIN QUERY PLAN SELECT count(*) FROM event WHERE type = 'session_started'"
+        ).fetchall()
+    assert "USING INDEX event_" in plan[0][3]
+
+
+def test_a_query_cannot_write(ledger: str) -> None:
+    with pytest.raises(sqlite3.OperationalError, match="readonly"), connection_to(ledger) as connection:
+        connection.exec_driver_sql("DELETE FROM head")
+
+
+def test_a_file_that_is_no_ledger_is_refused_as_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "ledger.db").write_text("not a database, by any means " * 10)
+    with pytest.raises(IntegrityError):
+        summary(str(tmp_path / "ledger.db"))
+    with pytest.raises(LedgerError):
+        list(events(str(tmp_path / "none.db"), Wanted()))
+
+
+def test_log_gives_one_line_an_event(project: Path) -> None:
+    done = run(project, "log")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 11
+    columns = "    3  2026-01-05T14:30:42Z  session_started       abc123  "
+    assert lines[2] == columns + "session started (startup) on dev-machine-1, in frame"
+    assert lines[9].endswith("session ended: normal (the client said: logout), in build")
+
+
+def test_nothing_that_a_terminal_obeys_comes_out_of_log(project: Path) -> None:
+    (line,) = run(project, "log", "--type", "artifact_failed").stdout.splitlines()
+    assert line.endswith(
+        "could not load spécification (optional) from specs/WORK-00258.md: no such file \\x1b[31mred\\x1b[0m"
+    )
+
+
+def test_log_gives_the_newest_events_in_either_order(project: Path) -> None:
+    def shown(*arguments: str) -> list[int]:
+        return [json.loads(line)["seq"] for line in run(project, "log", "--json", *arguments).stdout.splitlines()]
+
+    assert shown("-n", "2") == [10, 11]
+    assert shown("-n", "2", "--reverse") == [11, 10]
+    assert shown("--reverse")[0] == 11
+    assert shown("--machine", "desktop") == [11]
+    assert shown(RUN[:20], "--session", SECOND) == [11]
+    assert shown("--session", SECOND[:-2]) == [11]
+    assert shown("--phase", "frame", "-n", "1") == [7]
+    assert shown("--phase", "release") == []  # a phase that FABER has and the run has not reached
+    assert shown("--since", "2026-01-05T15:31:42+01:00", "--until", "2026-01-05T14:31:42Z") == [9]
+
+
+def test_log_as_json_is_one_whole_event_a_line(project: Path) -> None:
+    with Log.read(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:
+        assert [json.loads(line) for line in run(project, "log", "--json").stdout.splitlines()] == list(log.stream())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "told"),
+    [
+        (["--since", "2026-01-05T14:30:22"], 2, "no time with a zone"),
+        (["--since", "yesterday"], 2, "no time with a zone"),
+        (["--type", "coffee_made"], 2, "coffee_made"),
+        (["-n", "0"], 2, "0"),
+        (["--since", "2026-01-06T00:00:00Z", "--until", "2026-01-05T00:00:00Z"], 2, "--since is later than --until"),
+        (["--session", "abc124"], 10, f"near it are:\n  session {FIRST}"),
+        (["--session", "claude"], 10, "may be several things"),
+        (["--machine", "dekstop"], 10, "it knows desktop, dev-machine-1"),
+        (["--phase", "bulid"], 10, "it knows build, frame"),
+        (["no-such-run"], 10, "there is no run no-such-run"),
+        (["../x"], 1, "is not a run id"),
+    ],
+)
+def test_what_log_cannot_do_it_says(project: Path, arguments: list[str], exit_code: int, told: str) -> None:
+    done = run(project, "log", *arguments)
+    assert (done.returncode, done.stdout) == (exit_code, "")
+    assert told in done.stderr
+
+
+def test_log_without_a_ledger_says_how_to_get_one(project: Path) -> None:
+    (project / ".fractary" / "runs" / RUN / "ledger.db").unlink()
+    done = run(project, "log")
+    assert done.returncode == 10
+    assert "has no ledger yet" in done.stderr
+    assert "hint: " in done.stderr
+
+
+def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
+    path = project / ".fractary" / "runs" / RUN / "ledger.db"
+    row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
+    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,'{\"cups\":2}',NULL,x'00')", row)
+    assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
+
+
+def test_no_control_character_comes_out_of_log_as_json(project: Path) -> None:
+    path = project / ".fractary" / "runs" / RUN / "ledger.db"
+    row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("UPDATE head SET seq = 99, hash = x'00'")
+    connection.execute("INSERT INTO event VALUES (99,?,?,?,?,?,?,?,?,?,?,NULL,x'00')", (*row, '{"cups":"\x9b31m"}'))
+    line = run(project, "log", "--json").stdout.splitlines()[-1]
+    assert "\x9b" not in line
+    assert json.loads(line)["event"]["cups"] == "\x9b31m"

@@ -1,0 +1,282 @@
+"""What was redacted is in no file that comes of the logs, in whatever order they are united."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.sample_log import START, append_sample
+from support.worked_clones import EVENTS, Clones, blocks, rows, united, written
+
+from faber_ledger.ledger.effective import effective_redactions
+from faber_ledger.ledger.errors import NotFound, UsageFailed
+from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.redaction import LEAST, least_of, remains
+from faber_ledger.ledger.row import hash_of
+from faber_ledger.ledger.union import write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.projections.fold import fold
+from faber_ledger.recording.redact import plan_of
+from faber_ledger.schemas.events import check_event
+
+NOTE = {"type": "note_recorded", "kind": "note", "phase": "build", "step": "implement"}
+
+
+def secret(number: int) -> str:
+    return f"hunter-{number:04d}-§"
+
+
+def note(number: int) -> Any:
+    return {**NOTE, "text": f"it is {secret(number)} that nobody may know"}
+
+
+def redact(path: str, name: str, *fields: str) -> None:
+    """Redact an event of a log as the command does, and write the log anew."""
+    with Log.open(path, "OFF") as log:
+        plan = plan_of(log, name, fields, None, check_event)
+        if plan.event is not None:
+            log.append([{"event": plan.event}], at=START, writer="f" * 32)
+        log.commit()
+    write_union([path], path)
+
+
+def wrong_with(path: str) -> list[str]:
+    return [one.kind for one in findings(path, check_event=check_event) if not one.is_note]
+
+
+class Redacting(Clones):
+    """Clones that write notes with a secret in each, and take some of them out."""
+
+    count = 0
+
+    def append(self, clone: int, kind: int, drift: int) -> None:
+        self.clocks[clone] += drift
+        self.count += 1
+        with Log.open(self.paths[clone], "OFF") as log:
+            log.append([{"event": note(self.count)}], at=START + self.clocks[clone], writer=self.writers[clone])
+            log.commit()
+
+    def redact(self, clone: int, which: int, is_whole: bool) -> None:
+        notes = [row for row in rows(self.paths[clone]) if row[2] == "note_recorded"]
+        if notes:
+            redact(self.paths[clone], notes[which % len(notes)][1], *([] if is_whole else ["text"]))
+
+
+clones = st.integers(0, 3)
+steps = st.one_of(
+    st.tuples(st.just("append"), clones, st.just(0), st.integers(-40_000, 40_000)),
+    st.tuples(st.just("pull"), clones, clones),
+    st.tuples(st.just("restore"), clones, clones),
+    st.tuples(st.just("redact"), clones, st.integers(0, 20), st.booleans()),
+)
+
+
+def assert_no_secret(content: bytes, path: Path) -> None:
+    """Check that what a log's own redactions took out is nowhere in its bytes, and that all else still is."""
+    name = written(path, content)
+    with Log.read(name) as log:
+        gone = effective_redactions(log.connection).standing
+        for recorded in log.stream():
+            if recorded["event"]["type"] == "note_recorded":
+                assert (
+                    (recorded["id"] in gone)
+                    == recorded.get("redacted", False)
+                    == (recorded["event"]["text"] == "[redacted]")
+                )
+    assert all([hash_of(row) == row[12] for row in rows(name)])
+
+
+@given(st.lists(steps, max_size=14))
+@settings(max_examples=40, deadline=None)
+def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_that_was_taken_out(
+    work: list[tuple[Any, ...]],
+) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = Redacting(folder, [0, 5, -5, 900], [1, 2, 3, 4])
+        everything: dict[str, int] = {}
+        for step, *arguments in work:
+            getattr(made, step)(*arguments)
+            for path in made.paths:
+                for row in rows(path):
+                    for number in range(1, made.count + 1):
+                        if row[2] == "note_recorded" and secret(number) in (row[10] or ""):
+                            everything[row[1]] = number
+        one, two, three, four = made.paths
+        whole = united(*made.paths)
+        assert united(four, two, three, one) == united(one, one, two, three, three, four) == whole
+        left = written(folder / "left", united(written(folder / "first", united(one, two)), three))
+        right = written(folder / "right", united(two, written(folder / "last", united(four, three))))
+        assert united(left, four) == united(one, right) == united(left, right) == whole
+        again = written(folder / "again", whole)
+        assert united(again) == united(again, one) == united(two, again) == whole
+        for count, content in enumerate([whole, *[Path(path).read_bytes() for path in [*made.paths, left, right]]]):
+            copy = folder / f"looked-at-{count}"
+            assert_no_secret(content, copy)
+            with Log.read(str(copy)) as log:
+                taken = {everything[target] for target in effective_redactions(log.connection).standing}
+            for number in taken:
+                assert secret(number).encode() not in content
+        assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))
+
+
+def sample(path: Path) -> dict[str, str]:
+    """Write a log with every type and give the id of the first event of each."""
+    with Log.open(str(path)) as log:
+        recorded = log.append([{"event": event} for event in EVENTS], at=START, writer="a" * 32)
+        log.commit()
+    return {one["event"]["type"]: one["id"] for one in reversed(recorded)}
+
+
+def test_what_stands_in_for_a_whole_payload_fits_the_shape_of_each_type_and_holds_no_free_text(tmp_path: Path) -> None:
+    names = sample(tmp_path / "a.db")
+    for kind, name in names.items():
+        if kind in ("event_redacted", "run_adopted"):
+            continue
+        path = written(tmp_path / f"{kind}.db", (tmp_path / "a.db").read_bytes())
+        redact(path, name)
+        assert wrong_with(path) == []
+        with Log.read(path) as log:
+            (event,) = [one["event"] for one in log.stream() if one["id"] == name]
+            fold(log.stream())
+        assert "dev-machine-1" not in str(event)
+        assert "myproject" not in str(event)
+        assert "auth/cache.py" not in str(event)
+
+
+def test_where_nothing_says_what_stays_an_event_still_fits_its_shape() -> None:
+    assert set(LEAST) == set(CURRENT) - {"event_redacted"}
+    for kind in LEAST:
+        event = {**remains(kind, []), "type": kind, "session_id": "s"}
+        if kind in ("run_started", "run_adopted", "delivery_ignored", "context_reconstituted"):
+            event.pop("session_id")
+        assert check_event(event) == []
+
+
+def test_numbers_and_words_of_a_closed_vocabulary_stay() -> None:
+    payload = {"size_bytes": 7, "given": "inline", "required": True, "source": "/home/me", "run_id": "r", "also": ["a"]}
+    assert least_of(payload) == {**payload, "source": "[redacted]", "also": []}
+
+
+def test_a_session_whose_start_was_redacted_keeps_its_place_times_and_end(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    recorded = append_sample(tmp_path / "a.db")
+    before = fold(recorded)
+    for one in recorded:
+        if one["event"]["type"] in ("session_started", "session_ended"):
+            redact(path, one["id"])
+    with Log.read(path) as log:
+        after = fold(log.stream())
+    assert "dev-machine-1" not in str(after)
+    for entry, old in zip(after["sessions"]["session_history"], before["sessions"]["session_history"], strict=True):
+        environment = entry.pop("environment", None)
+        assert environment is None or set(environment.values()) == {"[redacted]"}
+        old.pop("environment", None)
+        assert entry == old
+    assert after["context_metadata"] == before["context_metadata"]
+
+
+def test_fields_are_taken_out_one_after_the_other_and_the_earlier_redaction_keeps_none_of_them(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    name = append_sample(tmp_path / "a.db")[2]["id"]
+    redact(path, name, "environment.hostname")
+    assert b'"hostname":"[redacted]"' in Path(path).read_bytes()
+    redact(path, name, "environment.cwd")
+    with Log.read(path) as log:
+        (event,) = [one["event"] for one in log.stream() if one["id"] == name]
+        first, second = [row for row in rows(path) if row[2] == "event_redacted"]
+    environment = event["environment"]  # type: ignore[typeddict-item]  # a session's start
+    assert (environment["hostname"], environment["cwd"], environment["platform"]) == ("[redacted]",) * 2 + ("linux",)
+    assert (first[10], second[10] is None) == (None, False)
+    assert wrong_with(path) == []
+
+
+def test_two_clones_that_redact_apart_end_with_both_fields_out_and_verify_says_what_is_left(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    name = append_sample(tmp_path / "a.db")[2]["id"]
+    other = written(tmp_path / "b.db", Path(path).read_bytes())
+    redact(path, name, "environment.hostname")
+    redact(other, name, "environment.cwd")
+    both = written(tmp_path / "both.db", b"")
+    write_union([path, other], both)
+    with Log.read(both) as log:
+        (event,) = [one["event"] for one in log.stream() if one["id"] == name]
+    environment = event["environment"]  # type: ignore[typeddict-item]  # a session's start
+    assert (environment["hostname"], environment["cwd"]) == ("[redacted]", "[redacted]")
+    (finding,) = [one for one in findings(both, check_event=check_event) if not one.is_note]
+    assert finding.kind == "redacted_apart"
+    assert "--field environment.cwd --field environment.hostname --yes" in finding.hint
+    redact(both, name, "environment.cwd", "environment.hostname")
+    assert wrong_with(both) == []
+    assert united(both, path) == united(other, both) == Path(both).read_bytes()
+
+
+def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_are_findings(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    name = append_sample(tmp_path / "a.db")[2]["id"]
+    with Log.open(path, "OFF") as log:
+        plan = plan_of(log, name, [], None, check_event)
+        assert plan.event is not None
+        log.append([{"event": plan.event}], at=START, writer="f" * 32)
+        log.commit()
+    (finding,) = [one for one in findings(path, check_event=check_event) if not one.is_note]
+    assert (finding.kind, finding.event) == ("not_redacted", name)
+    assert f"faber-ledger redact {name} --yes" in finding.hint
+    write_union([path], path)
+    assert wrong_with(path) == []
+    last = max(rows(path))
+    with sqlite3.connect(path) as connection:
+        for table, key in (("event", "hash"), ("head", "hash")):
+            with suppress(sqlite3.IntegrityError):
+                connection.execute("DROP TRIGGER IF EXISTS event_is_never_deleted")
+            connection.execute(f"DELETE FROM {table} WHERE {key} = ?", (last[12],))
+    from faber_ledger.ledger.file import FORMAT_1, statements
+
+    with sqlite3.connect(path) as connection:
+        connection.execute(next(text for text in statements(FORMAT_1) if "event_is_never_deleted" in text))
+    assert "unexplained_redaction" in wrong_with(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "told"),
+    [
+        ("session_started", ["session_id"], "envelope"),
+        ("session_started", ["at"], "envelope"),
+        ("session_ended", ["reason"], "must keep"),
+        ("run_adopted", [], "cannot go as a whole"),
+        ("run_adopted", ["blocks"], "cannot go as a whole"),
+    ],
+)
+def test_what_cannot_go_is_refused(tmp_path: Path, kind: str, fields: list[str], told: str) -> None:
+    name = sample(tmp_path / "a.db")[kind]
+    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match=told):
+        plan_of(log, name, fields, None, check_event)
+
+
+def test_an_unknown_field_is_told_with_those_that_are_near(tmp_path: Path) -> None:
+    name = sample(tmp_path / "a.db")["session_started"]
+    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(NotFound, match=r"near it are: environment\.hostname"):
+        plan_of(log, name, ["environment.host"], None, check_event)
+
+
+def test_a_reason_that_holds_what_goes_is_refused(tmp_path: Path) -> None:
+    name = sample(tmp_path / "a.db")["session_started"]
+    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match="reason"):
+        plan_of(log, name, ["environment.hostname"], "dev-machine-1 is a customer's", check_event)
+
+
+def test_a_text_within_adopted_blocks_goes_and_their_sessions_stay(tmp_path: Path) -> None:
+    path = str(tmp_path / "a.db")
+    name = sample(tmp_path / "a.db")["run_adopted"]
+    redact(path, name, "blocks.sessions.session_history.0.started_at")
+    assert b"2026-01-04T10:00:00Z" not in Path(path).read_bytes()
+    with Log.read(path) as log:
+        history = fold(log.stream())["sessions"]["session_history"]
+    assert history[0] == {"session_id": "claude-session-20260104-xyz789", "started_at": "[redacted]"}

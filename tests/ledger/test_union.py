@@ -1,0 +1,385 @@
+"""However clones exchange their logs, everybody ends with the same one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.forging import forge
+from support.project import COMMAND
+from support.sample_log import FIRST, SECOND, START, append_sample, every_type
+from support.worked_clones import EVENTS, Clones, Work, blocks, done, rows, united, worked, written
+
+from faber_ledger.ledger.canonical import event_hash, payload_hash
+from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.row import INSERT, ROW, hash_of
+from faber_ledger.ledger.union import take_in, write_rows, write_union
+from faber_ledger.ledger.verify import findings
+from faber_ledger.schemas.events import check_event
+
+
+@given(worked)
+@settings(max_examples=15)
+def test_a_union_is_the_same_to_the_byte_in_whatever_order_and_however_often(work: Work) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        made = done(folder, work)
+        one, two, three, four = made.paths
+        whole = united(*made.paths)
+        assert united(four, two, three, one) == whole
+        assert united(one, one, two, three, three, four) == whole
+        left = written(folder / "left", united(written(folder / "first", united(one, two)), three))
+        right = written(folder / "right", united(two, written(folder / "last", united(four, three))))
+        assert united(left, four) == united(one, right) == united(left, right) == whole
+        again = written(folder / "again", whole)
+        assert united(again) == united(again, one) == whole
+
+
+@given(worked, st.permutations([0, 1, 2, 3]))
+@settings(max_examples=15)
+def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, order: list[int]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made = done(Path(name), work)
+        had = {row for path in made.paths for row in rows(path)}
+        for clone in order[1:]:
+            made.pull(order[0], clone)
+        for clone in order[1:]:
+            made.pull(clone, order[0])
+        for path in made.paths:
+            assert set(rows(path)) == had
+            with Log.read(path) as log, Log.read(made.paths[0]) as first:
+                assert log.heads() == first.heads()
+            assert blocks(path) == blocks(made.paths[0])
+        for clone in range(4):  # and work goes on
+            made.append(clone, 0, 0)
+
+
+@given(worked)
+@settings(max_examples=15)
+def test_an_event_stands_behind_those_it_was_written_after_whatever_the_clocks_say(work: Work) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        made = done(Path(name), work)
+        write_union(made.paths, f"{name}/united.db")
+        told = rows(f"{name}/united.db")
+        place = {row[12]: number for number, row in enumerate(told)}
+        for number, row in enumerate(told):
+            parents = [row[8][at : at + 32] for at in range(0, len(row[8]), 32)]
+            assert all(place[parent] < number for parent in parents)
+            assert row[0] == 1 + max([told[place[parent]][0] for parent in parents], default=0)
+
+
+def test_a_clock_hours_behind_changes_no_order(tmp_path: Path) -> None:
+    made = Clones(tmp_path, [36_000, 0], [1, 2])
+    made.append(0, 0, 0)
+    for clone in (1, 0, 1, 0):
+        made.pull(clone, 1 - clone)
+        made.append(clone, 7, -3600)
+    made.pull(0, 1)
+    told = rows(made.paths[0])
+    assert [row[5][-1] for row in told] == ["1", "2", "1", "2", "1"]
+    assert [row[0] for row in told] == [1, 2, 3, 4, 5]
+    assert [row[4] for row in told] != sorted(row[4] for row in told)
+
+
+# What cannot be united
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    append_sample(tmp_path / "ledger.db")
+    return tmp_path / "ledger.db"
+
+
+def forged(path: Path, copy: Path, *changes: str) -> str:
+    """Copy a log and change it as somebody would who knows its triggers."""
+    shutil.copyfile(path, copy)
+    forge(copy, *changes)
+    return str(copy)
+
+
+def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
+    """Change a row and give it the hash that then is right."""
+    names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "payload")
+    values = dict(zip(names, row, strict=False)) | changes
+    parents = [values["parents"][at : at + 32] for at in range(0, len(values["parents"]), 32)]
+    envelope = {name: values[name] for name in names[:8]}
+    digest = event_hash(**envelope, parents=parents, payload_hash=payload_hash(values["salt"], values["payload"]))
+    return (*values.values(), None, digest)
+
+
+def log_of(path: Path, *told: tuple[Any, ...]) -> str:
+    """Write rows into a log as they are."""
+    with Log.open(str(path)) as log:
+        take_in(log, told)
+        log.commit()
+    return str(path)
+
+
+def test_one_id_with_two_contents_is_refused_and_both_are_named(ledger: Path, tmp_path: Path) -> None:
+    last = rows(str(ledger))[-1]
+    said = {**json.loads(last[10]), "source": "elsewhere\x1b[31m"}
+    other = log_of(tmp_path / "other.db", *rows(str(ledger))[:-1], sealed(last, payload=json.dumps(said)))
+    out = tmp_path / "out.db"
+    out.write_text("what was here")
+    with pytest.raises(UnionConflict) as refused:
+        write_union([str(ledger), other], str(out))
+    assert refused.value.exit_code == 22
+    assert last[1] in refused.value.message
+    assert last[10] in refused.value.message
+    assert "elsewhere" in refused.value.message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db", "other.db", "out.db"]
+    assert out.read_text() == "what was here"
+
+
+def test_one_id_at_two_positions_is_refused(ledger: Path, tmp_path: Path) -> None:
+    told = rows(str(ledger))
+    moved = sealed(told[-1], seq=told[-1][0] - 1, parents=told[-2][8])
+    with pytest.raises(UnionConflict):
+        write_union([str(ledger), log_of(tmp_path / "other.db", *told[:-1], moved)], str(tmp_path / "out.db"))
+
+
+def test_a_changed_payload_is_healed_by_an_honest_copy_and_refused_without_one(ledger: Path, tmp_path: Path) -> None:
+    changed = forged(ledger, tmp_path / "changed.db", "UPDATE event SET payload = '{}' WHERE seq = 3")
+    out = str(tmp_path / "out.db")
+    with pytest.raises(IntegrityError, match=rows(str(ledger))[2][1]):
+        write_union([changed], out)
+    for order in itertools.permutations([changed, str(ledger)]):
+        write_union(order, out)
+        assert rows(out) == rows(str(ledger))
+
+
+def test_a_copy_that_lost_a_payload_to_no_redaction_gets_it_back(ledger: Path, tmp_path: Path) -> None:
+    row = rows(str(ledger))[2]
+    digest = payload_hash(row[9], row[10]).hex()
+    redacted = forged(
+        ledger,
+        tmp_path / "redacted.db",
+        f"UPDATE event SET payload = NULL, salt = NULL, payload_hash = x'{digest}' WHERE seq = 3",
+    )
+    assert united(redacted, str(ledger)) == united(str(ledger), redacted) == united(str(ledger)) != united(redacted)
+    assert rows(written(tmp_path / "united.db", united(redacted, str(ledger)))) == rows(str(ledger))
+
+
+def test_a_letter_moved_between_salt_and_payload_is_another_content(ledger: Path, tmp_path: Path) -> None:
+    row = rows(str(ledger))[2]
+    moved = forged(
+        ledger,
+        tmp_path / "moved.db",
+        f"UPDATE event SET salt = x'{(row[9] + b'{').hex()}', payload = substr(payload, 2) WHERE seq = 3",
+    )
+    assert united(moved, str(ledger)) == united(str(ledger), moved) == united(str(ledger))
+
+
+@pytest.mark.parametrize("parents", [b"", b"\x01" * 32], ids=["a first event", "behind one that is missing"])
+def test_a_position_that_would_stop_every_later_append_is_refused(ledger: Path, tmp_path: Path, parents: bytes) -> None:
+    far = sealed(rows(str(ledger))[0], id="01KE791W1G0000000000000000", seq=2**63 - 1, parents=parents)
+    other = log_of(tmp_path / "other.db", far)
+    with pytest.raises(IntegrityError, match="seq"):
+        write_union([str(ledger), other], str(tmp_path / "out.db"))
+    with Log.open(other) as log:
+        log.set_heads([(far[0], far[12])])
+        with pytest.raises(IntegrityError, match="seq"):
+            log.append([{"event": EVENTS[0]}], at=START, writer="w")
+
+
+def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, tmp_path: Path) -> None:
+    lacking = forged(ledger, tmp_path / "lacking.db", "DELETE FROM event WHERE seq IN (1, 4)")
+    out = str(tmp_path / "out.db")
+    write_union([lacking], out)
+    assert len(rows(out)) == len(rows(str(ledger))) - 2
+    write_union([out, str(ledger)], out)
+    assert rows(out) == rows(str(ledger))
+    assert list(findings(out, check_event=check_event)) == []
+
+
+def test_text_that_is_no_text_is_refused(ledger: Path, tmp_path: Path) -> None:
+    broken = forged(ledger, tmp_path / "broken.db", "UPDATE event SET at = CAST(x'ff' AS TEXT) WHERE seq = 3")
+    with pytest.raises(IntegrityError, match="cannot be read"):
+        write_union([broken], str(tmp_path / "out.db"))
+
+
+def test_what_cannot_be_taken_in_leaves_an_open_log_as_it_was(ledger: Path, tmp_path: Path) -> None:
+    told = rows(str(ledger))
+    new = sealed(told[-1], id="01KE791W1G0000000000000000")
+    with Log.open(str(ledger)) as log:
+        with pytest.raises(sqlite3.IntegrityError):
+            take_in(log, [new, told[2]])
+        log.append([{"event": EVENTS[0]}], at=START, writer="w")
+        log.commit()
+    assert rows(str(ledger))[:-1] == told
+    assert list(findings(str(ledger), check_event=check_event)) == []
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_full_disk_is_told_as_one_and_takes_in_nothing(tmp_path: Path, is_first: bool) -> None:
+    append_sample(tmp_path / "sample.db")
+    first = rows(str(tmp_path / "sample.db"))[0]
+    full = tmp_path / "full.db"
+    before = [] if is_first else rows(log_of(full, first))
+    many = [sealed(first, id=f"01KE791W1G{number:016}", payload=json.dumps({"a": "x" * 4000})) for number in range(99)]
+    with Log.open(str(full)) as log:
+        (pages,) = log.connection.execute("PRAGMA page_count").fetchone()
+        log.connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+        with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
+            take_in(log, many)
+        if log.connection.in_transaction:  # SQLite takes back the statement alone or, where it must, the transaction
+            assert log.connection.execute(ROW).fetchall() == before
+
+
+def test_rows_are_never_written_into_a_log_that_has_events(ledger: Path) -> None:
+    before = ledger.read_bytes()
+    with pytest.raises(LedgerError, match="has events already"):
+        write_rows([], str(ledger))
+    assert ledger.read_bytes() == before
+
+
+def test_a_union_of_nothing_to_read_says_so(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no ledger"):
+        write_union([str(tmp_path / "none.db")], str(tmp_path / "out.db"))
+    assert list(tmp_path.iterdir()) == []
+
+
+# Long logs
+
+
+def test_a_long_log_is_united_in_memory_for_its_hashes_alone(tmp_path: Path) -> None:
+    made = Clones(tmp_path, [0, 0], [1, 2])
+    count, size = 3000, 4000
+    note: Any = {**EVENTS[5], "error": "x" * size}
+    with Log.open(made.paths[0]) as log:
+        log.append([{"event": note}] * count, at=START, writer="w")
+        log.commit()
+    made.pull(1, 0)
+    for clone in (0, 1):
+        made.append(clone, 0, 0)
+    tracemalloc.start()
+    write_union(made.paths, str(tmp_path / "out.db"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(rows(str(tmp_path / "out.db"))) == count + 2
+    assert peak < count * 600
+
+
+# What two sides' sessions come to
+
+
+def session(event: str, session_id: str, **changes: Any) -> Any:
+    found = next(dict(one) for one in EVENTS if one["type"] == event)
+    return {"event": {**found, "session_id": session_id, **changes}, "client": session_id}
+
+
+def test_sessions_open_at_once_on_two_machines_are_both_there_and_open(tmp_path: Path) -> None:
+    made = Clones(tmp_path, [0, 0], [1, 2])
+    made.append(0, 0, 0)
+    made.pull(1, 0)
+    for clone, name in ((0, FIRST), (1, SECOND)):
+        with Log.open(made.paths[clone]) as log:
+            log.append([session("session_started", name)], at=START + clone, writer=made.writers[clone])
+            log.commit()
+    made.pull(0, 1)
+    folded = json.loads(blocks(made.paths[0]))
+    assert {entry["session_id"] for entry in folded["sessions"]["session_history"]} == {FIRST, SECOND}
+    assert folded["sessions"]["total_sessions"] == 2
+    assert folded["sessions"]["current_session_id"] in (FIRST, SECOND)
+    open_one = folded["sessions"]["current_session_id"]
+    with Log.open(made.paths[0]) as log:
+        log.append([session("session_ended", open_one)], at=START + 9, writer=made.writers[0])
+        log.commit()
+    folded = json.loads(blocks(made.paths[0]))
+    assert folded["sessions"]["current_session_id"] == ({FIRST, SECOND} - {open_one}).pop()
+
+
+def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path: Path) -> None:
+    made = Clones(tmp_path, [0, 0], [1, 2])
+    with Log.open(made.paths[0]) as log:
+        log.append([session("session_started", FIRST)], at=START, writer=made.writers[0])
+        log.commit()
+    made.pull(1, 0)
+    with Log.open(made.paths[0]) as log:
+        log.append([session("session_ended", FIRST, reason="normal")], at=START + 50, writer=made.writers[0])
+        log.commit()
+    drafts = [
+        session("session_ended", FIRST, reason="abandoned", inferred=True),
+        session("session_started", SECOND),
+    ]
+    with Log.open(made.paths[1]) as log:
+        log.append(drafts, at=START + 20, writer=made.writers[1])
+        log.commit()
+    made.pull(0, 1)
+    first, second = json.loads(blocks(made.paths[0]))["sessions"]["session_history"]
+    assert (first["session_id"], first["end_reason"]) == (FIRST, "normal")
+    assert (second["session_id"], second.get("ended_at")) == (SECOND, None)
+    assert json.loads(blocks(made.paths[0]))["sessions"]["current_session_id"] == SECOND
+
+
+def misshapen(ledger: Path, path: Path) -> str:
+    """Put an event behind a log's last whose hash, place and parents are right, and whose payload no reader expects."""
+    last = rows(str(ledger))[-1]
+    said = '{"environment":7,"phases_completed":[1]}'
+    event = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000C", parents=last[12], payload=said)
+    return log_of(path, *rows(str(ledger)), event)
+
+
+def test_an_event_that_is_not_of_its_types_shape_is_let_in_by_no_command(ledger: Path, tmp_path: Path) -> None:
+    forged, out = misshapen(ledger, tmp_path / "forged.db"), tmp_path / "out.db"
+    for sides in ([str(ledger), forged], [forged, str(ledger)], [forged]):
+        done = subprocess.run([COMMAND, "union", *sides, "-o", out], capture_output=True, text=True, check=False)
+        assert done.returncode == 20
+        assert "event 01KE7Q3S8W000000000000000C is not a session_started as any ledger writes it" in done.stderr
+        assert not out.exists()
+    ours = tmp_path / "ours"
+    shutil.copyfile(ledger, ours)
+    driver = [str(COMMAND), "merge-driver", str(tmp_path / "base"), str(ours), forged, ".fractary/runs/r/ledger.db"]
+    done = subprocess.run(driver, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "is not a session_started" in done.stderr
+    assert ours.read_bytes() == ledger.read_bytes()
+
+
+def test_what_every_log_has_is_not_checked_again_and_what_a_newer_program_wrote_is_let_in(
+    ledger: Path, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    def check(event: Any) -> list[str]:
+        asked.append(event["type"])
+        return []
+
+    last = rows(str(ledger))[-1]
+    newer = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000C", parents=last[12], type="coffee_made")
+    other = log_of(tmp_path / "other.db", *rows(str(ledger)), newer)
+    assert write_union([str(ledger), other], str(tmp_path / "out.db"), check) == last[0] + 1
+    assert asked == []
+    next_one = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000D", parents=last[12])
+    write_union([other, log_of(tmp_path / "next.db", *rows(str(ledger)), next_one)], str(tmp_path / "out.db"), check)
+    assert asked == ["session_started"]
+
+
+@pytest.mark.parametrize(
+    "payload", ["not json", "[]", '{"a":NaN}', '{"b":1, "a":2}', '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"]
+)
+def test_an_event_that_no_reader_could_read_is_not_let_in(tmp_path: Path, payload: str) -> None:
+    """Its hash and its parents are right, so it would stop every command of every clone that takes it."""
+    path = tmp_path / "forged.db"
+    with Log.open(str(path)) as log:
+        log.append([{"event": every_type()[0]}], at=START, writer="w")
+        ((_, parent),) = log.heads()
+        envelope = (2, "01KE7Q3S8W000000000000000B", "x", 1, "2026-01-05T14:30:22Z", "w", None, None)
+        row = (*envelope, parent, b"s" * 16, payload)
+        log.connection.execute(INSERT, (*row, None, hash_of((*row, None, b""))))
+        log.commit()
+    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+        write_union([str(path)], str(tmp_path / "out.db"))
+    shown = subprocess.run([COMMAND, "textconv", str(path)], capture_output=True, text=True, check=False)
+    assert (shown.returncode, shown.stderr) == (0, "")

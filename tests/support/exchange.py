@@ -1,0 +1,59 @@
+"""Exporting and importing in tests."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faber_ledger.ledger.canonical import canonical, payload_hash
+from faber_ledger.ledger.exchange import lines_of
+from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import take_in
+from faber_ledger.schemas.events import are_events, check_event
+from support.sample_log import write_run
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path / "project")
+    return tmp_path / "project"
+
+
+def faber(project: Path, *arguments: str | Path, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run([COMMAND, *arguments], cwd=project, input=content, capture_output=True, check=False)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done
+
+
+def export_of(path: str) -> bytes:
+    with Log.read(path) as log:
+        return b"".join(lines_of(log))
+
+
+def imported(content: bytes, path: str) -> None:
+    """Take lines into the log at a path, as the command does."""
+    staged = Staged(io.BytesIO(content), check_event, are_events)
+    check(staged.problems, "the file")
+    with Log.open(path, "OFF") as log:
+        check(staged.problems_with(log), "the file")
+        take_in(log, staged.missing_in(log))
+        log.commit()
+
+
+def changed(line: bytes, **members: Any) -> bytes:
+    return json.dumps({**json.loads(line), **members}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def redacted(line: bytes) -> bytes:
+    event = json.loads(line)
+    digest = payload_hash(bytes.fromhex(event["salt"]), canonical(event["payload"]))
+    return changed(line, salt=None, payload=None, payload_hash=digest.hex())

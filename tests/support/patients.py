@@ -1,0 +1,516 @@
+"""Projects for `doctor`: one in which all is well, copied for each test, and the ways in which it can be ill."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from faber_ledger.ledger.clock import now
+from faber_ledger.recording import spool
+from faber_ledger.recording.call import Call
+from faber_ledger.recording.incoming import Arrival
+from faber_ledger.runs.run import find_run
+from support.project import COMMAND, RUN, Project, usual_state
+
+NEW_CLIENT = "2.1.330 (Claude Code)"
+SETTINGS = ".claude/settings.json"
+
+
+class Patient(Project):
+    """A project with the program and a client on PATH."""
+
+    @property
+    def bin(self) -> Path:
+        """The folder of the client, which prints its version."""
+        return self.root.parent / "bin"
+
+    def environment(self, more: Any = None) -> dict[str, str]:
+        path = f"{self.bin}{os.pathsep}{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
+        quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+        return super().environment({"PATH": path, **quiet, **(more or {})})
+
+    @property
+    def home(self) -> Path:
+        return Path(self.environment()["HOME"])
+
+    def client(self, printed: str) -> None:
+        """Put a client on PATH."""
+        self.bin.mkdir(exist_ok=True)
+        program = self.bin / "claude"
+        program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
+        program.chmod(0o755)
+
+    def settings(self, change: Any, path: str = SETTINGS) -> None:
+        """Change a settings file as JSON."""
+        file = self.root / path
+        values = json.loads(file.read_text()) if file.exists() else {}
+        change(values)
+        self.write(path, json.dumps(values, indent=2))
+
+    def doctor(self, *arguments: str, code: int | None = None, cwd: Path | None = None) -> dict[str, Any]:
+        """Run doctor and give its data; whatever it finds, it ends by itself."""
+        done = self.call("doctor", "--json", *arguments, cwd=cwd)
+        assert done.returncode in (0, 23), done.stderr
+        assert code is None or done.returncode == code, done.stdout
+        assert done.stderr == "" or "recovered from" in done.stderr  # what a mended run had to say
+        data: dict[str, Any] = json.loads(done.stdout)["data"]
+        return data
+
+    def call(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [COMMAND, *arguments],
+            cwd=cwd or self.root,
+            env=self.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+            timeout=120,
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def told(self, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+        """Run doctor and give what is not well, by check."""
+        return ills(self.doctor(*arguments))
+
+    def snapshot(self) -> dict[str, tuple[int, int, bytes]]:
+        """Everything below the project and its git directory, folders too: mode, time and content."""
+        found = {}
+        for path in [self.root, *sorted(self.root.rglob("*"))]:
+            status = path.lstat()
+            content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+            found[str(path)] = (status.st_mode, status.st_mtime_ns, content)
+        return found
+
+
+def ills(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Give the findings of a doctor's data that are not `ok`, by check."""
+    found = {one["check"]: [item for item in one["findings"] if item["level"] != "ok"] for one in data["checks"]}
+    return {name: items for name, items in found.items() if items}
+
+
+def well(root: Path) -> Patient:
+    """Make a project in which all is well: set up, committed, with an open session of an active run."""
+    Project.made(root, usual_state())
+    patient = Patient(root)
+    patient.client(NEW_CLIENT)
+    assert patient.faber("init").returncode == 0
+    patient.deliver("SessionStart.startup.print")
+    patient.git("add", ".")
+    patient.git("commit", "-q", "-m", "Set up")
+    return patient
+
+
+def copied(patient: Patient, root: Path) -> Patient:
+    """Copy a project, its git directory and its client."""
+    shutil.copytree(patient.root, root, symlinks=True)
+    shutil.copytree(patient.bin, root.parent / "bin")
+    return Patient(root)
+
+
+def another_run(patient: Patient, run_id: str, **state: Any) -> Path:
+    """Put a run there that other tools have made."""
+    folder = patient.root / ".fractary" / "runs" / run_id
+    folder.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps({**usual_state(run_id), **state}))
+    return folder
+
+
+def hooks_of(values: dict[str, Any], event: str) -> Any:
+    return values["hooks"][event]
+
+
+# Each makes one check fire.
+
+
+def _no_hooks(patient: Patient) -> None:
+    (patient.root / SETTINGS).unlink()
+
+
+def _one_hook_missing(patient: Patient) -> None:
+    patient.settings(lambda values: values["hooks"].pop("PostCompact"))
+
+
+def _twice_in_a_file(patient: Patient) -> None:
+    patient.settings(lambda values: hooks_of(values, "PreCompact").append(hooks_of(values, "PreCompact")[0]))
+
+
+def _another_form_in_local(patient: Patient) -> None:
+    group = {"hooks": [{"type": "command", "command": "faber-ledger hook pre-compact"}]}
+    patient.settings(lambda values: values.update(hooks={"PreCompact": [group]}), ".claude/settings.local.json")
+
+
+def _the_same_for_the_user(patient: Patient) -> None:
+    path = patient.home / ".claude" / "settings.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes((patient.root / SETTINGS).read_bytes())
+
+
+def _at_the_wrong_event(patient: Patient) -> None:
+    group = {"hooks": [{"type": "command", "command": "faber-ledger hook pre-compact"}]}
+    patient.settings(lambda values: hooks_of(values, "SessionStart").append(group))
+
+
+def _with_a_matcher(patient: Patient) -> None:
+    patient.settings(lambda values: hooks_of(values, "SessionStart")[0].update(matcher="compact"))
+
+
+def _outside_hooks(patient: Patient) -> None:
+    patient.settings(lambda values: values.update(PreCompact=hooks_of(values, "PreCompact")))
+
+
+def _without_a_group(patient: Patient) -> None:
+    handler = {"type": "command", "command": "faber-ledger hook pre-compact"}
+    patient.settings(lambda values: hooks_of(values, "PreCompact").append(handler))
+
+
+def _in_another_file(patient: Patient) -> None:
+    shutil.copyfile(patient.root / SETTINGS, patient.root / ".claude" / "hooks.json")
+
+
+def _a_slash_command(patient: Patient) -> None:
+    group = {"hooks": [{"type": "command", "command": "/fractary-faber:session-end --reason normal"}]}
+    patient.settings(lambda values: hooks_of(values, "SessionEnd").append(group))
+
+
+def _another_form(patient: Patient) -> None:
+    patient.settings(
+        lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command="faber-ledger hook pre-compact")
+    )
+
+
+def _no_time(patient: Patient) -> None:
+    patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].pop("timeout"))
+
+
+def _asynchronous(patient: Patient) -> None:
+    patient.settings(lambda values: hooks_of(values, "SessionEnd")[0]["hooks"][0].update({"async": True}))
+
+
+def _not_json(patient: Patient) -> None:
+    patient.write(SETTINGS, '{"hooks": {')
+
+
+def _all_off(patient: Patient) -> None:
+    patient.settings(lambda values: values.update(disableAllHooks=True))
+
+
+def _program_gone(patient: Patient) -> None:
+    command = f"{patient.root.parent}/gone/faber-ledger hook pre-compact"
+    patient.settings(lambda values: hooks_of(values, "PreCompact")[0]["hooks"][0].update(command=command))
+
+
+def _old_client(patient: Patient) -> None:
+    patient.client("2.1.75 (Claude Code)")
+
+
+def _mute_client(patient: Patient) -> None:
+    patient.client("hello")
+
+
+def _a_failure(patient: Patient) -> None:
+    patient.active_path.unlink()
+    patient.deliver("SessionStart.startup.print")  # its line is no failure
+    patient.active_path.write_text(f"{RUN}\n")
+    ledger = patient.ledger_path.read_bytes()
+    patient.ledger_path.write_bytes(b"no ledger")
+    patient.deliver("SessionStart.startup.print")
+    patient.ledger_path.write_bytes(ledger)
+
+
+def _twice_delivered(patient: Patient) -> None:
+    for _ in range(2):
+        patient.deliver("SessionStart.startup.print", client="5c1e")
+
+
+def _compacted_without_an_end(patient: Patient) -> None:
+    patient.deliver("PreCompact.manual.print")
+    patient.deliver("SessionStart.compact.print")
+
+
+def _a_delivery_waits(patient: Patient) -> None:
+    run = find_run(str(patient.root), RUN)
+    spool.put(run, Arrival(Call("SessionEnd", b'{"reason": "other"}', {}), run, now(), print).waits())
+
+
+def _no_delivery_waits(patient: Patient) -> None:
+    patient.write(f".git/faber-ledger/spool/{RUN}/01.malformed", "{}")
+
+
+def _a_delivery_waits_for_a_run_that_is_gone(patient: Patient) -> None:
+    patient.write(".git/faber-ledger/spool/gone/01.json", "{}")
+
+
+def _no_drivers(patient: Patient) -> None:
+    patient.git("config", "--local", "--remove-section", "merge.faber-ledger")
+
+
+def _no_stash(patient: Patient) -> None:
+    patient.git("config", "--local", "--unset", "merge.autoStash")
+
+
+def _stash_off(patient: Patient) -> None:
+    patient.git("config", "--local", "--unset", "faber-ledger.autoStash")
+    patient.git("config", "--local", "rebase.autoStash", "false")
+
+
+def _no_attributes(patient: Patient) -> None:
+    (patient.root / ".fractary" / ".gitattributes").unlink()
+
+
+def _older_attributes(patient: Patient) -> None:
+    path = patient.root / ".fractary" / ".gitattributes"
+    path.write_text("mine -text\n" + path.read_text().replace("diff=faber-ledger", ""))
+
+
+def _no_ignore(patient: Patient) -> None:
+    (patient.root / ".fractary" / ".gitignore").unlink()
+
+
+def _ignored(patient: Patient) -> None:
+    patient.write(".gitignore", "*.db\n")
+
+
+def _tracked_backup(patient: Patient) -> None:
+    patient.write(f".fractary/runs/{RUN}/state.json.backup", "{}")
+    patient.git("add", "--force", f".fractary/runs/{RUN}/state.json.backup")
+
+
+def _ignored_settings(patient: Patient) -> None:
+    patient.write(".git/info/exclude", "/.fractary/faber/ledger.json\n")
+
+
+def _no_repository(patient: Patient) -> None:
+    shutil.rmtree(patient.root / ".git")
+
+
+def _in_both_layouts(patient: Patient) -> None:
+    shutil.copytree(patient.run, patient.root / ".fractary" / "faber" / "runs" / RUN)
+
+
+def _a_wrong_name(patient: Patient) -> None:
+    another_run(patient, "_mine")
+
+
+def _too_deep(patient: Patient) -> None:
+    another_run(patient, "a/b/c/d")
+
+
+def _a_stray_file(patient: Patient) -> None:
+    patient.write(".fractary/runs/notes.txt", "mine")
+
+
+def _an_empty_folder(patient: Patient) -> None:
+    (patient.root / ".fractary" / "runs" / "nothing-1").mkdir()
+
+
+def _a_journal(patient: Patient) -> None:
+    Path(f"{patient.ledger_path}-journal").write_bytes(b"")
+
+
+def _a_run_that_is_not_here(patient: Patient) -> None:
+    patient.active_path.write_text("myproject-9-20260101-000000-aaaaaa\n")
+
+
+def _not_utf_8(patient: Patient) -> None:
+    patient.active_path.write_bytes(b"\xff\xfe")
+
+
+def _an_empty_active_file(patient: Patient) -> None:
+    patient.active_path.write_bytes(b"\n")
+
+
+def _no_run_id(patient: Patient) -> None:
+    patient.active_path.write_text("../../etc\n")
+
+
+def _a_folder_for_the_active_file(patient: Patient) -> None:
+    patient.active_path.unlink()
+    patient.active_path.mkdir()
+
+
+def _nothing_active(patient: Patient) -> None:
+    patient.active_path.unlink()
+
+
+def _two_active_files(patient: Patient) -> None:
+    another_run(patient, "other-1", status="completed")
+    patient.write(".fractary/faber/runs/.active-run-id", "other-1\n")
+
+
+def _over(patient: Patient) -> None:
+    patient.change_state(status="completed")
+
+
+def _long_quiet(patient: Patient) -> None:
+    blocks = {"sessions": session_block("laptop", "2026-01-05T14:30:22Z")}
+    another_run(patient, "other-1", **blocks)
+
+
+def session_block(host: str, at: str) -> dict[str, Any]:
+    """Give the block of one session that is open."""
+    entry = {"session_id": "s-1", "started_at": at, "environment": {"hostname": host}}
+    return {"current_session_id": "s-1", "total_sessions": 1, "session_history": [entry]}
+
+
+def _unwritable_state(patient: Patient) -> None:
+    patient.state_path.chmod(0o444)
+
+
+def _unusable_folder(patient: Patient) -> None:
+    (patient.root / ".fractary" / "faber").chmod(0o555)
+
+
+def _large_state(patient: Patient) -> None:
+    patient.change_state(notes="x" * 1_100_000)
+
+
+def _backup_of_a_finished_run(patient: Patient) -> None:
+    (another_run(patient, "other-1", status="completed") / "state.json.backup").write_text("{}")
+
+
+def _old_backup(patient: Patient) -> None:
+    path = patient.run / "ledger.db.backup"
+    path.write_bytes(b"")
+    os.utime(path, (1_700_000_000, 1_700_000_000))
+
+
+def _newer_format(patient: Patient) -> None:
+    content = bytearray(patient.ledger_path.read_bytes())
+    content[60:64] = (99).to_bytes(4, "big")
+    patient.ledger_path.write_bytes(bytes(content))
+
+
+def _changed_payload(patient: Patient) -> None:
+    content = patient.ledger_path.read_bytes()
+    assert content.count(b'"dev-machine-1"') >= 1
+    patient.ledger_path.write_bytes(content.replace(b'"dev-machine-1"', b'"dev-machine-2"', 1))
+
+
+def _rolled_back(patient: Patient) -> None:
+    before, state = patient.ledger_path.read_bytes(), patient.state_path.read_bytes()
+    patient.deliver("SessionEnd.prompt_input_exit.interactive")
+    patient.ledger_path.write_bytes(before)
+    patient.state_path.write_bytes(state)
+
+
+def _ledger_gone(patient: Patient) -> None:
+    patient.ledger_path.unlink()
+
+
+def _state_changed(patient: Patient) -> None:
+    patient.change_state(sessions={**patient.state["sessions"], "total_sessions": 7})
+
+
+def _state_broken(patient: Patient) -> None:
+    shutil.copyfile(patient.state_path, f"{patient.state_path}.backup")
+    patient.put_state("{")
+
+
+def _run_deleted(patient: Patient) -> None:
+    mirror = patient.root / ".git" / "faber-ledger" / "runs"
+    shutil.copytree(mirror / RUN, mirror / "gone-1")
+
+
+def _worktree_without_hooks(patient: Patient) -> None:
+    patient.git("rm", "-q", "--cached", SETTINGS)
+    patient.git("commit", "-q", "-m", "Leave the settings out")
+    patient.git("worktree", "add", "-q", "../tree")
+
+
+def _malformed_registry(patient: Patient) -> None:
+    patient.write(".fractary/faber/worktrees.json", "[]")
+
+
+def _no_workflow(patient: Patient) -> None:
+    another_run(patient, "other-1", workflow_id="project:missing")
+
+
+def _reloads_in_build(patient: Patient) -> None:
+    step = {"id": "auto-reload-context", "prompt": "/fractary-faber:prime-context"}
+    phases = {"frame": {"pre_steps": [step]}, "build": {"pre_steps": [step]}}
+    patient.write(".fractary/faber/workflows/mine.json", json.dumps({"id": "mine", "phases": phases}))
+    another_run(patient, "other-1", workflow_id="project:mine")
+
+
+def _wrong_configuration(patient: Patient) -> None:
+    patient.write(".fractary/faber/ledger.json", '{"packet_budget": 3}')
+
+
+ILLS = {
+    "no hooks": ("hooks.installed", "warning", _no_hooks),
+    "one hook missing": ("hooks.installed", "warning", _one_hook_missing),
+    "twice in a file": ("hooks.once", "warning", _twice_in_a_file),
+    "another form in local": ("hooks.once", "warning", _another_form_in_local),
+    "the same for the user": ("hooks.once", "note", _the_same_for_the_user),
+    "at the wrong event": ("hooks.place", "warning", _at_the_wrong_event),
+    "with a matcher": ("hooks.place", "warning", _with_a_matcher),
+    "outside hooks": ("hooks.place", "warning", _outside_hooks),
+    "without a group": ("hooks.place", "warning", _without_a_group),
+    "in another file": ("hooks.place", "warning", _in_another_file),
+    "a slash command": ("hooks.command", "warning", _a_slash_command),
+    "another form": ("hooks.command", "note", _another_form),
+    "no time": ("hooks.timeout", "warning", _no_time),
+    "asynchronous": ("hooks.timeout", "warning", _asynchronous),
+    "not JSON": ("hooks.settings", "error", _not_json),
+    "all off": ("hooks.settings", "error", _all_off),
+    "program gone": ("hooks.program", "error", _program_gone),
+    "old client": ("hooks.client", "warning", _old_client),
+    "mute client": ("hooks.client", "note", _mute_client),
+    "compacted without an end": ("hooks.compactions", "note", _compacted_without_an_end),
+    "a failure": ("hooks.log", "warning", _a_failure),
+    "twice delivered": ("hooks.repeated", "note", _twice_delivered),
+    "a delivery waits": ("hooks.waiting", "warning", _a_delivery_waits),
+    "no delivery waits": ("hooks.waiting", "note", _no_delivery_waits),
+    "a delivery waits for a run that is gone": ("hooks.waiting", "note", _a_delivery_waits_for_a_run_that_is_gone),
+    "no drivers": ("git.drivers", "warning", _no_drivers),
+    "no stash": ("git.autostash", "warning", _no_stash),
+    "stash off": ("git.autostash", "note", _stash_off),
+    "no attributes": ("git.attributes", "warning", _no_attributes),
+    "older attributes": ("git.attributes", "warning", _older_attributes),
+    "no ignore": ("git.ignore", "warning", _no_ignore),
+    "ignored": ("git.travels", "error", _ignored),
+    "tracked backup": ("git.stays", "warning", _tracked_backup),
+    "ignored settings": ("git.summaries", "warning", _ignored_settings),
+    "no repository": ("git.repository", "note", _no_repository),
+    "in both layouts": ("runs.folder", "warning", _in_both_layouts),
+    "a wrong name": ("runs.names", "warning", _a_wrong_name),
+    "too deep": ("runs.names", "warning", _too_deep),
+    "a stray file": ("runs.leftovers", "note", _a_stray_file),
+    "an empty folder": ("runs.leftovers", "note", _an_empty_folder),
+    "a journal": ("runs.leftovers", "warning", _a_journal),
+    "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
+    "not UTF-8": ("runs.active", "error", _not_utf_8),
+    "an empty active file": ("runs.active", "error", _an_empty_active_file),
+    "no run id": ("runs.active", "error", _no_run_id),
+    "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
+    "nothing active": ("runs.active", "note", _nothing_active),
+    "two active files": ("runs.active", "warning", _two_active_files),
+    "over": ("runs.active", "note", _over),
+    "open in a run that is over": ("runs.sessions", "warning", _over),
+    "long quiet": ("runs.sessions", "note", _long_quiet),
+    "unwritable state": ("files.permissions", "error", _unwritable_state),
+    "unusable folder": ("files.permissions", "error", _unusable_folder),
+    "large state": ("runs.sizes", "warning", _large_state),
+    "backup of a finished run": ("runs.backups", "warning", _backup_of_a_finished_run),
+    "old backup": ("runs.backups", "note", _old_backup),
+    "newer format": ("ledger.format", "error", _newer_format),
+    "changed payload": ("ledger.sound", "error", _changed_payload),
+    "rolled back": ("ledger.rollback", "warning", _rolled_back),
+    "ledger gone": ("ledger.rollback", "warning", _ledger_gone),
+    "state changed": ("ledger.projection", "error", _state_changed),
+    "state broken": ("ledger.projection", "error", _state_broken),
+    "run deleted": ("clone.mirrors", "note", _run_deleted),
+    "worktree without hooks": ("clone.worktrees", "warning", _worktree_without_hooks),
+    "malformed registry": ("clone.registry", "warning", _malformed_registry),
+    "no workflow": ("workflow.usable", "warning", _no_workflow),
+    "reloads in build": ("workflow.reload", "warning", _reloads_in_build),
+    "wrong configuration": ("workflow.configuration", "warning", _wrong_configuration),
+}

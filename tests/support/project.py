@@ -1,0 +1,346 @@
+"""A project with a run, and the client's recorded deliveries made to it through the installed command."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.verify import findings
+from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.fold import fold
+from faber_ledger.recording.call import HOOKS
+from faber_ledger.schemas.events import check_event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+RUN = "fractary-faber-258-20260105-143022-a1b2c3"
+SPEC_RUN = "fractary-faber-258-20260105-143022"
+PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
+ARGUMENTS = {event: name for name, event in HOOKS.items()}
+
+
+class Answer:
+    """What a hook's process gave back."""
+
+    def __init__(self, code: int, output: bytes, errors: bytes) -> None:
+        self.code = code
+        self.output = output
+        self.errors = errors.decode("utf-8", "replace")
+
+    @property
+    def packet(self) -> str | None:
+        """The text that reaches the model; None if nothing was printed. Anything else on standard output fails."""
+        if not self.output or self.hint is not None:
+            return None
+        assert self.output.count(b"\n") == 1
+        assert self.output.endswith(b"\n")
+        answer = json.loads(self.output.decode())
+        text = answer["hookSpecificOutput"]["additionalContext"]
+        assert answer == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
+        assert isinstance(text, str)
+        return text
+
+    @property
+    def hint(self) -> str | None:
+        """What a PreCompact tells the summarizer; None if it tells nothing."""
+        if not self.output.startswith(b"Keep in the summary"):
+            return None
+        assert (self.output.count(b"\n"), self.output[-1:]) == (3, b"\n")
+        return self.output.decode()
+
+
+class Project:
+    """A git project with an active run, as FABER's own tools leave it, on a machine of the given name."""
+
+    def __init__(self, root: Path, run_id: str = RUN, hostname: str = "dev-machine-1") -> None:
+        self.root = root
+        self.run_id = run_id
+        self.hostname = hostname
+        self.run = root / ".fractary" / "runs" / run_id
+        self.state_path = self.run / "state.json"
+        self.ledger_path = self.run / "ledger.db"
+        self.active_path = root / ".fractary" / "faber" / ".active-run-id"
+        self.environment_file = root.parent / f"environment-of-{root.name}.sh"
+        self.log_path = root / ".fractary" / "faber" / "logs" / "hooks.log"
+
+    @classmethod
+    def made(cls, root: Path, state: dict[str, Any] | str | bytes | None = None, run_id: str = RUN) -> Project:
+        """Make the project: a commit, the run's state (a usual one if none is given), the active file, the protocol."""
+        project = cls(root, run_id)
+        root.mkdir(parents=True, exist_ok=True)
+        project.git("init", "--quiet", "--initial-branch=main")
+        project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
+        project.git("add", ".")
+        project.git("commit", "--quiet", "-m", "Begin")
+        project.run.mkdir(parents=True)
+        project.put_state(usual_state(run_id) if state is None else state)
+        project.active_path.parent.mkdir(parents=True)
+        project.active_path.write_text(f"{run_id}\n")
+        return project
+
+    @classmethod
+    def noted(cls, root: Path) -> Project:
+        """Make the project with git's drivers, a session and a note in its run, all of it committed."""
+        project = cls.made(root)
+        assert project.faber("init", "--git-only").returncode == 0
+        project.deliver("SessionStart.startup.print")
+        assert project.faber("note", "add", "it went well").returncode == 0
+        project.git("add", "-A")
+        project.git("commit", "--quiet", "-m", "Work")
+        return project
+
+    def write(self, relative: str, content: str | bytes) -> Path:
+        """Write a file of the project."""
+        path = self.root / relative
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def git(self, *arguments: str) -> str:
+        """Run git in the project, untouched by this machine's configuration."""
+        quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+        names = {f"GIT_{who}_{what}": f"dev@{who}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        done = subprocess.run(
+            ["git", *arguments], cwd=self.root, env={**os.environ, **quiet, **names}, capture_output=True, check=True
+        )
+        return done.stdout.decode().strip()
+
+    def clone(self, root: Path, hostname: str) -> Project:
+        """Clone the project, as it is committed, onto another machine."""
+        self.git("clone", "--quiet", str(self.root), str(root))
+        return Project(root, self.run_id, hostname)
+
+    # What is called
+
+    def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
+        """Give a user's environment without a client; `more` sets variables, and takes out those that are None."""
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "GIT_"))}
+        home = str(self.root.parent / f"home-{self.hostname}")
+        own = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "FABER_LEDGER_HOSTNAME": self.hostname}
+        whole: dict[str, str | None] = {**inherited, **own, **(more or {})}
+        return {name: value for name, value in whole.items() if value is not None}
+
+    def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in the project."""
+        return subprocess.run(
+            [COMMAND, *arguments],
+            cwd=self.root,
+            env=self.environment(env),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    def on_terminal(self, *arguments: str, answers: list[str] | None = None) -> tuple[str, int]:
+        """Run a command on a terminal, type an answer at each prompt, and give what was shown and the exit code."""
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen(
+            [COMMAND, *arguments], cwd=self.root, env=self.environment(), stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        shown, typed = b"", iter(answers or [])
+        while True:
+            try:
+                piece = os.read(ours, 4096)
+            except OSError:  # Linux ends a terminal whose other side is closed so
+                break
+            if not piece:
+                break
+            shown += piece
+            if shown.endswith((b"]: ", b"> ")):
+                os.write(ours, next(typed).encode() + b"\n")
+        os.close(ours)
+        return shown.decode().replace("\r\n", "\n"), process.wait(timeout=60)
+
+    def deliver(self, recorded: str, **changes: Any) -> Answer:
+        """Deliver a recorded payload, named as its file is, changed as `prepared` says, and give the answer."""
+        process = self.started(recorded, **changes)
+        return answer_of(process, changes.get("stdin", self.prepared(recorded, **changes)[0]))
+
+    def started(self, recorded: str, **changes: Any) -> subprocess.Popen[bytes]:
+        """Start the hook's process for a recorded payload; the caller hands it the delivery."""
+        _, environment, event = self.prepared(recorded, **changes)
+        return subprocess.Popen(
+            [COMMAND, "hook", changes.get("argument", ARGUMENTS.get(event, event))],
+            cwd=changes.get("directory", self.root),
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def changed(self, recorded: str, before_it_runs: Callable[[], None], **changes: Any) -> Answer:
+        """Deliver to a hook whose process is changed before it runs."""
+        content, environment, event = self.prepared(recorded, **changes)
+        done = subprocess.run(
+            [COMMAND, "hook", ARGUMENTS[event]],
+            cwd=self.root,
+            env=environment,
+            input=content,
+            capture_output=True,
+            check=False,
+            timeout=60,
+            preexec_fn=before_it_runs,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def prepared(self, recorded: str, **changes: Any) -> tuple[bytes, dict[str, str], str]:
+        """Give a delivery's bytes, its environment and its event, in this project.
+
+        `client` and `pid` stand in for the recorded session id and process; `env` changes variables (None takes one
+        out), `fields` changes the payload and `without` names fields to leave out; `stdin` stands in for the bytes,
+        `argument` for the hook's name, `directory` for the working directory.
+        """
+        payload = payload_of(recorded)
+        values, variables = payload["stdin"], payload["env"]
+        values["cwd"] = variables["CLAUDE_PROJECT_DIR"] = str(self.root)
+        if "CLAUDE_ENV_FILE" in variables:
+            variables["CLAUDE_ENV_FILE"] = str(self.environment_file)
+        if "client" in changes:
+            values["session_id"] = variables["CLAUDE_CODE_SESSION_ID"] = changes["client"]
+        if "pid" in changes:
+            variables["CLAUDE_PID"] = changes["pid"]
+        values.update(changes.get("fields", {}))
+        values = {name: value for name, value in values.items() if name not in changes.get("without", ())}
+        content = json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+        environment = self.environment({**variables, **changes.get("env", {})})
+        return changes.get("stdin", content), environment, payload["stdin"]["hook_event_name"]
+
+    # What is there afterwards
+
+    def put_state(self, state: dict[str, Any] | str | bytes) -> None:
+        """Write state.json as another tool does."""
+        text = json.dumps(state, indent=2, ensure_ascii=False) + "\n" if isinstance(state, dict) else state
+        self.state_path.write_bytes(text.encode() if isinstance(text, str) else text)
+
+    def change_state(self, **values: Any) -> None:
+        """Change members of state.json as another tool does."""
+        self.put_state({**self.state, **values})
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What state.json says."""
+        found = json.loads(self.state_path.read_bytes().decode("utf-8-sig"))
+        assert isinstance(found, dict)
+        return found
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The session history, checked for its count."""
+        sessions = self.state["sessions"]
+        found: list[dict[str, Any]] = sessions["session_history"]
+        assert sessions["total_sessions"] == len(found)
+        return found
+
+    @property
+    def current(self) -> str | None:
+        """The id of the open session."""
+        found: str | None = self.state["sessions"]["current_session_id"]
+        return found
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """What is in context."""
+        found: dict[str, Any] = self.state["context_metadata"]
+        return found
+
+    @property
+    def in_context(self) -> list[str]:
+        """The artifacts in context."""
+        return [load["artifact_id"] for load in shape.artifacts_in_context(self.state) if "artifact_id" in load]
+
+    @property
+    def events(self) -> list[Recorded]:
+        """The log, in order."""
+        with Log.read(str(self.ledger_path)) as log:
+            return list(log.stream())
+
+    @property
+    def types(self) -> list[str]:
+        """The types of the log's events, in order, without what a reload records of each artifact."""
+        kinds = [recorded["event"]["type"] for recorded in self.events]
+        return [kind for kind in kinds if not kind.startswith("artifact_") and kind != "context_reloaded"]
+
+    def of_type(self, kind: str) -> list[dict[str, Any]]:
+        """Give the events of one type, in order."""
+        return [dict(recorded["event"]) for recorded in self.events if recorded["event"]["type"] == kind]
+
+    def folded(self) -> Blocks:
+        """Fold the whole log."""
+        return fold(self.events)
+
+    def assert_projected(self) -> None:
+        """Check that state.json shows what the whole log says, and that the log is whole."""
+        assert shape.text(shape.blocks_of(self.state)) == shape.text(self.folded())
+        assert list(findings(str(self.ledger_path), check_event=check_event)) == []
+
+    @property
+    def log_lines(self) -> list[str]:
+        """The lines of hooks.log."""
+        return self.log_path.read_text().splitlines() if self.log_path.exists() else []
+
+
+def usual_state(run_id: str = RUN) -> dict[str, Any]:
+    """Give the state of a run in Build, as FABER's own tools write one: without our blocks."""
+    return {
+        "run_id": run_id,
+        "workflow_id": "fractary-faber:default",
+        "work_id": "258",
+        "status": "in_progress",
+        "current_phase": "build",
+        "phases": {"frame": {"status": "completed"}, "architect": {"status": "completed"}, "build": {}},
+        "artifacts": {},
+    }
+
+
+def spec_state(**changes: Any) -> dict[str, Any]:
+    """Give SPEC's example state (section 2) with its `sessions` changed."""
+    state: dict[str, Any] = json.loads((FIXTURES / "states" / "spec-00027.json").read_text())
+    state["sessions"].update(changes)
+    return state
+
+
+def payload_of(recorded: str) -> dict[str, Any]:
+    """Read a recorded delivery."""
+    found = json.loads((FIXTURES / "hook-payloads" / f"{recorded}.json").read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def answer_of(process: subprocess.Popen[bytes], content: bytes) -> Answer:
+    """Hand a delivery to a hook's process and wait for its answer."""
+    output, errors = process.communicate(content, timeout=60)  # a hook that waits for something fails the test
+    return Answer(process.returncode, output, errors)
+
+
+def units(text: str) -> int:
+    """Count a text's UTF-16 code units."""
+    return len(text.encode("utf-16-le")) // 2
+
+
+def heeding_interrupts() -> None:
+    """Heed interrupts, in a child, which a shell lets everything ignore that it runs in the background."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def without_overrides() -> None:
+    """Give up, in a child that is root, what lets root write where the mode forbids it."""
+    if os.geteuid() == 0 and sys.platform == "linux":
+        for capability in (1, 2, 3):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: it holds from the exec that follows

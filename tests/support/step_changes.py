@@ -1,0 +1,30 @@
+"""Applying the changes that steps tell."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from faber_ledger.projections.difference import MISSING
+
+if TYPE_CHECKING:
+    from faber_ledger.projections.difference import Change
+
+
+def applied(blocks: Any, told: list[Change]) -> Any:
+    """Put each change at its path."""
+    whole = {"": copy.deepcopy(blocks)}
+    for path, before, after in told:
+        holder: Any = whole
+        *steps, last = ("", *path)
+        for step in steps:
+            holder = holder[step]
+        if before is MISSING and isinstance(holder, list):
+            assert last == len(holder)
+            holder.append(after)
+        elif after is MISSING:
+            assert holder.pop(last) == before
+        else:
+            assert before is MISSING or holder[last] == before
+            holder[last] = after
+    return whole[""]

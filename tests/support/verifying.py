@@ -1,0 +1,27 @@
+"""Running `verify` on a folder of ledgers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.sample_log import RUN, write_run
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path)
+    return tmp_path
+
+
+def verify(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, "verify", *arguments], cwd=project, capture_output=True, text=True, check=False)
+
+
+def folder(project: Path) -> Path:
+    return project / ".fractary" / "runs" / RUN

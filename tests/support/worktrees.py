@@ -1,0 +1,84 @@
+"""Projects with work trees."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jsonschema
+import pytest
+
+from support.project import Project
+
+if TYPE_CHECKING:
+    pass
+
+
+REGISTRY = ".fractary/faber/worktrees.json"
+START = "SessionStart.startup.print"
+SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/json/worktrees.schema.json").read_text())
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A committed git project, set up, with the run of work item 258 active in it."""
+    return begun(tmp_path / "project")
+
+
+def begun(root: Path) -> Project:
+    project = Project(root)
+    root.mkdir(parents=True)
+    project.git("init", "--quiet", "--initial-branch=main")
+    assert project.faber("init").returncode == 0
+    project = Project(root, started(project, "258"))
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Begin")
+    return project
+
+
+def started(project: Project, work_id: str, *options: str, **env: str | None) -> str:
+    done = project.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
+    assert done.returncode == 0, done.stderr
+    run_id: str = json.loads(done.stdout)["data"]["run_id"]
+    return run_id
+
+
+def in_worktree(project: Project, work_id: str) -> Project:
+    """Start a run in a worktree of its own."""
+    run_id = started(project, work_id, "--worktree")
+    return Project(project.root.parent / f"{project.root.name}-issue-{work_id}", run_id)
+
+
+def finished(tree: Project, status: str = "completed") -> None:
+    """Let a run come to its end as FABER's own tools do, and commit."""
+    tree.change_state(status=status)
+    tree.git("add", "-A")
+    tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
+
+
+def listed(project: Project, *options: str) -> dict[str, dict[str, Any]]:
+    done = project.faber("worktree", "list", "--json", *options)
+    assert done.returncode == 0, done.stderr
+    return {os.path.basename(row["path"]): row for row in json.loads(done.stdout)["data"]}
+
+
+def cleaned(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
+    done = project.faber("worktree", "cleanup", "--json", *arguments)
+    rows = json.loads(done.stdout)["data"]["worktrees"]
+    return {os.path.basename(row["path"]): row for row in rows}
+
+
+def records(project: Project) -> list[dict[str, Any]]:
+    document = json.loads((project.root / REGISTRY).read_text())
+    jsonschema.validate(document, SCHEMA)
+    found: list[dict[str, Any]] = document["worktrees"]
+    return found
+
+
+# The end of a run
+
+
+def released(tree: Project) -> None:
+    tree.change_state(phases={name: {"status": "completed"} for name in tree.state["phases"]})

@@ -1,0 +1,145 @@
+"""The commands that the pages show: each page's ```console blocks run in one shell, in order, in an empty folder.
+
+`python tools/shown_commands.py` writes what they print today into the pages. A comment `<!-- $ command -->` runs
+without being shown, and its text before it says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+PROJECT = Path(__file__).parent.parent
+PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")])
+HOME = "/home/dev"  # what the pages show for the folder in which they run
+BLOCK = re.compile(r"^```console\n(.*?)^```$|^<!-- \$ (.*?) -->$", re.MULTILINE | re.DOTALL)
+MASKS = [
+    (re.compile(r"\b\d{8}-\d{6}-[a-z0-9]{6}\b"), "<stamp>"),
+    (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
+    (re.compile(r"\b\d{8}T\d{6}Z"), "<stamp>"),
+    (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
+    (re.compile(r"(\d+  <time>  \w+ +)[a-z0-9]{6}  "), r"\1<six>  "),
+    (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
+    (re.compile(r"\bopen {2,}"), "open  "),  # in a column that is as wide as those seconds
+    (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
+    (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with what fills its column up
+    (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state holds its folder's name
+    (re.compile(r"\b\d+ minutes? ago\b"), "<minutes> ago"),
+    (re.compile(r"\b(linux|darwin)\b"), "<platform>"),
+    (re.compile(r"\b[0-9a-f]{7,64}\b"), "<hex>"),
+    (re.compile(r"…$", re.MULTILINE), "<cut>"),
+]
+
+
+class Shown(NamedTuple):
+    """A command of a page and what the page says that it prints."""
+
+    command: str
+    output: str
+
+
+def shown_in(page: str) -> list[Shown]:
+    """Give the commands of a page, the hidden ones too, which print nothing."""
+    found = []
+    for block in BLOCK.finditer(page):
+        if block[2] is not None:
+            found.append(Shown(block[2], ""))
+            continue
+        for part in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+            lines = part.splitlines(keepends=True)
+            count = 1
+            while count < len(lines) and lines[count].startswith("> "):
+                count += 1
+            command = lines[0] + "".join([line[2:] for line in lines[1:count]])
+            found.append(Shown(command.rstrip("\n"), "".join(lines[count:])))
+    return found
+
+
+def printed_by(commands: list[str], folder: Path) -> list[str]:
+    """Run commands in one shell in `folder` and give what each prints, on standard output and error."""
+    end = "---- end of a command ----"
+    script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "GIT_", "FABER"))
+    }
+    environment |= {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "HOME": str(folder),
+        "XDG_CONFIG_HOME": str(folder / ".config"),
+        "FABER_LEDGER_HOSTNAME": "laptop",
+        "GIT_CONFIG_GLOBAL": os.devnull,
+        "GIT_AUTHOR_NAME": "Dev",
+        "GIT_AUTHOR_EMAIL": "dev@example.org",
+        "GIT_COMMITTER_NAME": "Dev",
+        "GIT_COMMITTER_EMAIL": "dev@example.org",
+        "PYTHONUTF8": "1",
+    }
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    real = {str(folder): HOME, os.path.realpath(folder): HOME}
+    text = ran.stdout.decode()
+    for path, stands_for in sorted(real.items(), key=lambda item: -len(item[0])):
+        text = text.replace(path, stands_for)
+    return text.split(f"{end}\n")[:-1]
+
+
+def masked(output: str) -> str:
+    """Put words in the place of ids, times and whatever else differs from one run to the next."""
+    for pattern, word in MASKS:
+        output = pattern.sub(word, output)
+    return output
+
+
+def renewed(page: str, outputs: list[str]) -> str:
+    """Give a page with the outputs of today where they differ in more than ids and times."""
+    found = shown_in(page)
+    rest = list(zip(found, outputs, strict=True))
+
+    def block(match: re.Match[str]) -> str:
+        if match[2] is not None:
+            rest.pop(0)
+            return match[0]
+        parts = []
+        for _ in re.findall(r"^\$ ", match[1], flags=re.MULTILINE):
+            shown, output = rest.pop(0)
+            command = shown.command.replace("\n", "\n> ")
+            parts.append(f"$ {command}\n{output}")
+        return "```console\n" + "".join(parts) + "```"
+
+    same = [masked(shown.output) == masked(output) for shown, output in rest]
+    return page if all(same) else BLOCK.sub(block, page)
+
+
+def main() -> int:
+    """Write what the commands print today into the pages."""
+    for path in PAGES:
+        page = path.read_text(encoding="utf-8")
+        commands = [shown.command for shown in shown_in(page)]
+        if not commands:
+            continue
+        folder = Path(tempfile.mkdtemp())
+        try:
+            text = renewed(page, printed_by(commands, folder))
+        finally:
+            shutil.rmtree(folder)
+        if text != page:
+            path.write_text(text, encoding="utf-8")
+            sys.stdout.write(f"renewed {path.relative_to(PROJECT)}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
