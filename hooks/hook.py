@@ -219,7 +219,7 @@ class Hook:
                 self.note(f"{recording.problem} - {recording.problem.hint}")
             if prepare is not None:
                 prepare(recording.view.log)
-            repeated, has_added = self._arrival.record_in(recording)
+            repeated, has_added = self._arrival.record_in(recording.view, recording.state, recording.add)
             if has_added:
                 try:
                     recording.commit()

@@ -17,17 +17,22 @@ from faber_ledger.runs.clone import writer_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
+    from typing import Any, Protocol
 
-    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment
+    from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment, Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.call import Call
-    from faber_ledger.recording.recording import Recording
-    from faber_ledger.recording.sessions import Caller, Reason
-    from faber_ledger.recording.spool import Spooled
+    from faber_ledger.recording.sessions import Caller, Reason, View
+    from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
+
+    class Add(Protocol):
+        """How facts enter a recording's open transaction."""
+
+        def __call__(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
+            """Append facts and return them as recorded."""
 
 
 class Arrival:
@@ -106,9 +111,13 @@ class Arrival:
         except OSError as error:
             self.note(f"what the compaction came to cannot be kept: {error.filename or ''} {error.strerror or error}")
 
-    def record_in(self, recording: Recording) -> tuple[bool, bool]:
-        """Add what the call means to an open recording; tell whether it was a repeated one, and whether it added."""
-        known = recording.view.log.event_of(self.id)
+    def record_in(self, view: View, state: dict[str, Any], add: Add) -> tuple[bool, bool]:
+        """Add what the call means to an open recording with `add`.
+
+        Returns whether the call was a repeat, and whether anything was added. `state` is the run's state as it was
+        read under the lock.
+        """
+        known = view.log.event_of(self.id)
         if known is not None:
             return known["event"].get("reason") == "repeated", False
         caller: Caller = {
@@ -117,14 +126,14 @@ class Arrival:
             "writer": self.writer,
             "at": self.at,
             "environment": self.environment,
-            "progress": self.progress or progress.snapshot(recording.state),
+            "progress": self.progress or progress.snapshot(state),
         }
-        repeated = sessions.is_repeated(recording.view, caller, self.call.delivery())
-        if self.changes_nothing(recording.state, recording.blocks):
+        repeated = sessions.is_repeated(view, caller, self.call.delivery())
+        if self.changes_nothing(state, view.blocks):
             return repeated, False
         delivery = self.call.delivery()
-        facts = sessions.ignored(caller, delivery, "repeated") if repeated else self._facts(recording, caller)
-        recording.add(self._named(facts), at=self.at, writer=self.writer)
+        facts = sessions.ignored(caller, delivery, "repeated") if repeated else self._facts(view, caller)
+        add(self._named(facts), at=self.at, writer=self.writer)
         return repeated, True
 
     def _named(self, facts: list[Draft]) -> list[Draft]:
@@ -146,33 +155,31 @@ class Arrival:
             return False
         return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
 
-    def _facts(self, recording: Recording, caller: Caller) -> list[Draft]:
+    def _facts(self, view: View, caller: Caller) -> list[Draft]:
         if self.is_subagents and self.call.hook != "PostCompact":
             return sessions.ignored(caller, self.call.delivery(), "subagent")
         if self.call.hook == "SessionStart":
-            return self._opening(recording, caller)
+            return self._opening(view, caller)
         if self.call.hook == "PostCompact":
-            return self._compaction(recording, caller)
-        return self._end(recording, caller)
+            return self._compaction(view, caller)
+        return self._end(view, caller)
 
-    def _opening(self, recording: Recording, caller: Caller) -> list[Draft]:
+    def _opening(self, view: View, caller: Caller) -> list[Draft]:
         source, delivery = self.call.text("source") or "unknown", self.call.delivery()
-        opened = sessions.session_opened(
-            recording.view, caller, self.session_id, source, empties_context=True, delivery=delivery
-        )
+        opened = sessions.session_opened(view, caller, self.session_id, source, empties_context=True, delivery=delivery)
         return [*opened, *self.loads]
 
-    def _end(self, recording: Recording, caller: Caller) -> list[Draft]:
-        session_id = sessions.session_of(recording.view, caller)
+    def _end(self, view: View, caller: Caller) -> list[Draft]:
+        session_id = sessions.session_of(view, caller)
         if session_id is None:
             return sessions.ignored(caller, self.call.delivery(), "no_session")
-        if sessions.lacks_environment(recording.view, session_id):
+        if sessions.lacks_environment(view, session_id):
             caller["environment"] = Whereabouts(self.run.root, self.call.text("cwd")).environment()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        return [sessions.session_ended(recording.view, caller, session_id, reason, said, delivery=self.call.delivery())]
+        return [sessions.session_ended(view, caller, session_id, reason, said, delivery=self.call.delivery())]
 
-    def _compaction(self, recording: Recording, caller: Caller) -> list[Draft]:
+    def _compaction(self, view: View, caller: Caller) -> list[Draft]:
         event: CompactionCompleted = {
             "type": "compaction_completed",
             "trigger": self.call.text("trigger"),
@@ -181,7 +188,7 @@ class Arrival:
             "step": caller["progress"]["step"],
             "delivery": self.call.delivery(),
         }
-        session_id = None if self.is_subagents else sessions.session_of(recording.view, caller)
+        session_id = None if self.is_subagents else sessions.session_of(view, caller)
         if session_id is not None:
             event["session_id"] = session_id
         if self.recorded_summary():
@@ -198,8 +205,7 @@ class Arrival:
 
     def waits(self, *, as_it_came: bool = False) -> Spooled:
         """Give the call as the spool keeps it; `as_it_came` with nothing that is made of it or read for it now."""
-        from faber_ledger.recording.spool import LONGEST_DELIVERY
-        from faber_ledger.recording.spooled import VARIABLES, VERSION
+        from faber_ledger.recording.spooled import LONGEST_DELIVERY, VARIABLES, VERSION
 
         if self.progress is None and not as_it_came:
             try:

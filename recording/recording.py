@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.json_text import TOO_DEEP
-from faber_ledger.ledger.errors import Replaced, StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.ledger.file import BUSY_SECONDS
+from faber_ledger.ledger.errors import LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.clone import spool_path, writer_of
 from faber_ledger.runs.mirror import MirroredLog
 
 TYPE_CHECKING = False
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.ledger.errors import LedgerError
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.run import Run
+
+AT_ONCE = 100  # deliveries a transaction, so that a hook which is killed meanwhile has not worked for nothing
 
 
 class Recording:
@@ -69,9 +71,7 @@ class Recording:
             self._open_log()
             try:
                 if os.path.isdir(spool_path(self.run)):
-                    from faber_ledger.recording.spool import drain  # only after the disk, or a lock, has refused
-
-                    drain(self)
+                    self._drain()
             except BaseException:
                 self._open.close()
                 raise
@@ -154,6 +154,81 @@ class Recording:
         """Begin the next transaction, after a commit; raises as `Log.open`."""
         self._open.begin()
 
+    def _drain(self) -> None:
+        """Record the waiting deliveries; raises as `append`, but for state.json.
+
+        Their facts are durable before their files go. A file that is not a delivery is set aside and named.
+        """
+        from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
+
+        paths = spool.waiting(self.run)[: spool.MOST_FILES]  # no hook puts more there, and a repository may
+        for first in range(0, len(paths), AT_ONCE):
+            taken = [path for path in paths[first : first + AT_ONCE] if self._is_taken_in(path)]
+            try:
+                self.commit()
+            except StateNotWritten as error:
+                self.warn(f"{error} - what happened is in the ledger: {error.hint}")
+            for path in taken:
+                spool.remove(path)
+            self.begin()
+        spool.tidy(self.run)
+
+    def _is_taken_in(self, path: str) -> bool:
+        """Add what a waiting delivery means to the open transaction; return whether its file may go afterwards.
+
+        Nothing that stands in one file, and no file that cannot be read, may hold up the others.
+        """
+        from faber_ledger.recording import spool
+
+        try:
+            spooled = spool.read(path)
+            if spooled["run_id"] != self.run.run_id:
+                raise spool.Malformed(f"it is about the run {spooled['run_id']!r:.80}")
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self.warn(f"a waiting delivery cannot be read, and goes on waiting: {path}: {error.strerror}")
+            return False
+        except spool.Malformed as error:
+            self._put_aside(path, error)
+            return False
+        try:
+            self._take_in(spooled)
+        except (LedgerError, OSError, sqlite3.Error):  # the log's, which the next one would meet too
+            raise
+        except Exception as error:  # noqa: BLE001 -- a defect of ours that this one brings out each time it is tried
+            self.view.blocks = fold(self.view.log.stream())  # it may have stopped while they were changed
+            self._put_aside(path, error)
+            return False
+        return True
+
+    def _put_aside(self, path: str, error: Exception) -> None:
+        """Move a file that is not a delivery out of the way and say so; it stays there."""
+        from faber_ledger.recording.spool import put_aside
+
+        try:
+            self.warn(f"a waiting delivery could not be taken in, and was moved to {put_aside(path)}: {error!r:.300}")
+        except OSError as refusal:
+            self.warn(f"{path} is no delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
+
+    def _take_in(self, spooled: Spooled) -> None:
+        from faber_ledger.recording.call import Call
+        from faber_ledger.recording.incoming import Arrival
+
+        call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
+        call.hook, call.digest = spooled["hook"], spooled["digest"]
+        arrival = Arrival.spooled(spooled, call, self.run, self.warn)
+        log = self.view.log
+        with log.writing():
+            log.connection.execute("SAVEPOINT delivery")
+            try:
+                arrival.record_in(self.view, self.state, self.add)
+            except BaseException:
+                if log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
+                    log.connection.execute("ROLLBACK TO delivery")
+                raise
+            log.connection.execute("RELEASE delivery")
+
     def _read_state(self) -> None:
         try:
             self.state = state_file.read_state(self.run).value
@@ -184,3 +259,12 @@ class Recording:
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
+
+
+def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
+    """Record a run's waiting deliveries where nothing else is to be recorded; raises as `Recording`."""
+    from faber_ledger.recording.spool import waiting
+
+    if waiting(run):
+        with Recording(run, at=at, writer=writer_of(run.root), warn=warn, tolerant=True):
+            pass  # whoever opens a recording takes them in

@@ -16,7 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import PROJECTOR, fold
-from faber_ledger.recording.spool import take_in
+from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import place_of
@@ -206,7 +206,9 @@ def redact(
     written. `make_plan` is asked under the lock; `clean` is called with its plan while the texts are still known.
     Raises what they, `RunLock`, `Log.open` and `read_state` raise.
     """
-    take_in(run, at, warn=warn)  # what waits may hold the texts too: as events they are named, and can be redacted
+    drain_waiting(
+        run, at, warn=warn
+    )  # what waits may hold the texts too: as events they are named, and can be redacted
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):

@@ -11,10 +11,39 @@ from faber_ledger.recording.call import HOOKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypedDict
+
+    from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.runs.progress import Snapshot
+
+    class Spooled(TypedDict):
+        """A hook call with all that is not in its delivery.
+
+        `id` is that of its first fact; the other ids, and the salts, are made of `salt`. `at` is in seconds since 1970.
+        `digest` is the SHA-256 of `delivery`, its standard input, which is kept shortened where it is long. What a
+        session's start had gathered goes along: `session_id` and `loads`; `environment`, `progress` and `status` are
+        None where they are not known.
+        """
+
+        spool: int
+        id: str
+        salt: str
+        run_id: str
+        hook: str
+        at: float
+        writer: str
+        environ: dict[str, str]
+        delivery: str
+        digest: str
+        session_id: str
+        environment: Environment | None
+        progress: Snapshot | None
+        status: str | None
+        loads: list[Draft]
 
 
 VERSION = 1
+LONGEST_DELIVERY = 64 * 1024  # what a hook sends is a few hundred bytes, and a compaction's summary some thousand
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
 HEX = frozenset("0123456789abcdef")
 # A tuple of types, the members of an object, or the one shape of all items of a list.

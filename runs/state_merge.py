@@ -252,5 +252,6 @@ def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 
 
 def overwrite(path: str, content: bytes) -> None:
+    """Write a file in place, as git expects of a merge driver."""
     with open(path, "wb") as file:
         file.write(content)

@@ -56,6 +56,7 @@ def insert_events(log: Log) -> None:
 
 
 def insert(log: Log, *, event: dict[str, object], count: int, parents: list[tuple[int, bytes]]) -> tuple[int, bytes]:
+    """Insert one event and return its position and hash."""
     seconds, salt = START + 10 * count, bytes([count]) * 16
     kind, session_id = str(event.pop("type")), event.pop("session_id", None)
     payload = canonical(event)

@@ -20,7 +20,7 @@ from faber_ledger.ledger.journal import JournalRefused, recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any
-from faber_ledger.recording.spool import take_in
+from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.mirror import MirroredLog, is_journal_put_aside
@@ -156,7 +156,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
 def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
-        take_in(run, now(), warn=warn)
+        drain_waiting(run, now(), warn=warn)
         regenerated(run, rebuild=False, warn=warn, redacted=redacted, made={})
     except IntegrityError:
         raise

@@ -18,7 +18,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import findings
-from faber_ledger.recording.spool import take_in
+from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import read_active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.git_command import GitFailed, git, top_of
@@ -84,7 +84,7 @@ def _sealed(run: Run) -> dict[str, Any]:
     with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
         opened.commit()
         returned, redacted = opened.returned, opened.redacted
-    take_in(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
+    drain_waiting(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
     _check(run)
     project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written

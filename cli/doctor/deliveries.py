@@ -13,7 +13,7 @@ from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording import spool
-from faber_ledger.recording.spool import take_in
+from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import git_tracks
 from faber_ledger.runs.clone import spool_path
 from faber_ledger.runs.run import HOOK_LOG
@@ -115,7 +115,7 @@ def _waiting(run: Run) -> Iterator[Finding]:
         f"spool {run.run_id}",
         f"{run.run_id}: take in what waits in the spool",
         (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
-        lambda: take_in(run, now(), warn=say),
+        lambda: drain_waiting(run, now(), warn=say),
         lambda: [command],
     )
     hint = f"mend what stopped it, as the hook log says; the next hook takes in what waits, as `{command}` does"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.ui.output import say
 from faber_ledger.ledger.clock import now
-from faber_ledger.recording.spool import take_in
+from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.projecting import regenerated, restored
 from faber_ledger.runs.state_file import read_backup
 from faber_ledger.runs.state_merge import is_whole
@@ -23,7 +23,7 @@ def written(run: Run, *, rebuild: bool, restore: bool) -> dict[str, Any]:
     if restore or (backup is not None and is_whole(backup[1].value)):  # the log alone makes a poor state
         name, is_projected = restored(run, warn=say)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
-    take_in(run, now(), warn=say)
+    drain_waiting(run, now(), warn=say)
     changed, source, unknown = regenerated(run, rebuild=rebuild, warn=say, made={})
     if source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": source, "projected": True}

@@ -83,6 +83,7 @@ def gone_runs(root: str) -> list[tuple[Run, str]]:
 
 
 def mirrored_runs(root: str) -> list[tuple[Run, str]]:
+    """Return the runs that this clone has a mirror of, each with the mirror's path."""
     common = common_directory(root)
     if common is None:
         return []
@@ -100,6 +101,7 @@ def mirrored_runs(root: str) -> list[tuple[Run, str]]:
 
 
 def count_events(path: str) -> int | None:
+    """Return how many events a log has; None if it cannot be read."""
     try:
         with Log.read(path) as log:
             (count,) = log.connection.execute("SELECT count(*) FROM event").fetchone()

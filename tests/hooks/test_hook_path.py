@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.loaded_modules import COMMAND, HOOKS, loaded_by, loaded_by_hook
 
-COMMAND = Path(sys.executable).with_name("faber-ledger")
-HOOKS: dict[str, dict[str, str | None]] = {
-    "session-start": {"hook_event_name": "SessionStart", "source": "startup"},
-    "pre-compact": {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},
-    "post-compact": {"hook_event_name": "PostCompact", "trigger": "auto", "compact_summary": "what was said"},
-    "session-end": {"hook_event_name": "SessionEnd", "reason": "other"},
-}
 TOO_DEAR = {
     "alembic",
     "argparse",
@@ -42,12 +33,6 @@ TOO_DEAR = {
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    return tmp_path
-
-
 def activate_run(project: Path) -> Path:
     """Put an active run there as another tool leaves it, and give its folder."""
     active = project / ".fractary" / "faber" / ".active-run-id"
@@ -58,22 +43,6 @@ def activate_run(project: Path) -> Path:
     state = {"run_id": RUN, "workflow_id": "default", "work_id": "258", "status": "in_progress"}
     (folder / "state.json").write_text(json.dumps(state, indent=2) + "\n")
     return folder
-
-
-def loaded_by(command: list[str | Path], project: Path, delivery: bytes = b"") -> set[str]:
-    """Run a process as a user has it and give the modules that it imported, told by the interpreter itself."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    environment["PYTHONPROFILEIMPORTTIME"] = "1"
-    done = subprocess.run(command, cwd=project, env=environment, input=delivery, capture_output=True, check=True)
-    lines = done.stderr.decode().splitlines()
-    return {line.rpartition("|")[2].strip() for line in lines if line.startswith("import time:")}
-
-
-def loaded_by_hook(name: str, project: Path) -> set[str]:
-    """Deliver one hook, and give what it imported beyond what any process of this environment does."""
-    delivery = {"session_id": "3f1c", "cwd": str(project), "transcript_path": str(project / "t.jsonl")} | HOOKS[name]
-    loaded = loaded_by([COMMAND, "hook", name], project, json.dumps(delivery).encode())
-    return loaded - loaded_by([sys.executable, "-c", "pass"], project)
 
 
 @pytest.mark.parametrize("name", HOOKS)

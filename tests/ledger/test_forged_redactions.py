@@ -17,11 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clones import RUN, Clone
 from support.exchange import export_of, imported
+from support.loaded_modules import loaded_by_hook
 from support.project import COMMAND, Project
+from support.redacting import NOTE, Redacting, note, redact, sample
 from support.sample_log import START
 from support.worked_clones import blocks, rows, written
-from test_hook_path import loaded_by_hook
-from test_redaction import NOTE, Redacting, note, redact, sample
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError

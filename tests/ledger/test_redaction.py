@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.redacting import Redacting, redact, sample, secret
 from support.sample_log import START, append_sample
-from support.worked_clones import EVENTS, Clones, blocks, rows, united, written
+from support.worked_clones import blocks, rows, united, written
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import NotFound, UsageFailed
@@ -26,47 +27,9 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.redact import plan_of
 from faber_ledger.schemas.events import check_event
 
-NOTE = {"type": "note_recorded", "kind": "note", "phase": "build", "step": "implement"}
-
-
-def secret(number: int) -> str:
-    return f"hunter-{number:04d}-§"
-
-
-def note(number: int) -> Any:
-    return {**NOTE, "text": f"it is {secret(number)} that nobody may know"}
-
-
-def redact(path: str, name: str, *fields: str) -> None:
-    """Redact an event of a log as the command does, and write the log anew."""
-    with Log.open(path, "OFF") as log:
-        plan = plan_of(log, name, fields, None, check_event)
-        if plan.event is not None:
-            log.append([{"event": plan.event}], at=START, writer="f" * 32)
-        log.commit()
-    write_union([path], path)
-
 
 def wrong_with(path: str) -> list[str]:
     return [one.kind for one in findings(path, check_event=check_event) if not one.is_note]
-
-
-class Redacting(Clones):
-    """Clones that write notes with a secret in each, and take some of them out."""
-
-    count = 0
-
-    def append(self, clone: int, kind: int, drift: int) -> None:
-        self.clocks[clone] += drift
-        self.count += 1
-        with Log.open(self.paths[clone], "OFF") as log:
-            log.append([{"event": note(self.count)}], at=START + self.clocks[clone], writer=self.writers[clone])
-            log.commit()
-
-    def redact(self, clone: int, which: int, is_whole: bool) -> None:
-        notes = [row for row in rows(self.paths[clone]) if row[2] == "note_recorded"]
-        if notes:
-            redact(self.paths[clone], notes[which % len(notes)][1], *([] if is_whole else ["text"]))
 
 
 clones = st.integers(0, 3)
@@ -125,14 +88,6 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
             for number in taken:
                 assert secret(number).encode() not in content
         assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))
-
-
-def sample(path: Path) -> dict[str, str]:
-    """Write a log with every type and give the id of the first event of each."""
-    with Log.open(str(path)) as log:
-        recorded = log.append([{"event": event} for event in EVENTS], at=START, writer="a" * 32)
-        log.commit()
-    return {one["event"]["type"]: one["id"] for one in reversed(recorded)}
 
 
 def test_what_stands_in_for_a_whole_payload_fits_the_shape_of_each_type_and_holds_no_free_text(tmp_path: Path) -> None:

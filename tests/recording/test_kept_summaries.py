@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.project import PROTOCOL, RUN, Project
-from test_summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
+from support.summaries import HEAD, ME, OTHER, POST, RESUME, STARTUP, THIRD, compacted, packet
 
 from faber_ledger.cli.doctor.table import CHECKS
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.project import RUN, Project
+from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, STARTUP, THIRD, compacted, packet
 
 from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
@@ -19,17 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from faber_ledger.ledger.events import CompactionCompleted, Draft
-
-STARTUP = "SessionStart.startup.interactive"
-RESUME = "SessionStart.resume.interactive"
-COMPACT = "SessionStart.compact.interactive"
 FORK = "SessionStart.fork.interactive"
-PRE = "PreCompact.auto.print"
-POST = "PostCompact.auto.print"
-ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
-OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
-THIRD = "11111111-ad77-46c8-a2a2-fd88bd4be979"
-HEAD = "## What another conversation on this run came to"
 # Put together here, so that no tool takes this file for a leak.
 SECRETS = [
     "ghp_" + "a1B2" * 9,
@@ -43,24 +34,6 @@ SECRETS = [
     "npm" + "_" + "a1B2" * 9,
     "hf" + "_" + "aBcD" * 8 + "xy",
 ]
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
-
-
-def compacted(project: Project, client: str, said: str, **more: Any) -> None:
-    """Let a client's conversation be compacted, with a summary."""
-    project.deliver(PRE, client=client, fields={"prompt_id": said[:40]})
-    project.deliver(COMPACT, client=client, fields={"prompt_id": said[:40]})
-    assert project.deliver(POST, client=client, fields={"compact_summary": said}, **more).output == b""
-
-
-def packet(project: Project, recorded: str, client: str, **more: Any) -> str:
-    text = project.deliver(recorded, client=client, **more).packet
-    assert text is not None
-    return text
 
 
 # Who is given it

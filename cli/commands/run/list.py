@@ -76,6 +76,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
 
 
 def log_summary(run: Run) -> Summary | None:
+    """Return what the run's log says in short; None if it has no ledger."""
     from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
 
     return None if lacks_ledger(run) else summary(run.ledger_path)

@@ -1,0 +1,59 @@
+"""Clones that take payloads out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.union import write_union
+from faber_ledger.recording.redact import plan_of
+from faber_ledger.schemas.events import check_event
+from support.sample_log import START
+from support.worked_clones import EVENTS, Clones, rows
+
+NOTE = {"type": "note_recorded", "kind": "note", "phase": "build", "step": "implement"}
+
+
+def secret(number: int) -> str:
+    return f"hunter-{number:04d}-§"
+
+
+def note(number: int) -> Any:
+    return {**NOTE, "text": f"it is {secret(number)} that nobody may know"}
+
+
+def redact(path: str, name: str, *fields: str) -> None:
+    """Redact an event of a log as the command does, and write the log anew."""
+    with Log.open(path, "OFF") as log:
+        plan = plan_of(log, name, fields, None, check_event)
+        if plan.event is not None:
+            log.append([{"event": plan.event}], at=START, writer="f" * 32)
+        log.commit()
+    write_union([path], path)
+
+
+class Redacting(Clones):
+    """Clones that write notes with a secret in each, and take some of them out."""
+
+    count = 0
+
+    def append(self, clone: int, kind: int, drift: int) -> None:
+        self.clocks[clone] += drift
+        self.count += 1
+        with Log.open(self.paths[clone], "OFF") as log:
+            log.append([{"event": note(self.count)}], at=START + self.clocks[clone], writer=self.writers[clone])
+            log.commit()
+
+    def redact(self, clone: int, which: int, is_whole: bool) -> None:
+        notes = [row for row in rows(self.paths[clone]) if row[2] == "note_recorded"]
+        if notes:
+            redact(self.paths[clone], notes[which % len(notes)][1], *([] if is_whole else ["text"]))
+
+
+def sample(path: Path) -> dict[str, str]:
+    """Write a log with every type and give the id of the first event of each."""
+    with Log.open(str(path)) as log:
+        recorded = log.append([{"event": event} for event in EVENTS], at=START, writer="a" * 32)
+        log.commit()
+    return {one["event"]["type"]: one["id"] for one in reversed(recorded)}
