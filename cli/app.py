@@ -21,58 +21,78 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 # A command's module is imported when the command is asked for; its short help stands here for the list of all.
-COMMANDS = {
-    "init": ("faber_ledger.cli.commands.init:init", "Put the four hooks into the client's settings."),
-    "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Take out what `init` put in."),
-    "run": ("faber_ledger.cli.commands.run.start:run", "Start, resume and list runs."),
-    "workflow-run": (
-        "faber_ledger.cli.commands.run.start:workflow_run",
-        "Alias of `run start`; --resume: of `run resume`.",
-    ),
-    "worktree": ("faber_ledger.cli.commands.worktree:worktree", "List and clean up the worktrees of this clone."),
-    "session-load": (
-        "faber_ledger.cli.commands.session_load:session_load",
-        "Load the critical artifacts into context.",
-    ),
-    "prime-context": (
-        "faber_ledger.cli.commands.session_load:session_load",
-        "Load the critical artifacts into context.",
-    ),
-    "session-save": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
-    "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
-    "reconstitute": (
-        "faber_ledger.cli.commands.reconstitute:reconstitute",
-        "Put a run's whole context together again.",
-    ),
-    "note": ("faber_ledger.cli.commands.note:note", "Write down what the next session should know."),
-    "status": ("faber_ledger.cli.commands.status:status", "Say where a run stands."),
-    "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
-    "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
-    "replay": ("faber_ledger.cli.commands.replay:replay", "Tell a run event by event, or as it was at a moment."),
-    "show": ("faber_ledger.cli.commands.show:show_one", "Show all that is known of an event, session or artifact."),
-    "export": (
-        "faber_ledger.cli.commands.export:export",
-        "Write a run's events as JSON lines, CloudEvents or a database.",
-    ),
-    "import": ("faber_ledger.cli.commands.import_events:import_events", "Take in events that `export` wrote."),
-    "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
-    "verify": ("faber_ledger.cli.commands.verify:verify", "Check a whole log, and state.json against it."),
-    "redact": ("faber_ledger.cli.commands.redact:redact", "Take an event's payload, or fields of it, out of the log."),
-    "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
-    "seal": ("faber_ledger.cli.commands.seal:seal", "Make a run ready for a commit, and stage it."),
-    "resolve": (
-        "faber_ledger.cli.commands.resolve:resolve",
-        "Mend the conflicts of runs' files that a merge has left.",
-    ),
-    "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers: the set of their events, in one file."),
-    "merge-driver": ("faber_ledger.cli.commands.merge_driver:merge_driver", "Merge a run's file; git calls it."),
-    "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
-    "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and mend what is safe."),
-    "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Bring a ledger to the newest format."),
-    "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),
-    "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
-    "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
+SECTIONS = {
+    "Set up": {
+        "init": ("faber_ledger.cli.commands.init:init", "Put the four hooks into the client's settings."),
+        "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Take out what `init` put in."),
+        "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
+        "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
+        "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
+        "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),
+    },
+    "Runs": {
+        "run": ("faber_ledger.cli.commands.run.start:run", "Start, resume and list runs."),
+        "worktree": ("faber_ledger.cli.commands.worktree:worktree", "List and clean up the worktrees of this clone."),
+        "workflow-run": (
+            "faber_ledger.cli.commands.run.start:workflow_run",
+            "Alias of `run start`; --resume: of `run resume`.",
+        ),
+    },
+    "Context": {
+        "session-load": (
+            "faber_ledger.cli.commands.session_load:session_load",
+            "Load the critical artifacts into context.",
+        ),
+        "prime-context": (
+            "faber_ledger.cli.commands.session_load:session_load",
+            "Load the critical artifacts into context.",
+        ),
+        "session-save": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
+        "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
+        "reconstitute": (
+            "faber_ledger.cli.commands.reconstitute:reconstitute",
+            "Put a run's whole context together again.",
+        ),
+        "note": ("faber_ledger.cli.commands.note:note", "Write down what the next session should know."),
+    },
+    "Look": {
+        "status": ("faber_ledger.cli.commands.status:status", "Say where a run stands."),
+        "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
+        "replay": ("faber_ledger.cli.commands.replay:replay", "Tell a run event by event, or as it was at a moment."),
+        "show": ("faber_ledger.cli.commands.show:show_one", "Show all that is known of an event, session or artifact."),
+        "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
+    },
+    "Check": {
+        "verify": ("faber_ledger.cli.commands.verify:verify", "Check a whole log, and state.json against it."),
+        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and mend what is safe."),
+        "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
+        "redact": (
+            "faber_ledger.cli.commands.redact:redact",
+            "Take an event's payload, or fields of it, out of the log.",
+        ),
+        "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Bring a ledger to the newest format."),
+    },
+    "Git": {
+        "seal": ("faber_ledger.cli.commands.seal:seal", "Make a run ready for a commit, and stage it."),
+        "resolve": (
+            "faber_ledger.cli.commands.resolve:resolve",
+            "Mend the conflicts of runs' files that a merge has left.",
+        ),
+        "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers: the set of their events, in one file."),
+        "merge-driver": ("faber_ledger.cli.commands.merge_driver:merge_driver", "Merge a run's file; git calls it."),
+        "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
+    },
+    "Exchange": {
+        "export": (
+            "faber_ledger.cli.commands.export:export",
+            "Write a run's events as JSON lines, CloudEvents or a database.",
+        ),
+        "import": ("faber_ledger.cli.commands.import_events:import_events", "Take in events that `export` wrote."),
+    },
 }
+COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+# What an alias stands for; its help is that of the command.
+ALIASES = {"workflow-run": "run start", "prime-context": "session-load", "session-end": "session-save"}
 
 
 class LazyGroup(click.Group):
@@ -90,18 +110,33 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; an unknown name fails with the names that are near it."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.NoSuchCommand as error:
+            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands as click does, importing none."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, told) for name, (_, told) in COMMANDS.items()])
+        """Write the commands section by section, importing none."""
+        width = max(map(len, COMMANDS))
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), short_help(name)) for name in section])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Give the commands that begin so, and the options, as click does, importing none."""
         from click.shell_completion import CompletionItem
 
-        found = [(name, told) for name, (_, told) in COMMANDS.items() if name.startswith(incomplete)]
-        options = click.Command.shell_complete(self, ctx, incomplete)
-        return [*[CompletionItem(name, help=told) for name, told in found], *options]
+        found = [CompletionItem(name, help=short_help(name)) for name in COMMANDS if name.startswith(incomplete)]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def short_help(name: str) -> str:
+    """Return a command's line in the list of all commands."""
+    return f"Alias of `{ALIASES[name]}`." if name in ALIASES else COMMANDS[name][1]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -118,11 +153,11 @@ def run(arguments: list[str]) -> int:
     try:
         code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.ClickException as error:
-        if "--json" in arguments:
-            return _failed(_wrong_usage(error), arguments)
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return _failed(_wrong_usage(error), arguments)
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         return 130
@@ -157,9 +192,11 @@ def _is_nowhere() -> bool:
 
 
 def _wrong_usage(error: click.ClickException) -> LedgerError:
+    """Return click's error in the words and with the hint that every other error has."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "faber-ledger"
-    return UsageFailed(error.format_message(), hint=f"run `{path} --help`")
+    message = error.format_message().removesuffix(".")
+    return UsageFailed(message[:1].lower() + message[1:], hint=f"run `{path} --help`")
 
 
 def _failed(error: LedgerError, arguments: list[str]) -> int:

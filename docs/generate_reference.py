@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.app import COMMANDS, app
+from faber_ledger.cli.app import ALIASES, app, short_help
 from faber_ledger.ledger import errors
 
 if TYPE_CHECKING:
@@ -72,14 +72,8 @@ def _overview() -> Iterator[str]:
         if command is app or path.count(" ") > 1:
             continue
         name = path.removeprefix(f"{PROGRAM} ")
-        alias = _alias_of(name)
-        told = f"Alias of `{alias}`." if alias else command.get_short_help_str(limit=WIDTH)
+        told = short_help(name) if name in ALIASES else command.get_short_help_str(limit=WIDTH)
         yield f"| [`{name}`](#{_anchor(path)}) | {told} |"
-
-
-def _alias_of(name: str) -> str | None:
-    first = next(known for known, place in COMMANDS.items() if place == COMMANDS[name])
-    return first if first != name else None
 
 
 def _anchor(path: str) -> str:

@@ -219,7 +219,7 @@ def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None
     [
         (["run", "start", "--json"], "Say what the run is about"),
         (["nonsense", "--json"], "No such command"),
-        (["log", "--json", "--nonsense"], "No such option"),
+        (["log", "--json", "--nonsense"], "no such option"),
     ],
 )
 def test_wrong_usage_is_json_where_json_is_asked_for(tmp_path: Path, arguments: list[str], said: str) -> None:
