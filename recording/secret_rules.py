@@ -78,4 +78,3 @@ KEYWORDS = (
     'contraseña',
     'contrasena',
 )
-
