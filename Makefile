@@ -19,8 +19,8 @@ help:
 	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
 	@echo 'make bench-quick   measure a little, and print it'
-	@echo 'make faults        break every write of a hook and of three commands, and write the outcome into docs/RELIABILITY.md'
-	@echo 'make soak          break everything at once for MINUTES=10, and write what was lost into docs/RELIABILITY.md'
+	@echo 'make faults        break every write of a hook and of three commands, and write the outcome into docs/internals/RELIABILITY.md'
+	@echo 'make soak          break everything at once for MINUTES=10, and write what was lost into docs/internals/RELIABILITY.md'
 	@echo 'make fuzz          try whatever comes from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
 

@@ -1,4 +1,4 @@
-"""Writes docs/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
+"""Writes docs/reference/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from faber_ledger.ledger import errors
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-REFERENCE = Path(__file__).resolve().parent / "COMMANDS.md"
+REFERENCE = Path(__file__).resolve().parent / "reference" / "COMMANDS.md"
 PROGRAM = "faber-ledger"
 WIDTH = 80
 HEAD = """\
@@ -117,10 +117,10 @@ def main(arguments: list[str]) -> int:
     if known == page:
         return 0
     if arguments == ["--check"]:
-        sys.stderr.write("docs/COMMANDS.md is stale: run `make generate`\n")
+        sys.stderr.write("docs/reference/COMMANDS.md is stale: run `make generate`\n")
         return 1
     REFERENCE.write_text(page, encoding="utf-8")
-    sys.stdout.write("wrote docs/COMMANDS.md\n")
+    sys.stdout.write("wrote docs/reference/COMMANDS.md\n")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Makes the broken ledgers, one a kind: `python tools/break_ledgers.py`.
 
 Each is the frozen ledger of format 1, changed as somebody would who knows its triggers: they are taken away and put
-back. What `verify` must say of each stands in `test_broken.py`, and in docs/FILE-FORMAT.md.
+back. What `verify` must say of each stands in `test_broken.py`, and in docs/reference/FILE-FORMAT.md.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PROJECT = Path(__file__).parent.parent
-PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").glob("*.md")])
+PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")])
 HOME = "/home/dev"  # what the pages show for the folder in which they run
 BLOCK = re.compile(r"^```console\n(.*?)^```$|^<!-- \$ (.*?) -->$", re.MULTILINE | re.DOTALL)
 MASKS = [

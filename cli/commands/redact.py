@@ -43,7 +43,8 @@ def redact(
 
     \b
     The event keeps its place and its hash. Git's history, and other clones until they take the redaction
-    in, still hold what was taken out: docs/REDACTION.md. Of an event_redacted the reason goes; --reason gives another.
+    in, still hold what was taken out: docs/guides/REDACTION.md. Of an event_redacted the reason goes;
+    --reason gives another.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or it was done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
     be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
@@ -186,5 +187,8 @@ def _done(chosen: Run, plan: Plan, outcome: Outcome, beside: dict[str, Any], ver
         yield f"  still in {os.path.relpath(path, chosen.root)}, which is not the log's: change it yourself"
     if versions:
         commits = "1 commit" if versions == 1 else f"{versions} commits"
-        yield f"  git still holds {commits} with an earlier ledger.db, and so may every clone: see docs/REDACTION.md"
+        yield (
+            f"  git still holds {commits} with an earlier ledger.db, and so may every clone: "
+            "see docs/guides/REDACTION.md"
+        )
     yield "  If it was a password or a key, change it: whoever has an old copy can read it."

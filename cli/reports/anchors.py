@@ -102,7 +102,8 @@ class Anchors:
             self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
             told = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
-            self._note("unredacted_version", told, "docs/REDACTION.md tells how to rewrite history; change the secret")
+            hint = "docs/guides/REDACTION.md tells how to rewrite history; change the secret"
+            self._note("unredacted_version", told, hint)
         for row in missing:
             self._miss(where, row, kind)
         return True

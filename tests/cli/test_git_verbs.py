@@ -1,4 +1,4 @@
-"""Each git verb that touches a run's files, tried with real git: what docs/GIT.md says of it happens.
+"""Each git verb that touches a run's files, tried with real git: what docs/guides/GIT.md says of it happens.
 
 After each of them every event that was ever acknowledged is in the ledger again, and the two blocks show it.
 """

@@ -1,4 +1,4 @@
-"""`make faults`: break every call of every story in every way, and write what came of it into docs/RELIABILITY.md."""
+"""`make faults`: break every call of every story in every way, and write what came of it into RELIABILITY.md."""
 
 from __future__ import annotations
 

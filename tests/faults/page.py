@@ -1,4 +1,4 @@
-"""docs/RELIABILITY.md, where the harness writes what it has found."""
+"""docs/internals/RELIABILITY.md, where the harness writes what it has found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "RELIABILITY.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "RELIABILITY.md"
 
 
 def put(name: str, lines: Iterable[str], *, by: str = "make faults") -> None:

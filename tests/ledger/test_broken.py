@@ -24,7 +24,7 @@ KINDS = {
     "another-revision": ["revision"],
     "surplus": ["surplus"],
 }
-DOCS = Path(__file__).parents[2] / "docs" / "FILE-FORMAT.md"
+DOCS = Path(__file__).parents[2] / "docs" / "reference" / "FILE-FORMAT.md"
 
 
 @pytest.mark.parametrize("name", KINDS)
