@@ -1,7 +1,8 @@
-"""The commands that the pages show: each page's ```console blocks run in one shell, in order, in an empty folder.
+"""The commands that the pages show: each page's blocks run in one shell, in order, in an empty folder.
 
-`python tools/shown_commands.py` writes what they print today into the pages. A comment `<!-- $ command -->` runs
-without being shown, and its text before it says so.
+A ```console block shows commands, each after `$ `, with what they print. A ```sh setup block is a script that a reader
+can paste; it prints nothing. `python tools/shown_commands.py [PAGE…]` writes what the commands print today into the
+pages.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import NamedTuple
 PROJECT = Path(__file__).parent.parent
 PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")])
 HOME = "/home/dev"  # what the pages show for the folder in which they run
-BLOCK = re.compile(r"^```console\n(.*?)^```$|^<!-- \$ (.*?) -->$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console|sh setup)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MASKS = [
     (re.compile(r"\b\d{8}-\d{6}-[a-z0-9]{6}\b"), "<stamp>"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"), "<time>"),
@@ -38,20 +39,20 @@ MASKS = [
 
 
 class Shown(NamedTuple):
-    """A command of a page and what the page says that it prints."""
+    """A command of a page, and what it prints according to the page."""
 
     command: str
     output: str
 
 
 def shown_in(page: str) -> list[Shown]:
-    """Give the commands of a page, the hidden ones too, which print nothing."""
+    """Return the commands of a page in order; a set-up script counts as one command."""
     found = []
     for block in BLOCK.finditer(page):
-        if block[2] is not None:
-            found.append(Shown(block[2], ""))
+        if block[1] == "sh setup":
+            found.append(Shown(block[2].rstrip("\n"), ""))
             continue
-        for part in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
+        for part in re.split(r"^\$ ", block[2], flags=re.MULTILINE)[1:]:
             lines = part.splitlines(keepends=True)
             count = 1
             while count < len(lines) and lines[count].startswith("> "):
@@ -62,7 +63,7 @@ def shown_in(page: str) -> list[Shown]:
 
 
 def printed_by(commands: list[str], folder: Path) -> list[str]:
-    """Run commands in one shell in `folder` and give what each prints, on standard output and error."""
+    """Run commands in one shell in `folder` and return what each prints, on standard output and error."""
     end = "---- end of a command ----"
     script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
     environment = {
@@ -97,23 +98,23 @@ def printed_by(commands: list[str], folder: Path) -> list[str]:
 
 
 def masked(output: str) -> str:
-    """Put words in the place of ids, times and whatever else differs from one run to the next."""
+    """Replace ids, times and whatever else differs from run to run by words."""
     for pattern, word in MASKS:
         output = pattern.sub(word, output)
     return output
 
 
 def renewed(page: str, outputs: list[str]) -> str:
-    """Give a page with the outputs of today where they differ in more than ids and times."""
+    """Return the page with today's outputs, or unchanged if they differ in nothing but ids and times."""
     found = shown_in(page)
     rest = list(zip(found, outputs, strict=True))
 
     def block(match: re.Match[str]) -> str:
-        if match[2] is not None:
+        if match[1] == "sh setup":
             rest.pop(0)
             return match[0]
         parts = []
-        for _ in re.findall(r"^\$ ", match[1], flags=re.MULTILINE):
+        for _ in re.findall(r"^\$ ", match[2], flags=re.MULTILINE):
             shown, output = rest.pop(0)
             command = shown.command.replace("\n", "\n> ")
             parts.append(f"$ {command}\n{output}")
@@ -124,8 +125,8 @@ def renewed(page: str, outputs: list[str]) -> str:
 
 
 def main() -> int:
-    """Write what the commands print today into the pages."""
-    for path in PAGES:
+    """Write what the commands print today into the pages that are named, or into all."""
+    for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text(encoding="utf-8")
         commands = [shown.command for shown in shown_in(page)]
         if not commands:

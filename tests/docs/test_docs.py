@@ -24,7 +24,7 @@ NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def name_of(page: Path) -> str:
-    return page.name
+    return str(page.relative_to(PROJECT))
 
 
 def text_of(page: Path) -> str:
@@ -82,6 +82,16 @@ def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
         assert (item.command, masked(output)) == (item.command, masked(item.output))
 
 
+def test_the_readme_stays_short() -> None:
+    assert len(text_of(PROJECT / "README.md").splitlines()) <= 150
+
+
+def test_no_page_hides_a_command() -> None:
+    """A command in a comment is run by nobody who reads the rendered page."""
+    for page in PAGES:
+        assert "<!-- $" not in text_of(page), page.name
+
+
 def test_the_readme_shows_the_way_from_nothing_to_a_checked_ledger() -> None:
     commands = "\n".join(item.command for item in shown_in(text_of(PROJECT / "README.md")))
     for needed in ("init", "run start", "hook session-start", "hook pre-compact", "log", "replay", "verify", "project"):
@@ -120,8 +130,10 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 
 def test_every_page_is_reached_from_the_readme() -> None:
-    readme = PROJECT / "README.md"
+    readme, overview = PROJECT / "README.md", PROJECT / "docs" / "README.md"
     linked = {PROJECT / link.partition("#")[0] for link in LINK.findall(text_of(readme))}
+    linked |= {(overview.parent / link).resolve() for link in LINK.findall(text_of(overview))}
+    assert overview in linked
     assert {page for page in PAGES if page.parent.name != "examples"} <= {*linked, readme}
 
 
