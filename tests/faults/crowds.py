@@ -162,7 +162,7 @@ def figures(rounds: int, writes: int) -> Iterator[str]:
     yield "|---|---|"
     yield f"| hooks of six kinds, {AT_ONCE} at once, rounds | {rounds} |"
     yield f"| deliveries | {many.delivered:,} |"
-    yield f"| of them refused the lock, spooled, and taken in by a later hook | {many.spooled:,} |"
+    yield f"| of them refused the lock, spooled, and recorded by a later hook | {many.spooled:,} |"
     yield f"| lost / recorded twice | {many.lost} / {many.doubled} |"
     yield f"| reads of `state.json` meanwhile / torn | {many.reads:,} / {many.torn} |"
     yield f"| writes of another tool under constant projection, a hundredth of a second apart | {tool.writes:,} |"

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "told"}
-SHORT |= {"refused, and it says so": "told", "done": "done"}
+SHORT = {"in the log": "log", "in the spool": "spool", "absent": "absent", "refused, and the hook says so": "reported"}
+SHORT |= {"refused, and it says so": "reported", "done": "done"}
 FAULTS = (KILL, *ERRORS)
 
 
