@@ -1,27 +1,27 @@
-# Everything runs in .venv, which is made anew whenever pyproject.toml or requirements.lock changes.
+# Everything runs in .venv, which is made again whenever pyproject.toml or requirements.lock changes.
 
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint requirements.lock
 
-# What the caller's shell says about another virtualenv, or about Python and pip, does not hold in ours.
+# Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
 .PHONY: help demo test test-browser lint format generate generated-check bench bench-quick faults soak fuzz lock
-.NOTPARALLEL: # two pips in one .venv would trip over each other
+.NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
 	@echo 'make demo          show a run on two machines'
 	@echo 'make test          run the tests'
-	@echo 'make test-browser  look at the timeline in Chromium, which has to be installed'
+	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
 	@echo 'make lint          check style, types, import contracts and generated files'
-	@echo 'make format        put the code in form'
+	@echo 'make format        format the code'
 	@echo 'make generate      write the schemas, the rules for secrets and the command reference'
 	@echo 'make bench         measure, and write bench/RESULTS.md'
 	@echo 'make bench-quick   measure a little, and print it'
-	@echo 'make faults        break every write of a hook and of three commands, and write the outcome into docs/internals/RELIABILITY.md'
-	@echo 'make soak          break everything at once for MINUTES=10, and write what was lost into docs/internals/RELIABILITY.md'
-	@echo 'make fuzz          try whatever comes from outside, SECONDS=60 each, guided by coverage (Linux)'
+	@echo 'make faults        break every write of a hook and of three commands; the outcome goes into docs/internals/RELIABILITY.md'
+	@echo 'make soak          break everything at once for MINUTES=10; what was lost goes into docs/internals/RELIABILITY.md'
+	@echo 'make fuzz          mutate all input from outside, SECONDS=60 each, guided by coverage (Linux)'
 	@echo 'make lock          renew requirements.lock'
 
 demo: .venv/installed
@@ -77,7 +77,7 @@ lock:
 	{ grep '^#' requirements.lock; build/lock/bin/python -m pip freeze --exclude faber-ledger | LC_ALL=C sort -f; } > build/lock/new
 	mv build/lock/new requirements.lock
 
-# The build backend stands in .venv too, so that the lock holds for it as well.
+# The build backend is in .venv too, so that the lock also applies to it.
 .venv/installed: pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	  echo "error: Python 3.11 or later is needed, and $(PYTHON) is not"; echo; \

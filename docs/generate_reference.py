@@ -1,4 +1,4 @@
-"""Writes docs/reference/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
+"""Write docs/reference/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ HEAD = """\
 
 <!-- Written by `make generate` from the commands' own help. Do not edit. -->
 
-Results go to standard output, everything else to standard error. `--json` gives `{"result_version": 1, "data": …}`
-(`log`: one object a line), and errors as `{"error": {"code": …, "message": …, "hint": …}}`. A run may be named by an
+Results go to standard output, everything else to standard error. `--json` prints `{"result_version": 1, "data": …}`
+(`log`: one object per line), and errors as `{"error": {"code": …, "message": …, "hint": …}}`. A run may be named by an
 unambiguous beginning of its id."""
 CODES = """\
 ## Exit codes
 
-`session-load`, `session-save`, `run start` and `reconstitute` have the codes of the requirement documents alone: 0, 1,
-and 2 for wrong usage; `reconstitute` also 3, where somebody has to choose and there is no terminal. `hook` exits 0,
-always: exit code 2 would stop a compaction. The other commands:
+`session-load`, `session-save`, `run start` and `reconstitute` use only the codes of the requirement documents: 0, 1,
+and 2 for wrong usage; `reconstitute` also 3, if somebody has to choose and there is no terminal. `hook` always exits 0,
+because exit code 2 would stop a compaction. The other commands:
 
 | exit code | meaning | `code` in `--json` |
 |---|---|---|"""
 
 
 def reference() -> str:
-    """Give the whole page."""
+    """Return the whole page."""
     return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), *_sections()]) + "\n"
 
 
 def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
-    """Give every command and subcommand with its full name, in the order of the program's own list."""
+    """Yield every command and subcommand with its full name, in the order of the program's own list."""
     with click.Context(app, info_name=PROGRAM, **_form()) as whole:
         yield PROGRAM, app, whole
         for name in app.list_commands(whole):
@@ -72,8 +72,8 @@ def _overview() -> Iterator[str]:
         if command is app or path.count(" ") > 1:
             continue
         name = path.removeprefix(f"{PROGRAM} ")
-        told = short_help(name) if name in ALIASES else command.get_short_help_str(limit=WIDTH)
-        yield f"| [`{name}`](#{_anchor(path)}) | {told} |"
+        summary = short_help(name) if name in ALIASES else command.get_short_help_str(limit=WIDTH)
+        yield f"| [`{name}`](#{_anchor(path)}) | {summary} |"
 
 
 def _anchor(path: str) -> str:
@@ -82,18 +82,18 @@ def _anchor(path: str) -> str:
 
 def _codes() -> Iterator[str]:
     codes: dict[int, list[str]] = {}
-    told = {0: "Done.", 1: "It failed; the message says why.", 2: "Wrong usage.", 130: "Interrupted."}
+    meanings = {0: "Done.", 1: "It failed; the message says why.", 2: "Wrong usage.", 130: "Interrupted."}
     list(commands())  # imports every command, and with it every kind of error
     for kind in _kinds(errors.LedgerError):
         if f"`{kind.code}`" not in codes.setdefault(kind.exit_code, []):
             codes[kind.exit_code].append(f"`{kind.code}`")
-        told.setdefault(kind.exit_code, (kind.__doc__ or "").strip())
-    for number, meaning in sorted(told.items()):
+        meanings.setdefault(kind.exit_code, (kind.__doc__ or "").strip())
+    for number, meaning in sorted(meanings.items()):
         yield f"| {number} | {meaning} | {', '.join(codes.get(number, []))} |"
 
 
 def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]:
-    """Give a kind of error and all that are derived from it, those of the errors module first."""
+    """Yield a kind of error and all that are derived from it, those of the errors module first."""
     yield kind
     below = [one for one in kind.__subclasses__() if one.__module__.startswith("faber_ledger")]
     for one in sorted(below, key=lambda one: (one.__module__ != errors.__name__, one.__module__)):
@@ -111,7 +111,7 @@ def _sections() -> Iterator[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` tell whether it is stale (exit code 1)."""
+    """Write the page, or with `--check` exit with 1 if it is stale."""
     page = reference()
     known = REFERENCE.read_text(encoding="utf-8") if REFERENCE.exists() else ""
     if known == page:

@@ -31,7 +31,7 @@ START = "SessionStart.startup.interactive"
 
 
 def begun(tmp_path: Path) -> Project:
-    """Give a run with a session, a ledger and a backup of its state."""
+    """Return a run with a session, a ledger and a backup of its state."""
     project = Project.made(tmp_path / "project")
     project.deliver(START, client="one", pid="1")
     assert project.run.joinpath("state.json.backup").exists()

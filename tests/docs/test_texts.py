@@ -807,7 +807,7 @@ PLACEHOLDER = re.compile(r"\$?\{([^{}]+)\}")
 
 
 def pattern(line: str, values: dict[str, str]) -> re.Pattern[str]:
-    """Give what a document's line looks like when it is printed."""
+    """Return the pattern that matches a document's line as it is printed."""
     pieces, done = [], 0
     for found in PLACEHOLDER.finditer(line):
         value = values.get(found[1])
