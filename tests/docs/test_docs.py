@@ -16,10 +16,13 @@ from shown_commands import PAGES, PROJECT, masked, printed_by, shown_in
 from faber_ledger.cli.app import COMMANDS, LazyGroup, app
 
 REFERENCE = PROJECT / "docs" / "reference" / "COMMANDS.md"
+CONTRIBUTING = PROJECT / "CONTRIBUTING.md"
+ARCHITECTURE = PROJECT / "docs" / "internals" / "ARCHITECTURE.md"
 CONFORMANCE = PROJECT / "docs" / "reference" / "CONFORMANCE.md"
 SHOWING = [page for page in PAGES if shown_in(page.read_text(encoding="utf-8"))]
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED_FILE = re.compile(r"`([a-z]+/[\w/-]+\.py|tests/[\w/-]+)`")
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -98,11 +101,17 @@ def test_the_readme_shows_the_way_from_nothing_to_a_checked_ledger() -> None:
         assert f"faber-ledger {needed}" in commands
 
 
-def test_the_readmes_make_targets_are_there() -> None:
+@pytest.mark.parametrize("page", [PROJECT / "README.md", CONTRIBUTING], ids=name_of)
+def test_the_make_targets_of_a_page_exist(page: Path) -> None:
     makefile = text_of(PROJECT / "Makefile")
-    targets = set(re.findall(r"^`?make (\w+)|`make (\w+)`", text_of(PROJECT / "README.md"), re.MULTILINE))
+    targets = set(re.findall(r"^make ([\w-]+)|`make ([\w-]+)`", text_of(page), re.MULTILINE))
     for target in {one or other for one, other in targets}:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def test_contributors_read_of_every_target_that_make_help_lists() -> None:
+    for target in re.findall(r"echo 'make ([\w-]+)", text_of(PROJECT / "Makefile")):
+        assert f"`make {target}`" in text_of(CONTRIBUTING), target
 
 
 def test_the_check_before_a_change_runs_the_readmes_own_test_command() -> None:
@@ -118,7 +127,7 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize("page", [*PAGES, PROJECT / "CHANGELOG.md"], ids=name_of)
+@pytest.mark.parametrize("page", [*PAGES, CONTRIBUTING, PROJECT / "CHANGELOG.md"], ids=name_of)
 def test_every_link_leads_somewhere(page: Path) -> None:
     for link in LINK.findall(FENCE.sub("", text_of(page))):
         path, _, anchor = link.partition("#")
@@ -135,6 +144,14 @@ def test_every_page_is_reached_from_the_readme() -> None:
     linked |= {(overview.parent / link).resolve() for link in LINK.findall(text_of(overview))}
     assert overview in linked
     assert {page for page in PAGES if page.parent.name != "examples"} <= {*linked, readme}
+
+
+@pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING], ids=name_of)
+def test_a_page_for_contributors_names_files_that_exist(page: Path) -> None:
+    named = set(NAMED_FILE.findall(text_of(page)))
+    assert len(named) > 5
+    for path in sorted(named):
+        assert (PROJECT / path).exists(), path
 
 
 def test_conformance_names_tests_that_exist() -> None:
