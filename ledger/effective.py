@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.event_types import redacted_form
 from faber_ledger.ledger.redaction import (
-    LEAST,
     WHOLE_BLOCKS,
     WORDS,
     completed,
@@ -158,7 +158,7 @@ def _refusal(one: Redaction, kind: str) -> str | None:
         return "its event is itself a redaction"
     if kind == "run_adopted" and (not one.fields or WHOLE_BLOCKS & {*one.fields}):
         return "it takes out the blocks that the sessions of this run are counted from"
-    least = LEAST.get(kind, {})
+    least = redacted_form(kind)
     closed = [name for name, value in least.items() if isinstance(value, str) and value in WORDS]
     kept = [one.remains.get(name, least[name]) for name in closed]
     if not all([isinstance(word, str) and word in WORDS for word in kept]) or not _is_left_of(one, kind, one.remains):

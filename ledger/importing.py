@@ -13,7 +13,7 @@ from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.checked import hashes_of
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.exchange import event_in
 from faber_ledger.ledger.file import HIGHEST_SEQ, LONGEST_PAYLOAD
 from faber_ledger.ledger.log import Log
@@ -269,7 +269,7 @@ def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -
     except (ValueError, RecursionError):
         return []
     events = [one["event"] for one in recorded(rows, payloads)]
-    if not all([row[0] <= HIGHEST_SEQ and CURRENT.get(row[2]) == row[3] for row in rows]) or not are_events(events):
+    if not all([row[0] <= HIGHEST_SEQ and is_known(row[2], row[3]) for row in rows]) or not are_events(events):
         return []
     if any(seconds_of(at) is None for at in {row[4] for row in rows}):
         return []

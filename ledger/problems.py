@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.ledger import file as formats
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.file import LONGEST_PAYLOAD, surplus
 from faber_ledger.ledger.row import COLUMNS, hash_of, is_too_long, pieces
 
@@ -116,7 +116,7 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
     if not exact:
         yield "payload", "its payload is not canonical JSON", RESTORE
         return
-    if CURRENT.get(event["type"]) != event["version"]:
+    if not is_known(event["type"], event["version"]):
         told = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
         yield "unknown_shape", told, UPGRADE
         return

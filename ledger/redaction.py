@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical, cleaned, payload_hash
+from faber_ledger.ledger.event_types import REDACTED, redacted_form
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.row import ID, PAYLOAD, SALT
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     Payload = dict[str, Any]
 
-REDACTED = "[redacted]"
 BLOCKS = "blocks"  # of a run_adopted: JSON text, which a path leads into as if it were an object
 # Words of a closed vocabulary tell nothing of anybody's; of every other text nothing stays.
 WORDS = frozenset(
@@ -34,49 +34,6 @@ WORDS = frozenset(
 )
 LONGEST_PATH = 4096  # letters: no field of an honest event lies deeper
 KEPT = ("run_id",)  # the run's folder has it for its name
-# What a reader needs of each type, where neither the payload nor anything in its place can be read.
-LEAST: dict[str, dict[str, Any]] = {
-    "run_started": {"run_id": REDACTED, "workflow_id": REDACTED, "work_id": None},
-    "run_adopted": {"run_id": REDACTED, BLOCKS: "{}"},
-    "session_started": {
-        "source": REDACTED,
-        "environment": dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), REDACTED),
-        "phase": None,
-        "step": None,
-        "phases_completed": [],
-        "empties_context": False,
-        "pid": None,
-    },
-    "session_ended": {
-        "reason": "abandoned",
-        "client_reason": None,
-        "inferred": False,
-        "phase": None,
-        "step": None,
-        "phases_completed": [],
-    },
-    "artifact_loaded": {
-        "artifact_id": REDACTED,
-        "trigger": REDACTED,
-        "source": REDACTED,
-        "size_bytes": 0,
-        "sha256": REDACTED,
-        "given": "inline",
-    },
-    "artifact_failed": {
-        "artifact_id": REDACTED,
-        "trigger": REDACTED,
-        "source": REDACTED,
-        "required": False,
-        "error": REDACTED,
-    },
-    "artifact_skipped": {"artifact_id": REDACTED, "trigger": REDACTED, "loaded_at": REDACTED},
-    "context_reloaded": {"trigger": REDACTED, "loaded": 0, "failed": 0, "skipped": 0},
-    "compaction_completed": {"trigger": None, "agent_id": None, "phase": None, "step": None},
-    "delivery_ignored": {"reason": "repeated", "delivery": {"hook": REDACTED, "digest": REDACTED, "pid": None}},
-    "note_recorded": {"kind": "note", "text": REDACTED, "phase": None, "step": None},
-    "context_reconstituted": {"status": REDACTED, "phase": None, "step": None, "mode": None, "findings": []},
-}
 DISARMED = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated")]
 WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # what the sessions are counted from
 
@@ -172,7 +129,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
 
 def completed(kind: str, payload: Payload) -> Payload:
     """Return a payload with all that a reader needs of its type; a value of another type than needed is not used."""
-    least = LEAST.get(kind, {})
+    least = redacted_form(kind)
     return {**least, **{name: value for name, value in shown(payload).items() if _fits(value, least.get(name))}}
 
 

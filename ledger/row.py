@@ -8,7 +8,7 @@ import os
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import HIGHEST_SEQ, LONGEST_PAYLOAD
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], 
             hint="run `faber-ledger verify`, then restore ledger.db from git, or from another machine",
         )
     name = draft.get("id") or event_id(at, os.urandom(10))
-    kind, version = event["type"], CURRENT[event["type"]]
+    kind, version = event["type"], EVENT_TYPES[event["type"]].version
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
     row = (*envelope, b"".join(parents), salt, payload, None)
     return (*row, hash_of(row))

@@ -19,7 +19,7 @@ from operator import itemgetter
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.file import FORMAT_1, HIGHEST_SEQ, statements
 from faber_ledger.ledger.foreign import ANEW, check_types, opened
 from faber_ledger.ledger.log import Log
@@ -261,7 +261,7 @@ def _is_readable(payload: str | None) -> bool:
 
 def _check_shape(row: Row, check_event: Check) -> None:
     """Refuse an event that its type's readers could not read; what only a newer program knows is let in."""
-    if row[PAYLOAD] is None or CURRENT.get(row[TYPE]) != row[VERSION]:
+    if row[PAYLOAD] is None or not is_known(row[TYPE], row[VERSION]):
         return
     event = json.loads(row[PAYLOAD])
     event["type"] = row[TYPE]

@@ -15,7 +15,7 @@ from typing import Any
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import LONGEST_PAYLOAD, check_file, check_schema, connected, is_busy, locked
 from faber_ledger.ledger.journal import refusal
 from faber_ledger.ledger.log import Log
@@ -278,7 +278,7 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
         elif len(several) > 1 and any([one.fields for one in several]):
             told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
             yield Finding("redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them")
-        if row is not None and row[0] in CURRENT:
+        if row is not None and row[0] in EVENT_TYPES:
             event = remains(row[0], several) | {"type": row[0]}
             if row[1] is not None:
                 event["session_id"] = row[1]

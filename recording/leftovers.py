@@ -6,7 +6,7 @@ import json
 import os
 
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.redaction import REDACTED
+from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.recording import spool
 from faber_ledger.runs.kept_summaries import kept_paths
 from faber_ledger.runs.old_copies import doctor_copies

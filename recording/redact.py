@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from faber_ledger.ledger.canonical import cleaned
 from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
@@ -152,7 +152,7 @@ def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
             "an event_redacted says what may stay of another event, and only its reason can be taken out",
             hint="leave out --field, or redact more of that other event: its new redaction takes the place of this one",
         )
-    if CURRENT.get(kind) != version:
+    if not is_known(kind, version):
         raise UsageFailed(
             f"this program does not know the shape {kind}, version {version}, and cannot say what may stay of it",
             hint="upgrade faber-ledger on this machine, then run the command again",

@@ -7,6 +7,7 @@ One in the right shape is taken for a hook's call: it can start a session here, 
 from __future__ import annotations
 
 from faber_ledger.ledger.clock import is_event_id, utc_text
+from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording.call import HOOKS
 
 TYPE_CHECKING = False
@@ -67,13 +68,10 @@ SPOOLED = {
     "status": SAID,
     "loads": [{"event": (dict,), "client": SAID}],
 }
-LOAD = {"type": TEXT, "session_id": TEXT, "trigger": TEXT}
 LOADS = {
-    "artifact_loaded": LOAD
-    | dict.fromkeys(("artifact_id", "source", "sha256", "given"), TEXT)
-    | {"size_bytes": (int,)},
-    "artifact_failed": LOAD | dict.fromkeys(("artifact_id", "source", "error"), TEXT) | {"required": (bool,)},
-    "context_reloaded": LOAD | dict.fromkeys(("loaded", "failed", "skipped"), (int,)),
+    kind: {"type": TEXT, "session_id": TEXT} | {name: (type(value),) for name, value in known.redacted.items()}
+    for kind, known in EVENT_TYPES.items()
+    if known.is_spoolable
 }
 GIVEN = ("inline", "outline", "pointer", "deferred")
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from faber_ledger.ledger.checked import UNLIKE, checked_batches, recorded_in
 from faber_ledger.ledger.errors import IntegrityError
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.row import recorded
 from faber_ledger.schemas.events import EVENTS, check_event
 
@@ -63,6 +63,6 @@ def _text(row: Row) -> str:
 
 def problems_in(recorded: Recorded) -> list[str] | None:
     """Give what is wrong with an event as its model has it; None for one that has none here, or is redacted."""
-    if "redacted" in recorded or CURRENT.get(recorded["event"]["type"]) != recorded["version"]:
+    if "redacted" in recorded or not is_known(recorded["event"]["type"], recorded["version"]):
         return None
     return check_event(recorded["event"])

@@ -14,7 +14,7 @@ from support.sample_log import CLIENT, START, WRITER, history
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH
 from faber_ledger.ledger.union import rows_of
@@ -65,7 +65,7 @@ def insert(log: Log, *, event: dict[str, object], count: int, parents: list[tupl
         "seq": seq,
         "id": event_id(seconds, bytes([count]) * 10),
         "type": kind,
-        "version": CURRENT[kind],
+        "version": EVENT_TYPES[kind].version,
         "at": utc_text(seconds),
         "writer": WRITER,
         "session_id": session_id,

@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import line_of
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import EVENT_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     shell_complete=completion.sessions,
     help="One session: its id, its beginning or last part, or its client's id.",
 )
-@click.option("--type", "kind", type=click.Choice(list(CURRENT)), metavar="TYPE", help=f"One of {', '.join(CURRENT)}.")
+@click.option(
+    "--type", "kind", type=click.Choice(list(EVENT_TYPES)), metavar="TYPE", help=f"One of {', '.join(EVENT_TYPES)}."
+)
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
 @click.option("--phase", metavar="PHASE", help="What happened while the run was in a phase.")
 @click.option("--since", type=Time(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")

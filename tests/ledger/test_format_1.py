@@ -34,7 +34,7 @@ def test_the_frozen_ledger_is_the_one_that_was_frozen() -> None:
 
 
 def test_it_holds_an_event_of_every_type_of_its_time() -> None:
-    assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.CURRENT)
+    assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.EVENT_TYPES)
     assert len({one["event"]["type"] for one in EXPECTED}) == 10
 
 

@@ -59,7 +59,7 @@ def test_every_type_of_event_is_taken(event: dict[str, Any]) -> None:
 
 
 def test_the_sample_has_every_type_of_event() -> None:
-    assert {event["type"] for event in every_type()} == set(event_types.CURRENT)
+    assert {event["type"] for event in every_type()} == set(event_types.EVENT_TYPES)
 
 
 @pytest.mark.parametrize("event", every_type(), ids=lambda event: event["type"])

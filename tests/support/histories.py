@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import strategies as st
 
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.event_types import CURRENT
+from faber_ledger.ledger.event_types import EVENT_TYPES
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -150,7 +150,7 @@ def recorded(seq: int, event: Any, at: Any) -> Recorded:
     return {
         "seq": seq,
         "id": f"01KE791W1G{seq:016d}",
-        "version": CURRENT.get(event["type"], 1),
+        "version": EVENT_TYPES[event["type"]].version if event["type"] in EVENT_TYPES else 1,
         "at": at,
         "writer": "0123456789abcdef",
         "client": None,

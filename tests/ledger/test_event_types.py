@@ -1,0 +1,119 @@
+"""Adding an event type is a decision about its version, required fields, words, redacted form, timeline and fold."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, NamedTuple
+
+import pytest
+from support.sample_log import FIRST, every_type
+
+from faber_ledger.cli.ui.words import words_of
+from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known
+from faber_ledger.ledger.redaction import remains
+from faber_ledger.projections.fold import fold
+from faber_ledger.projections.timeline import TELLING
+from faber_ledger.recording.spooled import LOADS
+from faber_ledger.schemas.events import check_event
+
+
+class Decision(NamedTuple):
+    """What was decided about a type: each row here is written by hand when a type is added."""
+
+    required: set[str]
+    is_folded: bool = False
+    tells_in_timeline: bool = False  # a long timeline lists it
+    is_spoolable: bool = False
+    version: int = 1
+
+
+DECISIONS = {
+    "run_started": Decision(set(), tells_in_timeline=True),
+    "run_adopted": Decision({"blocks"}, is_folded=True, tells_in_timeline=True),
+    "session_started": Decision(
+        {"session_id", "source", "environment", "empties_context"}, is_folded=True, tells_in_timeline=True
+    ),
+    "session_ended": Decision(
+        {"session_id", "reason", "inferred", "phases_completed"}, is_folded=True, tells_in_timeline=True
+    ),
+    "artifact_loaded": Decision(
+        {"session_id", "artifact_id", "trigger", "source", "size_bytes"}, is_folded=True, is_spoolable=True
+    ),
+    "artifact_failed": Decision(set(), tells_in_timeline=True, is_spoolable=True),
+    "artifact_skipped": Decision(set()),
+    "context_reloaded": Decision({"session_id"}, is_folded=True, is_spoolable=True),
+    "compaction_completed": Decision(set(), tells_in_timeline=True),
+    "delivery_ignored": Decision(set()),
+    "note_recorded": Decision({"kind", "text"}, tells_in_timeline=True),
+    "context_reconstituted": Decision(set(), tells_in_timeline=True),
+    "event_redacted": Decision(set(), tells_in_timeline=True),
+}
+
+
+def sample(kind: str) -> dict[str, Any]:
+    return next(dict(event) for event in every_type() if event["type"] == kind)
+
+
+def recorded(event: dict[str, Any]) -> Any:
+    version = EVENT_TYPES[event["type"]].version
+    return {"seq": 1, "id": "", "version": version, "at": "2026-01-05T14:30:22Z", "client": None, "event": event}
+
+
+def test_every_type_is_decided() -> None:
+    assert DECISIONS.keys() == EVENT_TYPES.keys()
+    assert EVENT_TYPES.keys() >= TELLING
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_type_has_one_current_version(kind: str) -> None:
+    version = DECISIONS[kind].version
+    assert is_known(kind, version)
+    assert not is_known(kind, version + 1)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_fold_reads_an_event_only_with_its_required_fields(kind: str) -> None:
+    assert EVENT_TYPES[kind].required.keys() == DECISIONS[kind].required
+    assert is_foldable(recorded(sample(kind))) == bool(DECISIONS[kind].required)
+    for name in DECISIONS[kind].required:
+        event = sample(kind)
+        assert not is_foldable(recorded({**event, name: object()}))
+        event.pop(name)
+        assert not is_foldable(recorded(event))
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_fold_changes_the_blocks_for_the_folded_types_alone(kind: str) -> None:
+    before = fold([recorded(sample("session_started"))])
+    event = sample(kind)
+    if "session_id" in event:
+        event["session_id"] = FIRST
+    if kind == "session_started":
+        event["session_id"] = "another"
+    assert (fold([recorded(event)], copy.deepcopy(before)) != before) == DECISIONS[kind].is_folded
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_long_timeline_lists_the_events_that_tell(kind: str) -> None:
+    assert (kind in TELLING) == DECISIONS[kind].tells_in_timeline
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_an_event_is_shown_in_words_and_not_as_json(kind: str) -> None:
+    assert not words_of(recorded(sample(kind))).startswith("{")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EVENT_TYPES if kind != "event_redacted"])
+def test_what_a_redaction_leaves_fits_the_shape_and_has_words(kind: str) -> None:
+    event = {**remains(kind, []), "type": kind}
+    if "session_id" in sample(kind):
+        event["session_id"] = FIRST
+    assert check_event(event) == []
+    assert not words_of(recorded(event)).startswith("{")
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_the_spool_takes_the_loads_of_a_session_start_alone(kind: str) -> None:
+    assert (kind in LOADS) == DECISIONS[kind].is_spoolable
+    if kind in LOADS:
+        assert LOADS[kind].keys() == sample(kind).keys()
