@@ -56,11 +56,8 @@ class Hook:
         try:
             if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
                 return self._start()
-            if is_empty(self.run.ledger_path):
-                from faber_ledger.runs.lost import came_after_the_end  # until the run has a log
-
-                if came_after_the_end(self.run, self._arrival):
-                    return None
+            if is_empty(self.run.ledger_path) and self._arrival.came_after_the_end():
+                return None
             self._arrival.summary()  # masking takes its time: before the lock
             if self._is_on_network():
                 self._spool_first()

@@ -6,13 +6,13 @@ import os
 
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.canonical import sha256
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE
 from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,6 +154,26 @@ class Arrival:
         if (self.status or state.get("status")) not in progress.FINISHED:
             return False
         return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
+
+    def came_after_the_end(self) -> bool:
+        """Return whether the run was finished before it had a log, and this call ends no session of it.
+
+        Then nothing is recorded, so the run needs neither a lock nor a mirror. Raises LedgerLost.
+        """
+        from faber_ledger.runs.lost import check_not_lost, remembered  # only until the run has a log
+
+        if is_recovery_due(self.run.ledger_path) or remembered(self.run) or os.path.isdir(spool_path(self.run)):
+            return False
+        try:
+            state = state_file.read_state(self.run).value
+        except (StateInvalid, StateMissing):
+            return False
+        blocks = shape.blocks_of(state)
+        if not self.changes_nothing(state, blocks):
+            return False
+        if shape.session_history(blocks):
+            check_not_lost(self.run)
+        return True
 
     def _facts(self, view: View, caller: Caller) -> list[Draft]:
         if self.is_subagents and self.call.hook != "PostCompact":

@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
-from faber_ledger.runs import state_file
-from faber_ledger.runs.clone import is_empty, is_recovery_due, mirror_path, spool_path
+from faber_ledger.runs.clone import is_empty, mirror_path
 from faber_ledger.runs.git import Question, place_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from faber_ledger.recording.incoming import Arrival
     from faber_ledger.runs.run import Run
 
 
@@ -109,22 +106,3 @@ def check_not_lost(run: Run) -> None:
             hint=f"run `git checkout HEAD -- {path}` in {run.root}; or, if it is to be gone, `git rm --cached {path}`"
             " and commit that",
         )
-
-
-def came_after_the_end(run: Run, arrival: Arrival) -> bool:
-    """Return whether a run ended before it had a log, and a hook call ends no session of it.
-
-    Nothing is recorded then: there is to be neither a lock nor a mirror. Raises LedgerLost.
-    """
-    if is_recovery_due(run.ledger_path) or remembered(run) or os.path.isdir(spool_path(run)):
-        return False
-    try:
-        state = state_file.read_state(run).value
-    except (StateInvalid, StateMissing):
-        return False
-    blocks = shape.blocks_of(state)
-    if not arrival.changes_nothing(state, blocks):
-        return False
-    if shape.session_history(blocks):
-        check_not_lost(run)
-    return True
