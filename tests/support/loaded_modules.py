@@ -1,4 +1,4 @@
-"""What a hook loads."""
+"""Which modules a process, or a hook, loads."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 HOOKS: dict[str, dict[str, str | None]] = {
@@ -19,14 +17,8 @@ HOOKS: dict[str, dict[str, str | None]] = {
 }
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    subprocess.run(["git", "init", "--quiet", tmp_path], check=True)
-    return tmp_path
-
-
 def loaded_by(command: list[str | Path], project: Path, delivery: bytes = b"") -> set[str]:
-    """Run a process as a user has it and give the modules that it imported, told by the interpreter itself."""
+    """Run a process in a user's environment; return the modules it imported, as the interpreter reports them."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment["PYTHONPROFILEIMPORTTIME"] = "1"
     done = subprocess.run(command, cwd=project, env=environment, input=delivery, capture_output=True, check=True)
@@ -35,7 +27,7 @@ def loaded_by(command: list[str | Path], project: Path, delivery: bytes = b"") -
 
 
 def loaded_by_hook(name: str, project: Path) -> set[str]:
-    """Deliver one hook, and give what it imported beyond what any process of this environment does."""
+    """Run one hook; return what it imported beyond what any process of this environment imports."""
     delivery = {"session_id": "3f1c", "cwd": str(project), "transcript_path": str(project / "t.jsonl")} | HOOKS[name]
     loaded = loaded_by([COMMAND, "hook", name], project, json.dumps(delivery).encode())
     return loaded - loaded_by([sys.executable, "-c", "pass"], project)
