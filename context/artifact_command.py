@@ -7,7 +7,7 @@ import re
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, filled_command, unknown_in
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, find_program, output_of, text_of_output
 from faber_ledger.runs.settings import SLASH_COMMAND
 
 TYPE_CHECKING = False
@@ -62,12 +62,12 @@ def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str
 
 
 def check_mapped(program: list[str], surroundings: Surroundings) -> None:
-    """Check without running it that a mapped program can be run; raises ArtifactError with what the run would say."""
+    """Raise ArtifactError, as running it would, if a mapped program cannot be run; it is not started."""
     name = mapped_arguments(program, surroundings)[0]
-    folders = [""] if os.sep in name else os.get_exec_path()
-    places = [os.path.join(surroundings["root"], folder, name) for folder in folders]
-    if not any([os.path.isfile(place) and os.access(place, os.X_OK) for place in places]):
-        raise ArtifactError(f"`{program[0]}` failed: {name} cannot be run: no such program", " ".join(program))
+    try:
+        find_program(name, surroundings["root"])
+    except ProgramFailed as error:
+        raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error
 
 
 def mapped_programs(

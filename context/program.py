@@ -1,7 +1,8 @@
-"""A program that is run for its output: without a shell, with nothing to read, a deadline and a bound."""
+"""Run a program for its output: nothing to read, a deadline, and a bound on what it prints."""
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -12,14 +13,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMPLAINT_BYTES = 4_096
-
-
-# A program that asks somebody, or colours its answer, has nobody to read it.
+SHELL = "/bin/sh"
+# posix_spawn cannot name a directory, and os.chdir would move this whole process. The shell becomes the program.
+EXEC_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
+# Nobody is there to answer a program's question or to see its colours.
 UNATTENDED = {"GH_PROMPT_DISABLED": "1", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "CLICOLOR": "0"}
 
 
 class ProgramFailed(Exception):
-    """The program gave no output, and why; `code` is its exit code and `complaint` its errors where it ended itself."""
+    """A program failed, and why; `code` is its exit code and `complaint` what it printed, if it ended by itself."""
 
     def __init__(self, message: str, *, code: int | None = None, complaint: str = "") -> None:
         super().__init__(message)
@@ -30,18 +32,18 @@ class ProgramFailed(Exception):
 def output_of(
     arguments: list[str], directory: str, environment: Mapping[str, str], *, seconds: float, limit: int
 ) -> bytes:
-    """Run a program in a directory and give what it printed, at most `limit` bytes.
+    """Run a program in a directory and return what it printed, at most `limit` bytes.
 
-    Raises ProgramFailed if it is not there, ends with an error, prints more or takes longer; then it is killed, and
-    with it whatever it started, as far as that stayed in its process group. A daemon that left it (setsid) cannot be
-    found again with the standard library alone: it lives on, with its output closed, and nobody waits for it.
+    Raises ProgramFailed if the program does not exist, ends with an error, prints more or takes longer. It is then
+    killed together with everything it started that stayed in its process group. A daemon that left the group (setsid)
+    cannot be found again with the standard library alone: it lives on, its output closed, and we do not wait for it.
     """
     deadline = time.monotonic() + seconds
-    pid, out, err = _started(arguments, directory, environment)
+    pid, out, err = _start(arguments, directory, environment)
     ended = False
     try:
-        printed, complaint = _printed(out, err, deadline, limit)
-        status = _status(pid, deadline)
+        printed, complaint = _read_output(out, err, deadline, limit)
+        status = _wait(pid, deadline)
         ended = True
     except TimeoutError as error:
         raise ProgramFailed(f"it took longer than {seconds:g} seconds") from error
@@ -54,46 +56,53 @@ def output_of(
         said = complaint.decode("utf-8", "replace").strip() or printed.decode("utf-8", "replace").strip()
         lines = said.splitlines()
         fatal = [line for line in lines if line.startswith(("fatal: ", "error: "))]
-        told = [*fatal, *lines[-1:], f"it ended with status {status}"][0][:300]
-        raise ProgramFailed(told, code=status, complaint=said[:COMPLAINT_BYTES])
+        reason = [*fatal, *lines[-1:], f"it ended with status {status}"][0][:300]
+        raise ProgramFailed(reason, code=status, complaint=said[:COMPLAINT_BYTES])
     if b"\0" in printed:
         raise ProgramFailed("binary content")
     return printed
 
 
 def text_of_output(printed: bytes) -> str:
-    """Give a program's output as text, and say so where there is none; raises ProgramFailed for what is no text."""
+    """Return a program's output as text, "(no output)" if it is empty; raises ProgramFailed if it is not UTF-8."""
     try:
         return printed.decode() or "(no output)\n"
     except UnicodeDecodeError as error:
         raise ProgramFailed(f"not UTF-8 text (byte {error.start:,})") from error
 
 
-def _started(arguments: list[str], directory: str, environment: Mapping[str, str]) -> tuple[int, int, int]:
-    """Start a program in a process group of its own; give its pid, and what to read its output and complaints from."""
+def find_program(name: str, directory: str) -> str:
+    """Return the path of a program as a shell in `directory` finds it; raises ProgramFailed."""
+    folders = [""] if os.sep in name else os.get_exec_path()
+    places = [os.path.join(directory, folder, name) for folder in folders]
+    files = [place for place in places if os.path.isfile(place)]
+    for place in files:
+        if os.access(place, os.X_OK):
+            return place
+    raise ProgramFailed(f"{name} cannot be run: {os.strerror(errno.EACCES if files else errno.ENOENT)}")
+
+
+def _start(arguments: list[str], directory: str, environment: Mapping[str, str]) -> tuple[int, int, int]:
+    """Start a program in its own process group; returns its pid, and descriptors of its output and its errors."""
+    command = [SHELL, "-c", EXEC_IN_DIRECTORY, SHELL, directory, find_program(arguments[0], directory), *arguments[1:]]
     out, to_out = os.pipe()
     err, to_err = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY)
-    here = os.open(os.curdir, os.O_RDONLY)
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, to_out, 1), (os.POSIX_SPAWN_DUP2, to_err, 2)]
     try:
-        os.chdir(directory)  # posix_spawn can name no directory
-        pid = os.posix_spawnp(
-            arguments[0], arguments, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE]
-        )
+        pid = os.posix_spawn(SHELL, command, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE])
     except (OSError, ValueError) as error:  # ValueError: a NUL byte, a lone surrogate
         os.close(out)
         os.close(err)
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise ProgramFailed(f"{arguments[0]} cannot be run: {reason}") from error
     finally:
-        os.fchdir(here)
-        for descriptor in (to_out, to_err, null, here):
+        for descriptor in (to_out, to_err, null):
             os.close(descriptor)
     return pid, out, err
 
 
-def _printed(out: int, err: int, deadline: float, limit: int) -> tuple[bytes, bytes]:
+def _read_output(out: int, err: int, deadline: float, limit: int) -> tuple[bytes, bytes]:
     read: dict[int, list[bytes]] = {out: [], err: []}
     size, still_open = 0, [out, err]
     while still_open:
@@ -115,8 +124,8 @@ def _printed(out: int, err: int, deadline: float, limit: int) -> tuple[bytes, by
     return b"".join(read[out]), b"".join(read[err])
 
 
-def _status(pid: int, deadline: float) -> int:
-    """Wait for a program that has closed its output; raises TimeoutError."""
+def _wait(pid: int, deadline: float) -> int:
+    """Return the exit code of a program that has closed its output; raises TimeoutError."""
     while True:
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
@@ -130,5 +139,5 @@ def _kill(pid: int) -> None:
     try:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        pass  # it has ended; macOS says the second of a group whose leader is a zombie
+        pass  # it has ended; on macOS a group whose leader is a zombie raises PermissionError
     os.waitpid(pid, 0)

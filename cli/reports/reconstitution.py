@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context.reconstitution.faber_files import event_line
-from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.context.reconstitution.steps import place
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def boxed(context: dict[str, Any]) -> Iterator[str]:
     yield "  CONTEXT RECONSTITUTION COMPLETE"
     yield RULE
     yield f"  Run ID:        {context['run_id']}"
-    yield f"  Work ID:       {one_line(context['work_id'])}"
+    yield f"  Work ID:       {text_or_na(context['work_id'])}"
     yield f"  Status:        {context['status']}"
     yield f"  Resume Mode:   {point['mode'] if point else 'N/A'}"
     yield f"  Spec:          {_spec(context)}"
@@ -39,7 +39,7 @@ def boxed(context: dict[str, Any]) -> Iterator[str]:
     yield f"  Events:        {len(context['events'])} loaded"
     yield f"  Sessions:      {_sessions(context)} previous"
     if summary:
-        yield f"  Last Phase:    {one_line(summary['phase_completed'])}"
+        yield f"  Last Phase:    {text_or_na(summary['phase_completed'])}"
         yield f"  Next Phase:    {_next_phase(summary)}"
     yield RULE
     yield ""
@@ -54,7 +54,7 @@ def brief(context: dict[str, Any]) -> Iterator[str]:
     yield f"  Branch: {_branch(context)}"
     yield f"  Status: {context['status']} → {_resumed(context)}"
     completed = summary["phase_completed"] if summary else None
-    last = f" (last: {one_line(completed)} complete)" if completed else ""
+    last = f" (last: {text_or_na(completed)} complete)" if completed else ""
     yield f"  Sessions: {_sessions(context)} previous{last}"
     if summary:
         yield f"  Next Phase: {_next_phase(summary)}"
@@ -76,11 +76,11 @@ def noted(notes: list[Note], others: int) -> Iterator[str]:
 
 
 def _spec(context: dict[str, Any]) -> str:
-    return one_line(context["artifacts"].get("spec_path") or "Not created")
+    return text_or_na(context["artifacts"].get("spec_path") or "Not created")
 
 
 def _branch(context: dict[str, Any]) -> str:
-    return one_line(context["artifacts"].get("branch_name") or "Not created")
+    return text_or_na(context["artifacts"].get("branch_name") or "Not created")
 
 
 def _sessions(context: dict[str, Any]) -> int:
@@ -89,14 +89,14 @@ def _sessions(context: dict[str, Any]) -> int:
 
 
 def _next_phase(summary: dict[str, Any]) -> str:
-    return one_line(summary["remaining_phases"][0]) if summary["remaining_phases"] else "None"
+    return text_or_na(summary["remaining_phases"][0]) if summary["remaining_phases"] else "None"
 
 
 def _work_item(context: dict[str, Any]) -> str:
     if context["work_id"] is None:
         return "N/A"
     issue = context["issue"]
-    return f"#{one_line(context['work_id'])}" + (f" - {one_line(issue['title'])}" if issue else "")
+    return f"#{text_or_na(context['work_id'])}" + (f" - {text_or_na(issue['title'])}" if issue else "")
 
 
 def _resumed(context: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.runs.git import Question
 
 TYPE_CHECKING = False
@@ -46,11 +46,11 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
     if not is_name or not _exists(root, f"refs/heads/{name}"):
-        journal.log(f"ℹ Branch {one_line(name)} not found locally (may need to fetch)")
+        journal.log(f"ℹ Branch {text_or_na(name)} not found locally (may need to fetch)")
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",
-            {"Branch": one_line(name), "Error": "not found locally" if is_name else "this can be no branch's name"},
+            {"Branch": text_or_na(name), "Error": "not found locally" if is_name else "this can be no branch's name"},
             "Branch may not exist yet (pre-build phase)",
         )
         return None
@@ -61,7 +61,7 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
     journal.log(f"✓ Branch exists: {name}")
     journal.log("  Recent commits:")
     for commit in commits:
-        journal.log(f"    {one_line(commit)}")
+        journal.log(f"    {text_or_na(commit)}")
     if log is None or diff is None:
         failed = "git log" if log is None else "git diff" if main else "there is no main branch to compare with"
         _git_failed(name, failed, journal)
@@ -72,7 +72,7 @@ def _git_failed(name: object, reason: str, journal: Journal) -> None:
     journal.warn(
         "git_failed",
         "Git operations failed - continuing without branch details",
-        {"Branch": one_line(name), "Error": reason},
+        {"Branch": text_or_na(name), "Error": reason},
         "May be outside git repo",
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
 from faber_ledger.ledger.clock import seconds_of
@@ -95,7 +95,7 @@ def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
 
 def event_line(event: dict[str, Any]) -> str:
     """Tell an event in one line: `[timestamp] type: message`."""
-    return f"[{one_line(event.get('timestamp'))}] {one_line(event.get('type'))}: {one_line(event.get('message'))}"
+    return f"[{text_or_na(event.get('timestamp'))}] {text_or_na(event.get('type'))}: {text_or_na(event.get('message'))}"
 
 
 def _read_event(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
@@ -145,11 +145,11 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     journal.log("✓ Loaded session context from previous sessions")
     journal.log(f"  Total sessions: {len(summaries)}")
     journal.log("  Last session:")
-    journal.log(f"    - Phase completed: {one_line(latest.get('phase_completed'))}")
-    journal.log(f"    - Timestamp: {one_line(latest.get('timestamp'))}")
+    journal.log(f"    - Phase completed: {text_or_na(latest.get('phase_completed'))}")
+    journal.log(f"    - Timestamp: {text_or_na(latest.get('timestamp'))}")
     journal.log(f"    - Accomplished: {len(said['accomplished'])} items")
     journal.log(f"    - Files changed: {len(said['files_changed'])}")
-    remaining = ", ".join([one_line(phase) for phase in said["remaining_phases"]])
+    remaining = ", ".join([text_or_na(phase) for phase in said["remaining_phases"]])
     journal.log(f"    - Remaining phases: {remaining}".rstrip())
     return {
         "total_sessions": len(summaries),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import Aborted, ContextLost, LedgerError
 
 TYPE_CHECKING = False
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Finding
 
 
-LONGEST = 300
 MOST = 100
 MOST_OF_KIND = 10
 
@@ -91,16 +91,13 @@ def context_lost(error: str, action: str, *, first: str = "") -> ContextLost:
     return ContextLost(error, hint=action, block="\n".join([line for line in lines if line]))
 
 
-def one_line(value: object) -> str:
-    """Make one bounded line of whatever a file from a repository holds; `N/A` for nothing."""
-    if value is None or value == "":
-        return "N/A"
-    text = " ".join(str(value).split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+def text_or_na(value: object) -> str:
+    """Return a value from a file of the repository as one bounded line; "N/A" for an empty one."""
+    return one_line("" if value is None else value) or "N/A"
 
 
 def _told(facts: dict[str, str]) -> list[str]:
-    return [f"{name}: {one_line(value)}" for name, value in facts.items()]
+    return [f"{name}: {text_or_na(value)}" for name, value in facts.items()]
 
 
 def _summary(what: str, facts: dict[str, str]) -> str:

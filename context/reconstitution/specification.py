@@ -5,7 +5,7 @@ from __future__ import annotations
 from faber_ledger.context.artifact import ArtifactError, artifact_of
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.markdown import front_matter, title_of, wanted_sections
-from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.files.untrusted import FileRefused, text_of
 
 TYPE_CHECKING = False
@@ -47,9 +47,9 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
         "type": matter.get("type"),
         "status": matter.get("status"),
     }
-    journal.log(f"✓ Loaded specification: {one_line(spec_path)}")
+    journal.log(f"✓ Loaded specification: {text_or_na(spec_path)}")
     for name in ("title", "type", "status"):
-        journal.log(f"  {name.capitalize()}: {one_line(told[name])}")
+        journal.log(f"  {name.capitalize()}: {text_or_na(told[name])}")
     return {**told, **wanted_sections(text), "content": text}
 
 
@@ -65,13 +65,13 @@ def _without(spec_path: object, reason: str, journal: Journal) -> None:
     journal.warn(
         "spec_path_invalid",
         "Specification not found - continuing without specification",
-        {"Path": one_line(spec_path), "Error": reason},
+        {"Path": text_or_na(spec_path), "Error": reason},
         "Spec may not have been created yet (early phase)",
     )
 
 
 def _unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
-    facts = {"Path": one_line(spec_path), "Error": reason}
+    facts = {"Path": text_or_na(spec_path), "Error": reason}
     if journal.ask("spec_not_readable", "Specification file not readable", facts, OPTIONS) == 1:
         return None
     journal.log("ℹ The specification is to be regenerated before the workflow goes on")

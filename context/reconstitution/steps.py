@@ -10,7 +10,7 @@ from faber_ledger.context.reconstitution.faber_files import (
     load_session_history,
     session_summary,
 )
-from faber_ledger.context.reconstitution.journal import context_lost, one_line
+from faber_ledger.context.reconstitution.journal import context_lost, text_or_na
 from faber_ledger.context.reconstitution.specification import load_specification
 from faber_ledger.context.reconstitution.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
@@ -108,7 +108,7 @@ def load_state(run: Run) -> dict[str, Any]:
     except LedgerError as error:
         raise context_lost(f"{error}: {run.shown('state.json')}", "Inspect and repair state.json manually") from error
     if state["status"] not in progress.STATUSES:
-        told = f"Invalid state status: {one_line(state['status'])}"
+        told = f"Invalid state status: {text_or_na(state['status'])}"
         raise LedgerError(told, hint=f"set it to one of {', '.join(progress.STATUSES)}", block=f"❌ ERROR: {told}")
     return state
 
@@ -174,17 +174,17 @@ def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict
         ("Prompt", "prompt"),
         ("Requested at", "requested_at"),
     ):
-        journal.log(f"  {label}: {one_line(request.get(name))}")
+        journal.log(f"  {label}: {text_or_na(request.get(name))}")
     sent = request.get("notification_sent")
     if isinstance(sent, dict) and sent.get("issue_comment"):
-        journal.log(f"  Comment posted: {one_line(sent.get('comment_url'))}")
+        journal.log(f"  Comment posted: {text_or_na(sent.get('comment_url'))}")
     return request or None
 
 
 def place(point: ResumePoint) -> str:
     """Write a resume point as `phase:step`, the phase alone where no step is known."""
-    phase = one_line(point["phase"])
-    return f"{phase}:{one_line(point['step'])}" if point["step"] else phase
+    phase = text_or_na(point["phase"])
+    return f"{phase}:{text_or_na(point['step'])}" if point["step"] else phase
 
 
 def _tell_resume_point(status: str, point: ResumePoint | None, journal: Journal) -> None:

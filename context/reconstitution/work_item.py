@@ -9,7 +9,7 @@ import re
 from faber_ledger.context.artifact import ArtifactError
 from faber_ledger.context.artifact_command import mapped_arguments
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
-from faber_ledger.context.reconstitution.journal import one_line
+from faber_ledger.context.reconstitution.journal import text_or_na
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
     """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Aborted where the user must log in."""
     program = surroundings["commands"].get(FETCH)
     if program is None:
-        named = one_line(work_id)
+        named = text_or_na(work_id)
         journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
         return None
     try:
@@ -57,7 +57,7 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
                 raise ProgramFailed("no answer")
             return _told(work_id, text_of_output(printed), journal)
         except ProgramFailed as error:
-            kind, reason = _kind(error), one_line(str(error))
+            kind, reason = _kind(error), text_or_na(str(error))
         if kind != "auth":
             _warned(work_id, kind, reason, journal)
             return None
@@ -89,9 +89,9 @@ def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
         return None
     labels = [_name(label) for label in _list(issue.get("labels"))]
     comments = _list(issue.get("comments"))
-    journal.log(f"✓ Loaded issue #{one_line(work_id)}: {one_line(issue.get('title'))}")
-    journal.log(f"  State: {one_line(issue.get('state'))}")
-    journal.log(f"  Labels: {', '.join([one_line(label) for label in labels])}".rstrip())
+    journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(issue.get('title'))}")
+    journal.log(f"  State: {text_or_na(issue.get('state'))}")
+    journal.log(f"  Labels: {', '.join([text_or_na(label) for label in labels])}".rstrip())
     journal.log(f"  Comments: {len(comments)}")
     return {
         "title": issue.get("title"),
@@ -110,12 +110,12 @@ def _plain(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
     labels = [label.strip() for label in said.get("labels", "").split(",") if label.strip()]
     title, state = said.get("title") or None, said.get("state") or None
     if title:
-        journal.log(f"✓ Loaded issue #{one_line(work_id)}: {one_line(title)}")
-        journal.log(f"  State: {one_line(state)}")
-        journal.log(f"  Labels: {', '.join([one_line(label) for label in labels])}".rstrip())
+        journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(title)}")
+        journal.log(f"  State: {text_or_na(state)}")
+        journal.log(f"  Labels: {', '.join([text_or_na(label) for label in labels])}".rstrip())
         journal.log(f"  Comments are not told apart: {HINT}")
     else:
-        journal.log(f"✓ Loaded issue #{one_line(work_id)} (plain text: {one_line(text.split(chr(10), 1)[0])})")
+        journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")
         journal.log(f"  State, labels and comments are not told apart: {HINT}")
     return {"title": title, "description": text, "labels": labels, "comments": [], "url": None, "state": state}
 
