@@ -439,6 +439,7 @@ def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project
 
 
 def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
+    project = Project(project.root, started(project, "9", "--yes"))  # no commit has its state
     project.state_path.unlink()
     for backup in project.run.glob("state*.backup*"):
         backup.unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from pydantic import TypeAdapter
@@ -13,8 +12,6 @@ from support.golden import GOLDEN, events_of
 from faber_ledger.ledger.events import Event
 from faber_ledger.projections.fold import fold
 
-if TYPE_CHECKING:
-    pass
 STORIES = sorted(folder.name for folder in GOLDEN.iterdir() if folder.is_dir())
 FROM_A_NEWER_PROGRAM = {"artifact_pinned"}
 

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jsonschema
 import pytest
 
 from support.project import Project
-
-if TYPE_CHECKING:
-    pass
-
 
 REGISTRY = ".fractary/faber/worktrees.json"
 START = "SessionStart.startup.print"
