@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger import __version__
-from faber_ledger.cli.ui.output import json_text, kept, say
+from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
 from faber_ledger.ledger.file import is_busy, locked
@@ -147,43 +147,49 @@ def app() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and give its exit code; the one place where an error becomes one."""
-    kept.clear()
+    """Run one command and return its exit code; the one place where an error becomes an exit code."""
+    pending_warnings: list[str] = []  # click's context carries them to where a command's JSON object is printed
     output = sys.stdout
     try:
-        code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False)
+        code = app.main(arguments, prog_name="faber-ledger", standalone_mode=False, obj=pending_warnings)
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
-    except click.ClickException as error:
-        return _failed(_wrong_usage(error), arguments)
     except (click.Abort, KeyboardInterrupt):
         say("interrupted")
         return 130
     except SystemExit:
         if sys.stdout is output:
             raise
-        return 0  # nobody reads our output to its end: click puts another in its place then, and ends with 1
+        return 0  # the reader of our output has left: click puts another file in its place then, and exits with 1
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except LedgerError as error:
-        return _failed(error, arguments)
-    except sqlite3.DatabaseError as error:
-        damaged = IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
-        return _failed(locked("the ledger") if is_busy(error) else damaged, arguments)
-    except OSError as error:
-        if _is_nowhere():
-            hint = "go to one that is there, and run the command again"
-            return _failed(LedgerError("the folder that you are in is not there any more", hint=hint), arguments)
-        named = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        hint = "free space on the disk" if full else "check that the file exists and that you may use it"
-        return _failed(LedgerError(named, hint=hint), arguments)
+    except (click.ClickException, LedgerError, sqlite3.DatabaseError, OSError) as error:
+        return _report(_as_ledger_error(error), pending_warnings, as_json="--json" in arguments)
 
 
-def _is_nowhere() -> bool:
+def _as_ledger_error(error: click.ClickException | LedgerError | sqlite3.DatabaseError | OSError) -> LedgerError:
+    if isinstance(error, LedgerError):
+        return error
+    if isinstance(error, click.ClickException):
+        return _usage_error(error)
+    if isinstance(error, sqlite3.DatabaseError):
+        if is_busy(error):
+            return locked("the ledger")
+        return IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
+    if _has_lost_folder():
+        hint = "go to a folder that exists, and run the command again"
+        return LedgerError("the current folder does not exist any more", hint=hint)
+    message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "free space on the disk" if is_full else "check that the file exists and that you may use it"
+    return LedgerError(message, hint=hint)
+
+
+def _has_lost_folder() -> bool:
+    """Return whether the current folder was removed."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -191,20 +197,21 @@ def _is_nowhere() -> bool:
     return False
 
 
-def _wrong_usage(error: click.ClickException) -> LedgerError:
-    """Return click's error in the words and with the hint that every other error has."""
+def _usage_error(error: click.ClickException) -> LedgerError:
+    """Return click's error with the wording and the hint that every other error has."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = context.command_path if context else "faber-ledger"
     message = error.format_message().removesuffix(".")
     return UsageFailed(message[:1].lower() + message[1:], hint=f"run `{path} --help`")
 
 
-def _failed(error: LedgerError, arguments: list[str]) -> int:
-    if "--json" in arguments:
-        told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint, **error.data}
-        if kept:
-            told["warnings"] = kept
-        click.echo(json_text({"error": told}, indent=None), err=True)
+def _report(error: LedgerError, pending_warnings: list[str], *, as_json: bool) -> int:
+    """Print an error on standard error and return its exit code."""
+    if as_json:
+        data: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint, **error.data}
+        if pending_warnings:
+            data["warnings"] = pending_warnings
+        click.echo(json_text({"error": data}, indent=None), err=True)
     elif error.block:
         say(error.block)
     else:

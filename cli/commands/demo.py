@@ -13,12 +13,13 @@ import click
 from faber_ledger.cli.demo.machine import StepFailed
 from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui.output import json_option, say, show, tell
+from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.history import told_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from faber_ledger.projections.blocks import Blocks
 
@@ -70,13 +71,17 @@ def _played(folder: str, told: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _summary(blocks: Blocks) -> Iterator[str]:
-    yield from _table(_sessions(blocks))
+    yield from _indented(table(_sessions(blocks)))
     yield "\n   In context at the end:"
     loads = blocks["context_metadata"]["artifacts_in_context"]
-    yield from _table([[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads])
+    rows = [[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads]
+    yield from _indented(table(rows))
     yield "\n   The two blocks of state.json, projected from the log:"
-    for line in _json_text(blocks).split("\n"):
-        yield f"   {line}"
+    yield from _indented(_json_text(blocks).split("\n"))
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"   {line}" for line in lines)
 
 
 def _sessions(blocks: Blocks) -> list[list[str]]:
@@ -97,12 +102,6 @@ def _sessions(blocks: Blocks) -> list[list[str]]:
         )
         rows += [["", "", "", "", "", "", other] for other in others]
     return rows
-
-
-def _table(rows: list[list[str]]) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "   " + "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
 
 
 def _json_text(value: Any, indent: str = "") -> str:

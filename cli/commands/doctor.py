@@ -12,6 +12,7 @@ from faber_ledger.cli.doctor.mending import Mended, mended, mends_of
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWell
@@ -127,7 +128,7 @@ def _lines(results: Results, *, fix: bool) -> Iterator[str]:
     counts = [
         (level, [one for found in results.values() for one in found if one.level == level]) for level in LEVELS[1:]
     ]
-    told = [f"{len(found)} {level}{'' if len(found) == 1 else 's'}" for level, found in reversed(counts) if found]
+    told = [plural(len(found), level) for level, found in reversed(counts) if found]
     yield f"{len(results)} checks: {', '.join(told) or 'all is well'}"
     if not fix and mends_of([one for found in results.values() for one in found]):
         yield "`faber-ledger doctor --fix --dry-run` shows what can be mended here"

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.reports.reconstitution import boxed, brief, noted
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import documents_codes, json_option, json_text, say, show, tell, warn
+from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.ui.which_run import known_run, run_to_load
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution.faber_files import build_input
@@ -96,14 +96,10 @@ class _Chooser:
             needed.data["options"] = options
             raise needed
         say(question)
-        while True:
-            try:
-                chosen: int = click.prompt("", prompt_suffix="> ", type=int, err=True)
-            except click.Abort as error:
-                raise Aborted("interrupted at a question", block="Workflow aborted.") from error
-            if 1 <= chosen <= len(options):
-                return chosen
-            say(f"There is no number {chosen}.")
+        try:
+            return ask_number(len(options))
+        except click.Abort as error:
+            raise Aborted("interrupted at a question", block="Workflow aborted.") from error
 
 
 def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:

@@ -10,6 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
@@ -186,9 +187,8 @@ def _done(chosen: Run, plan: Plan, outcome: Outcome, beside: dict[str, Any], ver
     for path in beside["also_in_files"]:
         yield f"  still in {os.path.relpath(path, chosen.root)}, which is not the log's: change it yourself"
     if versions:
-        commits = "1 commit" if versions == 1 else f"{versions} commits"
         yield (
-            f"  git still holds {commits} with an earlier ledger.db, and so may every clone: "
+            f"  git still holds {plural(versions, 'commit')} with an earlier ledger.db, and so may every clone: "
             "see docs/guides/REDACTION.md"
         )
     yield "  If it was a password or a key, change it: whoever has an old copy can read it."

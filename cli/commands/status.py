@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.commands.run.list import log_summary
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import chosen_run, folded
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
@@ -90,7 +91,7 @@ def _status_lines(
 def _waiting_lines(run: Run) -> Iterator[str]:
     count = len(waiting(run))
     if count:
-        waits = "1 delivery waits" if count == 1 else f"{count} deliveries wait"
+        waits = f"{plural(count, 'delivery', 'deliveries')} {'waits' if count == 1 else 'wait'}"
         command = f", and so does `faber-ledger project {run.run_id}`" if os.path.lexists(run.ledger_path) else ""
         yield f"{waits} to be recorded: the next hook does it{command}"
 

@@ -12,6 +12,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
+from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.hand_back import bring_home, told
 from faber_ledger.cli.worktrees.removal import blockers, homecoming_of, ignored_files, leftovers, merged_base
@@ -210,10 +211,7 @@ def _data(site: Site, record: Record | None) -> dict[str, Any]:
 
 
 def _lines(sites: list[Site]) -> Iterator[str]:
-    cells = [COLUMNS, *[_cells(site) for site in sites]]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
-    for line in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield from table([COLUMNS, *[_cells(site) for site in sites]])
     for site in sites:
         for remark in _remarks(site):
             yield f"{_shown(site)}: {remark}"

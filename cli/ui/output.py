@@ -23,16 +23,15 @@ DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2
 CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
 JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
-kept: list[str] = []  # this command's warnings, where it answers in JSON
-
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 
 
 def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
     """Print a command's result: its lines for people, or its data in the JSON envelope."""
     if as_json:
-        told = {**data, "warnings": kept} if kept and isinstance(data, dict) else data
-        click.echo(json_text({"result_version": RESULT_VERSION, "data": told}))
+        warnings = pending_warnings()
+        answer = {**data, "warnings": warnings} if warnings and isinstance(data, dict) else data
+        click.echo(json_text({"result_version": RESULT_VERSION, "data": answer}))
     else:
         for line in lines:
             tell(line)
@@ -46,8 +45,8 @@ def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
         for place, item in enumerate(items):
             click.echo(f"{',' if place else ''}{json_text(item, indent=None)}")
         click.echo("]")
-    if kept:
-        click.echo(f', "warnings": {json_text(kept, indent=None)}')
+    if warnings := pending_warnings():
+        click.echo(f', "warnings": {json_text(warnings, indent=None)}')
     click.echo("}}")
 
 
@@ -74,9 +73,25 @@ def warn(text: str) -> None:
     """Print a warning on standard error; with `--json` keep it for the one object that is printed."""
     context = click.get_current_context(silent=True)
     if context is not None and context.params.get("as_json"):
-        kept.append(text)
+        pending_warnings().append(text)
     else:
         say(text)
+
+
+def pending_warnings() -> list[str]:
+    """Return the warnings that the command's JSON object will carry; `cli.app` makes the list for each call."""
+    context = click.get_current_context(silent=True)
+    pending: list[str] | None = context.ensure_object(list) if context is not None else None
+    return [] if pending is None else pending
+
+
+def ask_number(last: int) -> int:
+    """Ask for a number from 1 to `last` until one is given; raises click's Abort at the end of the input."""
+    while True:
+        number: int = click.prompt("", prompt_suffix="> ", type=int, err=True)
+        if 1 <= number <= last:
+            return number
+        say(f"There is no number {number}.")
 
 
 def printable(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.messages import state_broken
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.runs.state_file import StateRefused, backup_name, way_back
@@ -103,7 +104,7 @@ def duration(seconds: float | None) -> str:
     for size, unit in ((86400, "day"), (3600, "hour"), (60, "minute"), (1, "second")):
         count, left = divmod(left, size)
         if count or (unit == "second" and not words):
-            words.append(f"{count} {unit}{'' if count == 1 else 's'}")
+            words.append(plural(count, unit))
     return " ".join(words[:2])
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from faber_ledger.cli.ui import texts
-from faber_ledger.cli.ui.output import say, tell, warn
+from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.ledger.errors import (
     InvalidRunId,
     LedgerError,
@@ -177,11 +177,7 @@ def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
         raise SeveralActiveRuns("Multiple active workflows found", hint=hint, block=block, data={"candidates": names})
     for line in lines:
         tell(line)
-    while True:
-        chosen = click.prompt("", prompt_suffix="> ", type=int, err=True)
-        if 1 <= chosen <= len(runs):
-            return runs[chosen - 1][0]
-        say(f"There is no number {chosen}.")
+    return runs[ask_number(len(runs)) - 1][0]
 
 
 def known_run(root: str, text: str) -> Run:

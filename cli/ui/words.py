@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import seconds_of
@@ -51,7 +52,7 @@ def session_shown(recorded: Recorded) -> str:
 
 def events_shown(events: int | None) -> str:
     """Say a number of events; None is a mirror that cannot be read."""
-    return "events that cannot be read" if events is None else f"{events} event{'' if events == 1 else 's'}"
+    return "events that cannot be read" if events is None else plural(events, "event")
 
 
 def _told(kind: str, event: dict[str, Any]) -> str:

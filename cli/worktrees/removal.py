@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.hand_back import Homecoming, homecoming
 from faber_ledger.cli.worktrees.survey import record_of, with_run
@@ -111,7 +112,7 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
         found.append(f"{_some(staged)} {told}; if its folder was moved: `git worktree repair NEW-PATH`")
     left = git.unnamed(commit, here) if commit else 0
     if left and commit:
-        commits = f"{left} commit{'' if left == 1 else 's'} of it in no branch and no tag"
+        commits = f"{plural(left, 'commit')} of it in no branch and no tag"
         found.append(f"{commits}; `git branch NAME {commit[:12]}` keeps them")
     return found
 
@@ -160,7 +161,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
     left, where = git.unkept(commit, site.tree.path)
     if left:
         back = f"; `git branch {site.tree.branch} {commit[:12]}` brings it back" if site.tree.head is None else ""
-        found.append(f"{left} commit{'' if left == 1 else 's'} of it {where}{back}")
+        found.append(f"{plural(left, 'commit')} of it {where}{back}")
     return found
 
 

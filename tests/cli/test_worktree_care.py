@@ -473,4 +473,4 @@ def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) 
     )
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("error: the folder that you are in is not there any more")
+    assert done.stderr.startswith("error: the current folder does not exist any more")

@@ -7,6 +7,7 @@ import os
 import click
 
 from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
 from faber_ledger.ledger import whole_file
@@ -50,10 +51,10 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
         )
     events, waits = count_events(path), spool.waiting(run)
-    told = f"{len(waits)} deliveries that were never recorded" if len(waits) != 1 else "a delivery never recorded"
+    waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
     if waits and not yes:
         raise LedgerError(
-            f"the mirror of {run_id}, with {events_shown(events)}, would go, and {told}",
+            f"the mirror of {run_id}, with {events_shown(events)}, would go, and {waiting}",
             hint=f"`faber-ledger run resume {run_id}` brings the run back; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
@@ -64,8 +65,8 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     for one in [*waits, *spool.set_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
-    beside = f", {len(kept)} kept {'summary' if len(kept) == 1 else 'summaries'}" if kept else ""
-    removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {told}" if waits else "")
+    beside = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
+    removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {waiting}" if waits else "")
     show(
         {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
         [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],

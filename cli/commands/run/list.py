@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
 from faber_ledger.runs import progress, state_file
@@ -89,10 +90,7 @@ def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     if not rows:
         yield "no runs yet: start one with `faber-ledger run start --work-id ID`"
         return
-    cells = [COLUMNS, *[_cells(row) for row in rows]]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(COLUMNS))]
-    for line in cells:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+    yield from table([COLUMNS, *[_cells(row) for row in rows]])
     for row in rows:
         for problem in filter(None, [row["problem"], row["ledger_problem"]]):
             yield f"{row['run_id']}: {problem}"

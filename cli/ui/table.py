@@ -1,0 +1,20 @@
+"""Rows as aligned columns, and counts with their nouns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Return the rows as lines, each column as wide as its widest cell; all rows have the same number of cells."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        yield "  ".join([cell.ljust(width) for cell, width in zip(row, widths, strict=True)]).rstrip()
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return a count with its noun: `1 event`, `3 events`; `nouns` is a plural that is not formed with s."""
+    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
