@@ -31,11 +31,14 @@ def is_work(held: type, name: str) -> bool:
     return callable(vars(held)[name]) and (name == "__init__" or not name.startswith("__"))
 
 
-LOGS = (log.Log, mirror.MirroredLog)
+LOGS = (log.Log, mirror.RunLog)
 PARTS = {
-    "ledger": tuple((held, name) for held in LOGS for name in vars(held) if is_work(held, name)),
+    "ledger": (
+        *[(held, name) for held in LOGS for name in vars(held) if is_work(held, name)],
+        (recording, "open_log"),
+    ),
     "state": ((state_file, "read_state"), (state_file, "write_blocks")),
-    "blocks": ((blocks, "digest"), (blocks, "blocks_of"), (recording, "fold")),
+    "blocks": ((blocks, "digest"), (state_file, "digest"), (blocks, "blocks_of"), (recording, "fold")),
 }
 spent = dict.fromkeys(PARTS, 0.0)
 running: list[str] = []

@@ -13,7 +13,7 @@ from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import spool_path, writer_of
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import open_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ class Recording:
 
     def _open_log(self) -> None:
         """Open the log and see what it says; whoever has the view keeps it."""
-        self._open = MirroredLog(self.run, self.warn, min(self._lock.seconds, BUSY_SECONDS))
+        self._open = open_log(self.run, self.warn, min(self._lock.seconds, BUSY_SECONDS))
         self._log = self._open.log
         try:
             view = View(self._log, self._known_blocks())
@@ -134,13 +134,11 @@ class Recording:
 
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises as `append`."""
-        with self._log.writing():
-            self._log.set_checkpoint(PROJECTOR, shape.digest(self.blocks))
-            self._open.commit()
         if self.problem is not None:
+            state_file.commit_blocks(self._open, self.blocks)
             return  # there is no state to write into: the next projection shows the facts
         try:
-            state_file.write_blocks(self.run, self.blocks, warn=self.warn)
+            state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn)
         except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         if self._open.redacted:

@@ -14,14 +14,13 @@ from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
-from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import place_of
 from faber_ledger.runs.lost import remembered
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import RunLog, open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.recovery import is_sound
 from faber_ledger.runs.run import Run, find_run
@@ -217,7 +216,7 @@ def redact(
             _check_ready(place)
         recorded, rewritten, removed = None, [], []
         for place in places:
-            with MirroredLog(place, warn) as opened:
+            with open_log(place, warn) as opened:
                 if place is run:
                     _check_mirror(run, opened)
                 with opened.log.writing():
@@ -229,14 +228,17 @@ def redact(
                 if not opened.log.heads():
                     continue
                 opened.rewrite(effective_redactions(*opened.copies).gone, strict=True)
-                _project(place, opened, warn)
+                try:
+                    state_file.project_blocks(place, opened, fold(opened.log.stream()), warn=warn)
+                except StateMissing:
+                    pass  # there is nothing to write the blocks into
                 rewritten.append(place.ledger_path)
                 removed += remove_old_copies(place, opened.log)
     mirror = mirror_path(run)
     return Outcome(recorded, [*rewritten, *([mirror] if mirror else [])], removed)
 
 
-def _append(opened: MirroredLog, plan: Plan, at: float, writer: str, client: str | None) -> str | None:
+def _append(opened: RunLog, plan: Plan, at: float, writer: str, client: str | None) -> str | None:
     if plan.event is None:
         return None
     with opened.log.writing():
@@ -259,24 +261,13 @@ def _check_ready(place: Run) -> None:
         pass  # there is nothing of it to be taken out of
 
 
-def _check_mirror(run: Run, opened: MirroredLog) -> None:
+def _check_mirror(run: Run, opened: RunLog) -> None:
     path = remembered(run)
-    if path is not None and not opened.has_mirror:
+    if path is not None and opened.mirror.log is None:
         raise Locked(
             f"this run's mirror {path} cannot be written, and would keep the payload: nothing was changed",
             hint="run the command again when no other process uses it",
         )
-
-
-def _project(place: Run, opened: MirroredLog, warn: Callable[[str], None]) -> None:
-    blocks = fold(opened.log.stream())
-    with opened.log.writing():
-        opened.log.set_checkpoint(PROJECTOR, shape.digest(blocks))
-        opened.commit()
-    try:
-        state_file.write_blocks(place, blocks, warn=warn)
-    except StateMissing:
-        pass
 
 
 LONG = 6  # letters: a shorter word stands within many others

@@ -7,13 +7,13 @@ import os
 
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, digest
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import read_active_run, taken_up
 from faber_ledger.runs.git import Question
 from faber_ledger.runs.lost import remembered
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import find_run, is_run_id
 from faber_ledger.runs.state_merge import OF_A_WHOLE_STATE, is_whole
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
 
 
@@ -50,7 +51,7 @@ def regenerated(
     it too, older copies go. Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log
     without an event.
     """
-    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
+    with RunLock(run.lock_path), open_log(run, warn) as opened:
         _check_has_events(opened.log, run)
         with opened.log.writing():
             opened.settle()
@@ -66,7 +67,7 @@ def regenerated(
 
 
 def _written(
-    run: Run, opened: MirroredLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str] | None
+    run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str] | None
 ) -> tuple[bool, str | None, list[str]]:
     source = None
     try:
@@ -76,16 +77,17 @@ def _written(
         if source is None and made is None:
             raise
         if source is None:
-            blocks, known = _folded(opened), {**_known(opened.log, run), **(made or {})}
+            blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(made or {})}
+            state_file.commit_blocks(opened, blocks)
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *UNKNOWN)
             return True, None, [name for name in names if name not in known]
         state = state_file.read_state(run).value
-    if not rebuild and opened.log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(state))):
+    if not rebuild and opened.log.is_checkpoint(PROJECTOR, digest(blocks_of(state))):
         if opened.returned or opened.restored:
             opened.commit()  # state.json has shown all along what came back
         return source is not None, source, []
-    changed = state_file.write_blocks(run, _folded(opened), warn=warn)
+    changed = state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
     if state.get("status") in progress.FINISHED:
         state_file.remove_backup(run)
     return changed or source is not None, source, []
@@ -145,11 +147,11 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     with RunLock(run.lock_path):
         if not (os.path.lexists(run.ledger_path) or remembered(run)):
             return _put_back(run), False
-        with MirroredLog(run, warn) as opened:
+        with open_log(run, warn) as opened:
             name = _put_back(run)
             if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
                 return name, False
-            state_file.write_blocks(run, _folded(opened), warn=warn)
+            state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
             if opened.redacted:
                 remove_old_copies(run, opened.log)
             return name, True
@@ -197,15 +199,10 @@ def _is_readable(run: Run) -> bool:
     return True
 
 
-def _folded(opened: MirroredLog) -> Blocks:
+def _fold_checked(log: Log) -> Blocks:
     from faber_ledger.ledger.checked import checked  # with OpenSSL, which hooks go without
 
-    log = opened.log
-    blocks = fold(checked(log))
-    with log.writing():
-        log.set_checkpoint(PROJECTOR, shape.digest(blocks))
-        opened.commit()
-    return blocks
+    return fold(checked(log))
 
 
 def _known(log: Log, run: Run) -> dict[str, Any]:

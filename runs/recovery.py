@@ -13,13 +13,12 @@ import tempfile
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.journal import played_copy, refusal, refused
+from faber_ledger.ledger.journal import JournalRefused, played_copy, put_aside, refusal, refused
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs.clone import is_recovery
 from faber_ledger.runs.git import Question
 from faber_ledger.runs.lost import remembered
-from faber_ledger.runs.mirror import is_journal_put_aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -135,4 +134,12 @@ def _reads(path: str) -> bool:
         opened(path).close()
     except (LedgerError, OSError, sqlite3.Error):
         return False
+    return True
+
+
+def is_journal_put_aside(path: str, error: Exception, warn: Callable[[str], None]) -> bool:
+    """Move the journal beside `path` out of SQLite's way if it was refused, and warn; raises OSError."""
+    if not isinstance(error, JournalRefused):
+        return False
+    warn(f"{error.message}; it was moved to {put_aside(path)}")
     return True

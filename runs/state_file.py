@@ -10,7 +10,8 @@ import stat
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import digest, text
+from faber_ledger.projections.fold import PROJECTOR
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
 
 
@@ -88,6 +90,22 @@ def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
 def backup_name(run: Run) -> str:
     """Give the name of the backup that exists; the one that a write makes if none does."""
     return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
+
+
+def project_blocks(run: Run, opened: RunLog, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
+    """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
+
+    The caller holds the run's lock. Raises as `RunLog.commit` and `write_members`.
+    """
+    commit_blocks(opened, blocks)
+    return write_blocks(run, blocks, warn=warn)
+
+
+def commit_blocks(opened: RunLog, blocks: Blocks) -> None:
+    """Commit an open log with the checkpoint of the blocks that were folded from it; raises as `RunLog.commit`."""
+    with opened.log.writing():
+        opened.log.set_checkpoint(PROJECTOR, digest(blocks))
+    opened.commit()
 
 
 def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
@@ -234,7 +252,7 @@ def _reason(error: ValueError, content: bytes) -> str:
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     """Tell whether a state shows a block, the order of its keys included, and `true` told from 1."""
-    return name in state and state[name] == block and shape.text({name: state[name]}) == shape.text({name: block})
+    return name in state and state[name] == block and text({name: state[name]}) == text({name: block})
 
 
 def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None]) -> bool:

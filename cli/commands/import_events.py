@@ -23,8 +23,9 @@ from faber_ledger.ledger.redaction import holds_any
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
-from faber_ledger.runs.mirror import MirroredLog, is_journal_put_aside
+from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.recovery import is_journal_put_aside
 from faber_ledger.runs.run import find_root, find_run
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _recover(run: Run) -> None:
             except JournalRefused as error:
                 is_journal_put_aside(run.ledger_path, error, warn)
         else:
-            MirroredLog(run, warn).close()
+            open_log(run, warn).close()
 
 
 def _target(staged: Staged, run_id: str | None, file: str) -> Run:
@@ -144,11 +145,11 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
         raise LedgerError(
             f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
-    with RunLock(run.lock_path), MirroredLog(run, warn) as opened, opened.log.writing():
+    with RunLock(run.lock_path), open_log(run, warn) as opened, opened.log.writing():
         if opened.log.heads() != (checked or []):  # somebody has written since
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)
-        opened.take_in(staged.missing_in, staged.connection)
+        opened.insert_rows(staged.missing_in, staged.connection)
         opened.commit()
     return count, opened.redacted
 

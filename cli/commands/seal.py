@@ -22,7 +22,7 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import read_active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.git_command import GitFailed, git, top_of
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import bring_back
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run
@@ -81,7 +81,7 @@ def _check_settled(root: str, top: str) -> None:
 
 
 def _sealed(run: Run) -> dict[str, Any]:
-    with RunLock(run.lock_path), MirroredLog(run, warn) as opened:
+    with RunLock(run.lock_path), open_log(run, warn) as opened:
         opened.commit()
         returned, redacted = opened.returned, opened.redacted
     drain_waiting(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit

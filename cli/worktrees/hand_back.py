@@ -19,7 +19,7 @@ from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.git import place_of
 from faber_ledger.runs.git_command import GitFailed
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import regenerated
 from faber_ledger.runs.run import Run, find_run
 
@@ -69,9 +69,9 @@ def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> 
     Gives what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
     """
     with RunLock(plan.run.lock_path):
-        with RunLock(plan.home.lock_path), MirroredLog(plan.home, warn) as opened, opened.log.writing():
+        with RunLock(plan.home.lock_path), open_log(plan.home, warn) as opened, opened.log.writing():
             with Log.read(plan.run.ledger_path) as last:
-                opened.take_in(lambda log: missing_rows(log, last), last.connection)
+                opened.insert_rows(lambda log: missing_rows(log, last), last.connection)
             opened.commit()
         regenerated(plan.home, rebuild=True, warn=warn)
         with RunLock(plan.home.lock_path):

@@ -18,7 +18,7 @@ from faber_ledger.context.notes import note_recorded
 from faber_ledger.ledger.errors import NotWritable, Replaced
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.mirror import MirroredLog
+from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.run import find_run
 
@@ -245,9 +245,9 @@ def test_a_mirror_that_a_stopped_process_holds_costs_half_a_second_at_most(proje
     assert "ledger.db alone has the newest events: commit it before git takes the file back" in told
     assert len(project.events) == count + 1
     holder.communicate(b"\n")
-    with MirroredLog(find_run(str(project.root), RUN), pytest.fail) as opened:
-        assert opened._mirror is not None
-        assert opened._mirror.connection.execute("PRAGMA busy_timeout").fetchone() == (500,)
+    with open_log(find_run(str(project.root), RUN), pytest.fail) as opened:
+        assert opened.mirror.log is not None
+        assert opened.mirror.log.connection.execute("PRAGMA busy_timeout").fetchone() == (500,)
         opened.commit()
     assert ids(mirror_of(project)) == ids(project.ledger_path)  # and what it missed it has again
 
@@ -343,7 +343,7 @@ def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
 
     monkeypatch.setattr(Log, "copy_newer", refuses)
     told: list[str] = []
-    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+    with open_log(find_run(str(project.root), RUN), told.append) as opened:
         opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
     assert told == ["the mirror of this run under the git directory is not used: disk I/O error"]
@@ -354,7 +354,7 @@ def test_what_a_held_mirror_refused_is_in_it_when_the_append_ends(project: Proje
     holder = sqlite3.connect(mirror_of(project), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     told: list[str] = []
-    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+    with open_log(find_run(str(project.root), RUN), told.append) as opened:
         holder.close()
         opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
@@ -374,7 +374,7 @@ def test_a_redaction_that_comes_in_while_the_mirror_is_held_is_made_up_for(proje
     holder = sqlite3.connect(mirror_of(project), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     told: list[str] = []
-    with MirroredLog(find_run(str(project.root), RUN), told.append) as opened:
+    with open_log(find_run(str(project.root), RUN), told.append) as opened:
         holder.close()
         if append:
             opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
@@ -407,5 +407,5 @@ def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended
 
     monkeypatch.setattr("faber_ledger.ledger.union.take_in", refuses)
     with pytest.raises(NotWritable, match="disk is full"):
-        MirroredLog(find_run(str(project.root), RUN), pytest.fail)
+        open_log(find_run(str(project.root), RUN), pytest.fail)
     assert project.ledger_path.read_bytes() == before

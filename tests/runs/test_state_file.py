@@ -331,10 +331,10 @@ def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name:
 
 KILLED = """
 import os, signal, sys
-from faber_ledger.context import state as states
+from faber_ledger.runs import state_file
 from faber_ledger.runs.run import find_run
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-states.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
+state_file.write_members(find_run(sys.argv[1], sys.argv[2]), {"sessions": {}}, warn=print)
 """
 
 
