@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 SECONDS = 60  # a process that waits for something is ended, and its signal is the exit code
 IMPORTED = (
     "cli.app",
+    "cli.commands.export",
+    "cli.commands.import_events",
     "cli.entry",
-    "cli.export",
-    "cli.hook",
-    "cli.import_events",
-    "context.drain",
-    "context.hooks",
+    "context.notes",
     "context.packet",
-    "context.regenerate",
     "context.reload",
-    "context.told",
-    "ledger.staged",
+    "hooks.hook",
+    "hooks.main",
+    "ledger.importing",
+    "recording.recording",
+    "runs.projecting",
     "schemas.events",
 )
 

@@ -118,7 +118,7 @@ def test_fact_by_fact_or_all_at_once_the_blocks_are_the_same(beginning: dict[str
 KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
-from faber_ledger.context import state
+from faber_ledger.runs import state_file
 from faber_ledger.ledger.log import Log
 
 def die(*arguments, **named):
@@ -134,7 +134,7 @@ where = sys.argv.pop(1)
 if where == "before the commit":
     Log.commit = die
 elif where == "after the commit":
-    state.write_blocks = die
+    state_file.write_blocks = die
 elif where == "before the rename":
     os.replace = die
 elif where == "after the rename":

@@ -127,7 +127,7 @@ def test_a_delivery_that_is_in_the_log_already_is_not_recorded_again(project: Pr
 KILLED = """
 import os, signal, sys
 from faber_ledger.cli.entry import main
-from faber_ledger.context import spool
+from faber_ledger.recording import spool
 
 def die(path):
     os.kill(os.getpid(), signal.SIGKILL)
