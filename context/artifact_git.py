@@ -8,7 +8,7 @@ import re
 from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, filled_command
 from faber_ledger.context.program import ProgramFailed, output_of, text_of_output
-from faber_ledger.runs.git import FOREIGN, QUIET, worktree
+from faber_ledger.runs.git import FOREIGN, QUIET, top_above
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _path(path: str, surroundings: Surroundings) -> str:
 
 def _answer(arguments: list[str], root: str) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name not in NOT_ENVIRONMENT} | ENVIRONMENT
-    at = worktree(root)
+    at = top_above(root)
     if at is None:
         raise ProgramFailed("not a git repository")
     environment["GIT_WORK_TREE"] = at  # whatever core.worktree says

@@ -12,7 +12,7 @@ from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.recording.incoming import Arrival
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import taken_up
+from faber_ledger.runs.active import claim_run, claimed_run
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
@@ -160,12 +160,10 @@ class Hook:
 
     def _hold(self) -> None:
         """Keep that work goes on here on this run, so that no active file that git brings switches it."""
-        if taken_up(self.run.root) == self.run.run_id:
+        if claimed_run(self.run.root) == self.run.run_id:
             return
-        from faber_ledger.runs.active import hold  # once for each run
-
         try:
-            hold(self.run.root, self.run.run_id)
+            claim_run(self.run.root, self.run.run_id)
         except LedgerError as error:
             self.note(f"{error.message} - {error.hint}")
 

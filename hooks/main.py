@@ -11,7 +11,7 @@ from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, LIMIT, Call
-from faber_ledger.runs.active import read_active_run, run_in_file, why_none
+from faber_ledger.runs.active import active_run, warn_claim_kept
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
@@ -44,26 +44,23 @@ def run_hook(name: str) -> int:
         if call.hook not in HOOKS.values():
             note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")
             return 0
-        active = read_active_run(root)
-        if active is None:
+        active = active_run(root)
+        if active.run_id is None:
             skipped = SKIPPED.get(call.hook, "the compaction")
-            note(f"No active workflow found, skipping {skipped}{why_none(root)}")
+            why = f": {active.reason_none}" if active.reason_none else ""
+            note(f"No active workflow found, skipping {skipped}{why}")
             return 0
-        named = run_in_file(root)
-        if named is not None and named != active:
-            from faber_ledger.runs.active import tell_kept  # only after git has brought another one's active file
-
-            tell_kept(root, named, active, note)
+        warn_claim_kept(root, active, note)
         from faber_ledger.hooks.hook import Hook  # with it comes SQLite, which calls outside a run need not wait for
 
-        run = find_run(root, active)
+        run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
             root = held.now() or root
-            run = find_run(root, active)
+            run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
             from faber_ledger.runs.projecting import bring_back  # only after git has taken the whole run
 
-            bring_back(root, active, note)
+            bring_back(root, active.run_id, note)
         text = Hook(call, run, at, note, held).answer()
         if text is not None:
             _print(call.hook, text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from faber_ledger.runs.git import Question
+from faber_ledger.runs.git import GitQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ class Whereabouts:
 
     def __init__(self, root: str, cwd: str | None = None) -> None:
         self.cwd = cwd or _working_directory() or root
-        self._commit = Question(["rev-parse", "--short", "HEAD"], root)
+        self._commit = GitQuery(["rev-parse", "--short", "HEAD"], root)
 
     def environment(self) -> Environment:
         """Give hostname, platform, cwd and git_commit (AGENT, Environment collection); null for what cannot be had."""

@@ -18,7 +18,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.mirror import RunLog, open_log
 from faber_ledger.runs.old_copies import remove_old_copies
@@ -181,7 +181,7 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
 
 def places_of(run: Run) -> list[Run]:
     """Give the run in this worktree and in the others of the clone that have it."""
-    place = place_of(run.root)
+    place = work_tree_of(run.root)
     if place is None:
         return [run]
     inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(place.top))

@@ -14,7 +14,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import check_active_place, hold, is_inherited, named_run, write_active_run
+from faber_ledger.runs.active import active_run, came_with_git, check_active_folder, claim_run, write_active_file
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import Run, find_run
@@ -38,18 +38,6 @@ if TYPE_CHECKING:
 WORKFLOW_VERSION = "2.0"
 
 
-def active_elsewhere(root: str, run_id: str) -> tuple[str, str | None] | None:
-    """Give the other run that is active in this worktree and its status (None: it cannot be read), or None."""
-    active = named_run(root)
-    if active is None or active == run_id or is_inherited(root, active):
-        return None
-    try:
-        status = state_file.read_state(find_run(root, active)).value.get("status")
-    except LedgerError:
-        status = None
-    return active, status if isinstance(status, str) else None
-
-
 def start_run(
     root: str,
     run_id: str,
@@ -67,7 +55,7 @@ def start_run(
     run = find_run(root, run_id)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
-    check_active_place(root)
+    check_active_folder(root)
     os.makedirs(run.directory)
     try:
         _fill_folder(run, plan, at, warn, worktree)
@@ -102,11 +90,11 @@ def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], w
 
 def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
     """Make a run the active one. A client that is at work gets its session on it at once, and leaves its former run."""
-    check_active_place(run.root)
-    named = named_run(run.root)
-    left = None if named is None or is_inherited(run.root, named) else named
-    hold(run.root, run.run_id)
-    write_active_run(run.root, run.run_id)
+    check_active_folder(run.root)
+    active = active_run(run.root)
+    left = None if came_with_git(run.root, active) else active.run_id
+    claim_run(run.root, run.run_id)
+    write_active_file(run.root, run.run_id)
     if not environ.get("CLAUDE_CODE_SESSION_ID"):
         return
     whereabouts = Whereabouts(run.root)

@@ -1,4 +1,9 @@
-"""Questions to git: read-only, without a shell, with a deadline, and answered while other work goes on."""
+"""Ask git with `os.posix_spawn`, and read where work trees are from git's own files.
+
+This is how hooks ask git, and every library that a hook may load: read-only, without a shell, with a deadline, answered
+while other work goes on, and without the module `subprocess`, which costs too much to import. Commands that need git as
+the user has it, or that change something with it, call `runs/git_command.py`.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +22,11 @@ QUIET = {
 FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
 
 
-class Question:
-    """A git command that was started; it never writes and never asks anybody."""
+class GitQuery:
+    """A git command that was started; it never writes and never prompts."""
 
     def __init__(self, arguments: list[str], directory: str, *, limit: int = LIMIT) -> None:
-        """Start `git -C directory arguments`; without git, or above `limit` bytes, the answer is None."""
+        """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None."""
         self._pid = 0
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
@@ -45,13 +50,13 @@ class Question:
             os.close(null)
 
     def answer(self) -> str | None:
-        """Give what git printed, without the last newline; None if it failed, was too slow or is not there."""
+        """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""
         printed = self.answer_bytes()
         return None if printed is None else printed.decode("utf-8", "replace").rstrip("\n")
 
     def answer_bytes(self) -> bytes | None:
-        """Give what git printed; None if it failed, was too slow, printed too much or is not there."""
-        import select  # here, while git is at work
+        """Return what git printed; None if it failed, was too slow, printed too much or is not installed."""
+        import select  # imported here, while git is working
 
         pieces, size = [], 0
         try:
@@ -72,8 +77,8 @@ class Question:
         return b"".join(pieces)
 
 
-class Place:
-    """Where a work tree is: its top, its own git directory, and the one that all worktrees of the clone share."""
+class WorkTree:
+    """A work tree: its top folder, its own git directory, and the one that all work trees of the clone share."""
 
     def __init__(self, top: str, own: str, common: str) -> None:
         self.top = top
@@ -82,32 +87,66 @@ class Place:
 
     @property
     def is_linked(self) -> bool:
-        """Tell whether it is a linked worktree; a submodule is none."""
+        """Whether it is a linked work tree; a submodule is not."""
         return self.own != self.common
 
     @property
     def main(self) -> str | None:
-        """The main work tree's top; None where there is none to be seen: a bare repository, a submodule."""
+        """The main work tree's top; None if it cannot be found, as for a bare repository or a submodule."""
         return os.path.dirname(self.common) if os.path.basename(self.common) == ".git" else None
 
     def other_tops(self) -> list[str]:
-        """List the tops of the clone's other work trees, the main one first; what is not there is left out."""
-        tops = [self.main] if self.main else []
+        """List the tops of the clone's other work trees that exist, the main one first."""
+        tops = [self.main] if self.main and self.main != self.top else []
         admin = os.path.join(self.common, "worktrees")
         try:
             names = sorted(os.listdir(admin))
         except OSError:
             names = []
         for name in names:
-            told = _line_of(os.path.join(admin, name, "gitdir"))
-            tops += [os.path.dirname(os.path.normpath(os.path.join(admin, name, told)))] if told else []
-        here = os.path.realpath(self.top)
+            text = _line_of(os.path.join(admin, name, "gitdir"))
+            tops += [os.path.dirname(os.path.normpath(os.path.join(admin, name, text)))] if text else []
+        here = os.path.realpath(self.top) if tops else ""
         return [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
 
 
-def worktree(root: str) -> str | None:
-    """Give the nearest folder with a `.git`, from the project upwards; None without git."""
-    at = root
+_known: dict[str, WorkTree] = {}  # by the folder that was asked about
+
+
+def work_tree_of(folder: str) -> WorkTree | None:
+    """Return the work tree that a folder lies in, read from git's files without running git; None without git.
+
+    Git's directory is looked for once per folder and process. `forget_work_trees` is for the commands that make, move
+    or remove work trees.
+    """
+    known = _known.get(folder)
+    if known is None:
+        known = _find_work_tree(folder)
+        if known is not None:
+            _known[folder] = known
+    return known
+
+
+def forget_work_trees() -> None:
+    """Look for git's directories again from now on."""
+    _known.clear()
+
+
+def _find_work_tree(folder: str) -> WorkTree | None:
+    top = top_above(folder)
+    if top is None:
+        return None
+    own = os.path.join(top, ".git")
+    if os.path.isfile(own):
+        own = os.path.normpath(os.path.join(top, (_line_of(own) or "").removeprefix("gitdir:").strip()))
+    shared = _line_of(os.path.join(own, "commondir"))
+    common = os.path.normpath(os.path.join(own, shared)) if shared else own
+    return WorkTree(top, own, common) if os.path.isdir(common) else None
+
+
+def top_above(folder: str) -> str | None:
+    """Return the nearest folder with a `.git`, from this one upwards; None without git."""
+    at = folder
     while not os.path.lexists(os.path.join(at, ".git")):
         above = os.path.dirname(at)
         if above == at:
@@ -116,29 +155,16 @@ def worktree(root: str) -> str | None:
     return at
 
 
-def place_of(root: str) -> Place | None:
-    """Find the work tree that a directory lies in, from the files themselves; None without git."""
-    at = worktree(root)
-    if at is None:
-        return None
-    own = os.path.join(at, ".git")
-    if os.path.isfile(own):
-        own = os.path.normpath(os.path.join(at, (_line_of(own) or "").removeprefix("gitdir:").strip()))
-    shared = _line_of(os.path.join(own, "commondir"))
-    common = os.path.normpath(os.path.join(own, shared)) if shared else own
-    return Place(at, own, common) if os.path.isdir(common) else None
-
-
 def common_directory(root: str) -> str | None:
-    """Give the git directory that all worktrees of a clone share; None without git."""
-    place = place_of(root)
-    return place.common if place else None
+    """Return the git directory that all work trees of a clone share; None without git."""
+    tree = work_tree_of(root)
+    return tree.common if tree else None
 
 
 def is_at_work(root: str) -> bool:
-    """Tell whether git is changing the work tree at this moment, or was killed at it: it holds the index's lock."""
-    place = place_of(root)
-    return place is not None and os.path.lexists(os.path.join(place.own, "index.lock"))
+    """Return whether git is changing the work tree at the moment, or was killed while it did: the index is locked."""
+    tree = work_tree_of(root)
+    return tree is not None and os.path.lexists(os.path.join(tree.own, "index.lock"))
 
 
 def _line_of(path: str) -> str | None:
@@ -156,14 +182,14 @@ def is_tracked(path: str) -> bool | None:
     """
     folder, name = os.path.split(os.path.abspath(path))
     folder = os.path.realpath(folder)
-    place = place_of(folder)  # of the file's own folder: it may lie in a submodule
-    if place is None:
+    work_tree = work_tree_of(folder)  # of the file's own folder: it may lie in a submodule
+    if work_tree is None:
         return None
-    inside = os.path.relpath(os.path.join(folder, name), place.top).replace(os.sep, "/")
+    inside = os.path.relpath(os.path.join(folder, name), work_tree.top).replace(os.sep, "/")
     # Some file systems ignore case. An index may lack what the last commit has; before the first commit there is none.
     for tree in (["--with-tree=HEAD"], []):
-        question = ["--no-literal-pathspecs", "ls-files", "-z", *tree, "--", f":(literal,icase){inside}"]
-        listed = Question(question, place.top).answer_bytes()
+        arguments = ["--no-literal-pathspecs", "ls-files", "-z", *tree, "--", f":(literal,icase){inside}"]
+        listed = GitQuery(arguments, work_tree.top).answer_bytes()
         if listed is not None:
             return listed != b""
     return True

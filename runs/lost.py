@@ -9,7 +9,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, mirror_path
-from faber_ledger.runs.git import Question, place_of
+from faber_ledger.runs.git import GitQuery, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,22 +58,22 @@ def is_mirrored(run: Run) -> bool:
 
 def is_in_head(run: Run) -> bool:
     """Ask git whether the last commit has a ledger of the run."""
-    place = place_of(run.root)
+    place = work_tree_of(run.root)
     if place is None:
         return False
     inside = os.path.relpath(os.path.realpath(run.ledger_path), os.path.realpath(place.top)).replace(os.sep, "/")
-    return Question(["cat-file", "-e", f"HEAD:{inside}"], place.top).answer() is not None
+    return GitQuery(["cat-file", "-e", f"HEAD:{inside}"], place.top).answer() is not None
 
 
 def loss_of_events(run: Run) -> tuple[str, str] | None:
     """Say that git's last commit has another ledger than the one here, which holds no event; None if it has not."""
-    place = place_of(run.root)
+    place = work_tree_of(run.root)
     if place is None:
         return None
     path = os.path.realpath(run.ledger_path)
     inside = os.path.relpath(path, os.path.realpath(place.top)).replace(os.sep, "/")
-    kept = Question(["rev-parse", "--verify", "--quiet", f"HEAD:{inside}"], place.top).answer()
-    if kept is None or kept == Question(["hash-object", "--no-filters", "--", path], place.top).answer():
+    kept = GitQuery(["rev-parse", "--verify", "--quiet", f"HEAD:{inside}"], place.top).answer()
+    if kept is None or kept == GitQuery(["hash-object", "--no-filters", "--", path], place.top).answer():
         return None
     return (
         f"the ledger of {run.run_id} holds no event; git's last commit has another one",

@@ -10,8 +10,8 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.blocks import blocks_of, digest
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import read_active_run, taken_up
-from faber_ledger.runs.git import Question
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
@@ -123,11 +123,11 @@ def _elsewhere(run: Run) -> Iterator[tuple[str, JsonText, str | None]]:
     seen = set()
     for revisions in ("HEAD", "--all"):
         asked = ["rev-list", "--date-order", f"--max-count={MOST_COMMITS}", revisions, "--", "./state.json"]
-        for commit in (Question(asked, run.directory).answer() or "").split():
+        for commit in (GitQuery(asked, run.directory).answer() or "").split():
             if commit in seen:
                 continue
             seen.add(commit)
-            question = Question(
+            question = GitQuery(
                 ["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES
             )
             content = question.answer_bytes()
@@ -230,7 +230,7 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
 
     One that a commit has is left alone: it was deleted, or is on another branch, where it would be in git's way.
     """
-    named = text or read_active_run(root)
+    named = text or active_run(root).run_id
     run = _if_taken(root, named)
     if run is None:
         return
@@ -251,9 +251,10 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
 def run_taken_away(root: str) -> str | None:
     """Name the run that goes on here if git has taken it away and it can be brought back; else None.
 
-    `git clean -x` takes the active file as well: then what was taken up in this work tree tells.
+    `git clean -x` takes the active file as well: then the claim of this work tree says which run it was.
     """
-    run = _if_taken(root, read_active_run(root) or taken_up(root))
+    active = active_run(root)
+    run = _if_taken(root, active.run_id or active.claim)
     return run.run_id if run else None
 
 
@@ -269,7 +270,7 @@ def _if_taken(root: str, named: str | None) -> Run | None:
 def _is_committed(run: Run) -> bool:
     """Tell whether a commit of any branch or tag has the run; git that does not answer may have one."""
     path = run.shown("ledger.db")
-    told = Question(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer()
+    told = GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer()
     return told is None or told != ""
 
 

@@ -17,7 +17,7 @@ from faber_ledger.ledger.journal import JournalRefused, played_copy, put_aside, 
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs.clone import is_recovery
-from faber_ledger.runs.git import Question
+from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.lost import remembered
 
 TYPE_CHECKING = False
@@ -112,7 +112,7 @@ def _candidates(run: Run, folder: str, *, with_journal: bool) -> dict[str, str]:
         copies["the mirror"] = os.path.join(folder, "mirror.db")
         shutil.copyfile(mirror, copies["the mirror"])  # another worktree may be writing it
     for name, revision in (("the last commit", "HEAD:"), ("the index", ":")):
-        blob = Question(["cat-file", "blob", f"{revision}./ledger.db"], run.directory, limit=LARGEST).answer_bytes()
+        blob = GitQuery(["cat-file", "blob", f"{revision}./ledger.db"], run.directory, limit=LARGEST).answer_bytes()
         if blob is not None:
             copies[name] = os.path.join(folder, f"{len(copies)}.db")
             with open(copies[name], "wb") as file:

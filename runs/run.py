@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.errors import InvalidRunId
-from faber_ledger.runs.git import common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,13 +33,6 @@ class Run:
     def shown(self, name: str) -> str:
         """Give the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
         return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
-
-
-def project_name(root: str) -> str:
-    """Give the project's name, as run ids have it: that of the folder, of a linked worktree the main one's."""
-    common = common_directory(root)
-    folder = os.path.dirname(common) if common and os.path.basename(common) == ".git" else root
-    return name_part(os.path.basename(folder)) or "project"
 
 
 def name_part(text: str) -> str:

@@ -233,9 +233,9 @@ def _is_unmerged(run: Run, content: bytes) -> bool:
     """Tell whether what cannot be read is what a merge that stopped has left: its marks, or an entry in the index."""
     if b"\n<<<<<<<" in b"\n" + content:
         return True
-    from faber_ledger.runs.git import Question  # only for a file that cannot be read
+    from faber_ledger.runs.git import GitQuery  # only for a file that cannot be read
 
-    return bool(Question(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
+    return bool(GitQuery(["ls-files", "-u", "--", run.state_path], run.directory).answer_bytes())
 
 
 def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:

@@ -11,7 +11,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.git import Place, place_of
+from faber_ledger.runs.git import WorkTree, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class MalformedRegistry(Exception):
 
 def registry_path(root: str) -> str | None:
     """Give where the clone's registry stands; None without git, or behind a link that leads out of the project."""
-    place = place_of(root)
+    place = work_tree_of(root)
     if place is None:
         return None
     if place.main is None or not os.path.isdir(place.main):
@@ -54,7 +54,7 @@ def update(
 
     `change` is given copies and gives all records. Raises Locked and NotWritable; the old file stands then.
     """
-    place, path = place_of(root), registry_path(root)
+    place, path = work_tree_of(root), registry_path(root)
     if place is None:
         return []
     if path is None:
@@ -127,7 +127,7 @@ def _key(record: Record) -> tuple[str, str]:
     return record["path"], record["workflow_run_id"]
 
 
-def created_at(place: Place) -> str:
+def created_at(place: WorkTree) -> str:
     """Give when a linked worktree was made, as far as its files tell: git writes `gitdir` once, and at a move."""
     for path in (os.path.join(place.own, "commondir"), place.top):
         try:
@@ -184,7 +184,7 @@ def gone_worktree(root: str, folder: str) -> str | None:
 
 
 def _of_git(root: str) -> Iterator[str]:
-    place = place_of(root)
+    place = work_tree_of(root)
     admin = os.path.join(place.common, "worktrees") if place else ""
     for name in os.listdir(admin) if os.path.isdir(admin) else []:
         try:

@@ -17,7 +17,7 @@ from faber_ledger.context.workflow import lineage
 from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import read_active_run, why_none
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, find_root
 from faber_ledger.runs.settings import NAMES, PATH, Settings, read_user_config
 
@@ -49,10 +49,10 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
     user = read_user_config()
-    active = read_active_run(root)
+    active = active_run(root)
     data: dict[str, Any] = {
         "root": root,
-        "active_run": active,
+        "active_run": active.run_id,
         "active_file": _active_file(root),
         "run_layouts": list(RUNS),
         "run": None,
@@ -67,12 +67,11 @@ def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
             *[f"{user['path']}: {one}" for one in user["unknown"]],
         ],
     }
-    why = "" if active else why_none(root)
-    if why:
-        data["problems"].append(f"no run is active{why}")
-    if run_id is not None or active is not None:
+    if active.reason_none:
+        data["problems"].append(f"no run is active: {active.reason_none}")
+    if run_id is not None or active.run_id is not None:
         try:
-            run = known_run(root, run_id or active or "")
+            run = known_run(root, run_id or active.run_id or "")
         except LedgerError as error:
             if run_id is not None:
                 raise

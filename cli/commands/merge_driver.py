@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.output import say
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
-from faber_ledger.runs.active import is_theirs_our_own
+from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, find_root
 from faber_ledger.runs.state_merge import (
     merged_state,
@@ -66,7 +66,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
                 return 1
         elif name not in ACTIVE_NAMES:
             raise LedgerError("no file that faber-ledger merges")
-        elif is_theirs_our_own(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
+        elif theirs_is_claimed_here(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
             overwrite(ours, read_file(theirs) or b"")
     except (LedgerError, OSError, sqlite3.Error) as error:
         say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")

@@ -21,7 +21,7 @@ from faber_ledger.context.reconstitution.steps import reconstitute as reconstitu
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_root, find_run, run_ids
@@ -104,7 +104,7 @@ class _Chooser:
 
 def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
     """Give the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
-    named = named or read_active_run(root)
+    named = named or active_run(root).run_id
     if named is None:
         return run_to_load(root, None, log, example="reconstitute")
     try:

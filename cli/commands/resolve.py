@@ -19,7 +19,7 @@ from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import is_theirs_our_own
+from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.git_command import GitFailed, git, top_of
 from faber_ledger.runs.recovery import recover
@@ -140,7 +140,7 @@ def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
         return "the side that has it", side, []
     if conflict.name != "state.json":
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
-        own = theirs if is_theirs_our_own(root, *named) else ours
+        own = theirs if theirs_is_claimed_here(root, *named) else ours
         return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
     merged, left = merged_state(base or b"", ours, theirs)
     if here is not None and is_state(here):

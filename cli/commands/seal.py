@@ -19,7 +19,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
 from faber_ledger.ledger.verify import findings
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.git_command import GitFailed, git, top_of
 from faber_ledger.runs.mirror import open_log
@@ -60,7 +60,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
 
 def _nothing_to_seal(root: str) -> str | None:
     """Say why a commit can go on without a seal; None if the active run has a ledger."""
-    active = read_active_run(root)
+    active = active_run(root).run_id
     if active is None:
         return "no run is active here"
     try:
@@ -118,7 +118,7 @@ def _staged(run: Run) -> list[str]:
         warn(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
         return []
     paths = [path for name in TRAVELLERS if os.path.isfile(path := os.path.join(run.directory, name))]
-    if read_active_run(run.root) == run.run_id:
+    if active_run(run.root).run_id == run.run_id:
         named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
         paths += [path for path in named if os.path.isfile(path)][:1]
     git("add", "--", *paths)

@@ -26,7 +26,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import hold, read_active_run, taken_up
+from faber_ledger.runs.active import active_run, claim_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.projecting import bring_back
 from faber_ledger.runs.run import find_root
@@ -139,9 +139,10 @@ def session_load(
 
 def _hold(root: str, run: Run) -> None:
     """Keep that work goes on here on the active run, so that no active file that git brings switches it."""
-    if read_active_run(root) == run.run_id != taken_up(root):
+    active = active_run(root)
+    if active.run_id == run.run_id != active.claim:
         try:
-            hold(root, run.run_id)
+            claim_run(root, run.run_id)
         except LedgerError as error:  # what was loaded is in the ledger
             warn(f"⚠️  {error.message} - {error.hint}")
 

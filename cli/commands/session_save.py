@@ -10,7 +10,6 @@ import click
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.ui.which_run import known_run
-from faber_ledger.cli.worktrees.places import check_is_here
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
@@ -18,7 +17,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import Whereabouts
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import read_active_run, why_none
+from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.projecting import bring_back
@@ -52,16 +51,16 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     if run_id == "":
         raise click.UsageError("--run-id must not be empty.")
-    named = run_id or read_active_run(root)
+    active = active_run(root)
+    named = run_id or active.run_id
     if named is None:
-        why = why_none(root).removeprefix(": ")
-        if why:
-            warn(f"⚠️  {why}")
+        if active.reason_none:
+            warn(f"⚠️  {active.reason_none}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
     if run_id is not None:
         run_id = named = _run(root, named).run_id
-        check_is_here(root, run_id, f"session-save --run-id {run_id}")
+        check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
     writer = writer_of(root)

@@ -18,7 +18,7 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.difference import differing
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import run_in_file, tell_kept
+from faber_ledger.runs.active import active_run, warn_claim_kept
 from faber_ledger.runs.lost import loss_of
 from faber_ledger.runs.progress import current_phase, resume_point
 from faber_ledger.runs.run import Run, find_root
@@ -41,10 +41,10 @@ def status(run: str | None, as_json: bool) -> None:
     12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
-    meant = chosen_run(root, run)
-    named = run_in_file(root)
-    if run is None and not as_json and named not in (None, meant.run_id):
-        tell_kept(root, named, meant.run_id, warn)
+    active = active_run(root)
+    meant = chosen_run(root, run, active)
+    if run is None and not as_json:
+        warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value
     log = log_summary(meant)
     blocks = folded(meant) if log else shape.blocks_of(state)

@@ -14,7 +14,7 @@ from faber_ledger.hooks.client_settings import HOOKS, unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.runs import worktree_registry
-from faber_ledger.runs.active import named_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _have_hooks(patient: Patient) -> Iterator[Finding]:
     inside = os.path.relpath(patient.root, patient.place.top)
     for top in patient.place.other_tops():
         root = os.path.normpath(os.path.join(top, inside))
-        has_use = named_run(root) is not None or os.path.isdir(os.path.join(root, ".fractary"))
+        has_use = active_run(root).named_in_file is not None or os.path.isdir(os.path.join(root, ".fractary"))
         left = unanswered(root) if has_use else []
         if not left:
             continue

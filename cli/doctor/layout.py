@@ -14,7 +14,7 @@ from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import refusal
 from faber_ledger.runs import git_tracks
-from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
 
@@ -102,7 +102,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
     at_work = _at_work(patient)
     if named and patient.active is None:
         run_id = named[0][1]
-        holder = holder_elsewhere(patient.root, run_id)
+        holder = claimed_in_worktree(patient.root, run_id)
         if holder is not None:
             what = f"no run is active here: the active file came with the commit, and {run_id} is active in {holder}"
             yield Finding("note", what, "run `faber-ledger run start` for a run of this worktree")

@@ -16,7 +16,7 @@ from faber_ledger.ledger.file import format_of
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording.environment import hostname
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import holder_elsewhere
+from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             f"{run.run_id}: {session_id} is open since {since or 'an unknown time'} on {host or 'an unknown machine'}"
         )
         status = patient.state(run).get("status")
-        holder = holder_elsewhere(run.root, run.run_id)
+        holder = claimed_in_worktree(run.root, run.run_id)
         if holder is not None:
             yield Finding("ok", f"{what}; the run is active in {holder}")
             continue

@@ -13,8 +13,8 @@ from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.problems import Finding as Fault
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import read_active_run
-from faber_ledger.runs.git import Place, place_of
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 
@@ -33,9 +33,9 @@ class Patient:
         self.mounts = mounts
 
     @cached_property
-    def place(self) -> Place | None:
+    def place(self) -> WorkTree | None:
         """Where the work tree is, from the files themselves; None without git."""
-        return place_of(self.root)
+        return work_tree_of(self.root)
 
     @cached_property
     def common(self) -> str | None:
@@ -54,7 +54,7 @@ class Patient:
     @cached_property
     def active(self) -> str | None:
         """The id of the active run, as it stands in the file."""
-        return read_active_run(self.root)
+        return active_run(self.root).run_id
 
     @cached_property
     def runs_folders(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.which_run import chosen_run
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import find_root, run_ids
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*")
 def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the project's runs."""
     root = find_root(os.getcwd())
-    active = read_active_run(root)
+    active = active_run(root).run_id
     return _items([(run_id, "the active run" if run_id == active else "run") for run_id in run_ids(root)], incomplete)
 
 
@@ -57,9 +57,9 @@ def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the clone's other worktrees by the names of their folders."""
-    from faber_ledger.runs.git import place_of
+    from faber_ledger.runs.git import work_tree_of
 
-    place = place_of(find_root(os.getcwd()))
+    place = work_tree_of(find_root(os.getcwd()))
     tops = [top for top in place.other_tops() if top != place.main] if place else []
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
 

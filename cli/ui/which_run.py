@@ -25,7 +25,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import holder_elsewhere, read_active_run, why_none
+from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
 from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
 from faber_ledger.runs.projecting import regenerated
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
@@ -60,7 +60,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
     A backup can be restored without either. Raises as `run_with_ledger`.
     """
     root = find_root(os.getcwd())
-    named = text or read_active_run(root)
+    named = text or active_run(root).run_id
     try:
         run = find_run(root, named) if named else None
     except InvalidRunId:
@@ -133,7 +133,8 @@ LOAD = "session-load --run-id"
 
 def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], example: str = LOAD) -> Run:
     """Give the run to load; raises LedgerError for none, or for several where nobody can be asked."""
-    named = run_id or read_active_run(root)
+    active = active_run(root)
+    named = run_id or active.run_id
     if named is not None:
         try:
             return known_run(root, named)
@@ -142,9 +143,9 @@ def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], examp
             raise
     runs = _active_runs(root)
     if not runs:
-        why = why_none(root)
-        block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{why[2].upper()}{why[3:]}" if why else "")
-        raise NoActiveRun(f"No active workflow found{why}", block=block)
+        reason = active.reason_none
+        block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{reason[0].upper()}{reason[1:]}" if reason else "")
+        raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), block=block)
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         return runs[0][0]
@@ -160,7 +161,7 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
             state = state_file.read_state(run).value
         except LedgerError:
             continue
-        if state.get("status") in progress.ACTIVE and holder_elsewhere(root, run_id) is None:
+        if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run_id) is None:
             found.append((run, state))
     return found
 
@@ -200,18 +201,18 @@ def known_run(root: str, text: str) -> Run:
     )
 
 
-def chosen_run(root: str, text: str | None) -> Run:
+def chosen_run(root: str, text: str | None, active: ActiveRun | None = None) -> Run:
     """Give the run that a command is about: the one named, else the active one; raises as `known_run`, NoActiveRun."""
     if text is not None:
         return known_run(root, text)
-    active = read_active_run(root)
-    if active is None:
-        told = f"no run is active here{why_none(root)}"
-        raise NoActiveRun(told, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
-    run = find_run(root, active)
+    active = active or active_run(root)
+    if active.run_id is None:
+        message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
+        raise NoActiveRun(message, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
+    run = find_run(root, active.run_id)
     if not os.path.isdir(run.directory):
         raise RunNotFound(
-            f"the active run {active} is not there",
+            f"the active run {active.run_id} is not there",
             hint=_taken_hint(root)
             or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
         )

@@ -12,8 +12,8 @@ from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import state_file, worktree_registry
-from faber_ledger.runs.git import place_of
-from faber_ledger.runs.run import project_name
+from faber_ledger.runs.git import common_directory, work_tree_of
+from faber_ledger.runs.run import name_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,9 +32,16 @@ class Plan(NamedTuple):
     root: str
 
 
+def project_name(root: str) -> str:
+    """Return the project's name as run ids have it: that of its folder, in a linked work tree of the main one's."""
+    common = common_directory(root)
+    folder = os.path.dirname(common) if common and os.path.basename(common) == ".git" else root
+    return name_part(os.path.basename(folder)) or "project"
+
+
 def planned(root: str, about: str) -> Plan:
     """Say which worktree a run about a work item gets: beside this one (SPEC, One Workflow Per Worktree Limitation)."""
-    place = place_of(root)
+    place = work_tree_of(root)
     top = place.top if place else root
     folder = os.path.join(os.path.dirname(os.path.abspath(top)), f"{project_name(root)}-issue-{about}")
     inside = os.path.relpath(root, top)
@@ -68,7 +75,7 @@ def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | N
     The path is from the main work tree's top, as the state travels to other machines. Without `created_by` it is what
     the clone's registry says, else manual.
     """
-    place = place_of(root)
+    place = work_tree_of(root)
     if place is None or not place.is_linked:
         return None
     member: dict[str, Any] = {
@@ -102,7 +109,7 @@ def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
 
 def note_kept(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
     """Bring the clone's registry up to date; a main work tree alone needs none."""
-    place, path = place_of(root), worktree_registry.registry_path(root)
+    place, path = work_tree_of(root), worktree_registry.registry_path(root)
     if place is None or path is None or not (place.is_linked or os.path.lexists(path)):
         return
     try:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command
-from faber_ledger.runs.git import FOREIGN, Place, place_of, worktree
+from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
 
 # These ask about other work trees: what a git hook that calls us says about its own would answer for them.
 asked = functools.partial(git_command.asked, without=FOREIGN)
@@ -51,7 +51,7 @@ def require_work_tree(root: str) -> None:
 
 def is_forgotten(root: str) -> bool:
     """Tell whether a file `.git` is here whose git directory is not."""
-    return os.path.isfile(os.path.join(worktree(root) or root, ".git")) and place_of(root) is None
+    return os.path.isfile(os.path.join(top_above(root) or root, ".git")) and work_tree_of(root) is None
 
 
 def refuse_bare(root: str) -> None:
@@ -81,7 +81,7 @@ def trees(root: str) -> list[Tree]:
     else:  # a git older than 2.36
         listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
         parts = [entry.split("\n") for entry in listed.split("\n\n")]
-    place, found = place_of(root), []
+    place, found = work_tree_of(root), []
     for number, lines in enumerate(parts):
         values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
         if not values or "bare" in values:
@@ -136,6 +136,7 @@ def add(root: str, folder: str, branch: str) -> None:
             hint=f"`git worktree add {shlex.quote(shown)} {branch}` takes it as it is; start the run there",
         )
     done = asked("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    forget_work_trees()
     if done.returncode == 0:
         return
     # Where git itself fails it exits with 128, or takes its folder back: 1 is the answer of a hook after all is there.
@@ -152,6 +153,7 @@ def add(root: str, folder: str, branch: str) -> None:
 def take_back(root: str, folder: str, branch: str) -> None:
     """Remove a worktree that was made a moment ago, and its branch: nobody has worked in it."""
     asked("worktree", "remove", "--force", "--", folder, at=root)
+    forget_work_trees()
     asked("branch", "-D", "--", branch, at=root)
 
 
@@ -162,6 +164,7 @@ def remove(tree: Tree, at: str) -> None:
     """
     force = ["--force"] if tree.head is None and tree.why_gone is None else []
     git("worktree", "remove", *force, "--", tree.path, at=at)
+    forget_work_trees()
 
 
 def branch_exists(tree: Tree) -> bool:
@@ -186,7 +189,7 @@ def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
         return None
 
 
-def folder_of(place: Place) -> str | None:
+def folder_of(place: WorkTree) -> str | None:
     """Give the folder that git believes a linked worktree to be in; None if it says none."""
     try:
         with open(os.path.join(place.own, "gitdir"), "rb") as file:
@@ -197,12 +200,12 @@ def folder_of(place: Place) -> str | None:
 
 def own_directory(tree: Tree, elsewhere: str | None = None) -> str | None:
     """Find a worktree's own git directory, from its folder or, if that is not there, from the clone's."""
-    place = place_of(tree.path if elsewhere is None else elsewhere)
+    place = work_tree_of(tree.path if elsewhere is None else elsewhere)
     if place is None or elsewhere is None:
         return place.own if place else None
     admin = os.path.join(place.common, "worktrees")
     names = os.listdir(admin) if os.path.isdir(admin) else []
-    known = [Place(tree.path, os.path.join(admin, name), place.common) for name in names]
+    known = [WorkTree(tree.path, os.path.join(admin, name), place.common) for name in names]
     return next((one.own for one in known if folder_of(one) == tree.path), None)
 
 

@@ -17,7 +17,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import regenerated
@@ -47,7 +47,7 @@ def homecoming(site: Site, changed: list[str]) -> Homecoming | None:
     Only state and ledger of the worktree's own run can, and of the state only what nobody changed meanwhile in the main
     work tree.
     """
-    place = place_of(site.root)
+    place = work_tree_of(site.root)
     if site.run_id is None or site.tree.head is None or place is None or place.main is None:
         return None
     try:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import posixpath
-import shlex
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.active import holder_elsewhere
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import asked, top_of, worktree_roots
 from faber_ledger.runs.lost import has_events, remembered
@@ -35,14 +33,6 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     if everywhere and remembered(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
         raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
-
-
-def check_is_here(root: str, run_id: str, command: str) -> None:
-    """Check that no other worktree holds a run: the copy here is what a merge brought. Raises LedgerError."""
-    holder = holder_elsewhere(root, run_id)
-    if holder is not None:
-        hint = f"run `cd {shlex.quote(holder)} && faber-ledger {command}`"
-        raise LedgerError(f"the run {run_id} is active in {holder}", hint=hint)
 
 
 def places_of(run: Run, roots: list[str]) -> list[str]:

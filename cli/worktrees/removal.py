@@ -12,8 +12,8 @@ from faber_ledger.cli.worktrees.hand_back import Homecoming, homecoming
 from faber_ledger.cli.worktrees.survey import record_of, with_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
-from faber_ledger.runs.active import holder_elsewhere
-from faber_ledger.runs.git import place_of
+from faber_ledger.runs.active import claimed_in_worktree
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.run import find_run, run_ids
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def ignored_files(site: Site) -> list[str]:
 
 def _is_in(site: Site, here: str) -> bool:
     """Tell whether the user stands in the worktree, also if it was moved without git's knowledge."""
-    place = place_of(here)
+    place = work_tree_of(here)
     moved = place is not None and place.is_linked and git.folder_of(place) == site.tree.path
     inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
     return moved or inside
@@ -203,7 +203,7 @@ def other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[st
     given_up = record["workflow_run_id"] if record and named and site.orphan else None
     for run_id in run_ids(site.root):
         is_ours = run_id != site.run_id and os.path.exists(find_run(site.root, run_id).lock_path)
-        if not is_ours or holder_elsewhere(site.root, run_id) is not None:
+        if not is_ours or claimed_in_worktree(site.root, run_id) is not None:
             continue
         other = with_run(site._replace(session=None, problem=None), run_id)
         if other.session is not None and other.session != site.session:

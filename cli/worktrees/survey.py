@@ -14,9 +14,9 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
-from faber_ledger.runs.active import is_inherited, named_run
+from faber_ledger.runs.active import active_run, came_with_git
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.git import place_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import find_run
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.cli.worktrees.git import Tree
-    from faber_ledger.runs.git import Place
+    from faber_ledger.runs.git import WorkTree
     from faber_ledger.runs.worktree_registry import Record
 
 
@@ -64,7 +64,7 @@ class Site(NamedTuple):
 def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Site]:
     """Look at every work tree of the clone; raises GitFailed and NoWorkTree."""
     git.require_work_tree(root)
-    place = place_of(root)
+    place = work_tree_of(root)
     inside = os.path.relpath(root, place.top) if place else "."
     return [
         _site(tree, os.path.normpath(os.path.join(tree.path, inside)), place, at, days, records)
@@ -108,7 +108,7 @@ def record_of(site: Site, records: list[Record]) -> Record | None:
     return next(reversed(mine or found), None)
 
 
-def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, records: list[Record]) -> Site:
+def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, records: list[Record]) -> Site:
     known = [record for record in records if record["path"] == tree.path and record["status"] != "removed"]
     blank = Site(tree, root, None, None, None, None, None, None, None, None, [], None, None, {})
     gone = why_gone(tree, here)
@@ -117,12 +117,12 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
         site = blank._replace(run_id=last.get("workflow_run_id"), work_id=last.get("work_id"))
         site = site._replace(session=_remembered_session(here, site.run_id))
         return site._replace(orphan="git_error", why=gone)
-    run_id = named_run(root)
-    if run_id is None or is_inherited(root, run_id):
+    active = active_run(root)
+    if active.run_id is None or came_with_git(root, active):
         before = with_run(blank, known[-1]["workflow_run_id"]) if known else blank
         site = blank._replace(session=before.session)
     else:
-        site = with_run(blank, run_id)
+        site = with_run(blank, active.run_id)
     has_use = site.run_id is not None or os.path.isdir(os.path.join(root, ".fractary"))
     site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
     if tree.is_main or (site.run_id is None and not known):
@@ -131,7 +131,7 @@ def _site(tree: Tree, root: str, here: Place | None, at: float, days: int, recor
     return site._replace(orphan=orphan, why=why)
 
 
-def _remembered_session(here: Place | None, run_id: str | None) -> str | None:
+def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None:
     """Give the session that the clone's mirror knows to be open on the run of a worktree whose folder is not there."""
     if here is None or run_id is None:
         return None
@@ -145,9 +145,9 @@ def _remembered_session(here: Place | None, run_id: str | None) -> str | None:
         return None  # `doctor` tells what is wrong with it
 
 
-def why_gone(tree: Tree, here: Place | None) -> str | None:
+def why_gone(tree: Tree, here: WorkTree | None) -> str | None:
     """Say that a worktree is not where git has it, and what there is to do; None if it is there."""
-    place = place_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
+    place = work_tree_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
     if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):
         return None
     if here and here.is_linked and not tree.is_main and git.folder_of(here) == tree.path:
@@ -210,7 +210,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
     """Give the registry's record of a worktree as it is now; None for one without a run."""
     if site.run_id is None or site.tree.is_main:
         return None
-    place = place_of(site.root) if site.is_there else None
+    place = work_tree_of(site.root) if site.is_there else None
     metadata: dict[str, Any] = {}
     if site.bytes is not None:
         metadata["disk_usage_bytes"] = site.bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.runs.git import Question
+from faber_ledger.runs.git import GitQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,4 +82,4 @@ def _exists(root: str, ref: str) -> bool:
 
 
 def _answer(root: str, arguments: list[str]) -> str | None:
-    return Question(["--no-pager", *arguments], root).answer()
+    return GitQuery(["--no-pager", *arguments], root).answer()

@@ -26,7 +26,7 @@ from support.worktrees import (
     started,
 )
 
-from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.active import active_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,7 +178,7 @@ def test_specs_recipe_does_not_end_in_specs_warning(project: Project, fresh: Pro
     done = fresh.faber("run", "start", "--work-id", "259")
     assert done.returncode == 0
     assert "WARNING" not in done.stdout
-    assert read_active_run(str(project.root)) == project.run_id
+    assert active_run(str(project.root)).run_id == project.run_id
 
 
 def test_the_run_stays_active_where_it_is_held(project: Project, fresh: Project) -> None:

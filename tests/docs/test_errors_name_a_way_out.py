@@ -18,7 +18,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.active import write_active_run
+from faber_ledger.runs.active import write_active_file
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_run
 
@@ -405,9 +405,9 @@ def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written
 
 BEGINS = """
 import os, sys
-from faber_ledger.runs.active import write_active_run
+from faber_ledger.runs.active import write_active_file
 os.write = lambda *_: os._exit(9)  # the file is there, and nothing is in it
-write_active_run(sys.argv[1], "other")
+write_active_file(sys.argv[1], "other")
 """
 
 
@@ -422,5 +422,5 @@ def test_two_that_write_the_active_file_at_once_take_nothing_half_written_of_eac
         replace(source, target)
 
     monkeypatch.setattr(os, "replace", replace_late)
-    write_active_run(str(project.root), RUN)
+    write_active_file(str(project.root), RUN)
     assert project.active_path.read_text() == f"{RUN}\n"

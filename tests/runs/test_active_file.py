@@ -88,7 +88,9 @@ def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_is_told_on
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     assert in_file(other) == "theirs"
     assert active(other) == RUN
-    assert f"names theirs; {RUN}, which was taken up here, goes on - `faber-ledger run resume theirs`" in noted(other)
+    assert f"names theirs; {RUN}, which is claimed here, stays active - `faber-ledger run resume theirs`" in noted(
+        other
+    )
     assert "theirs" not in noted(other)
     assert active(other) == RUN
     other.faber("run", "resume", "theirs", "--yes")
@@ -122,7 +124,7 @@ def test_status_tells_once_which_run_git_brought(one: Clone, other: Clone) -> No
     other.record("works on")
     pushed(one, "theirs")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
-    assert f"names theirs; {RUN}, which was taken up here, goes on" in other.faber("status").stderr
+    assert f"names theirs; {RUN}, which is claimed here, stays active" in other.faber("status").stderr
     assert other.faber("status").stderr == ""
 
 

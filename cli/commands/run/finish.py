@@ -14,14 +14,14 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import chosen_run
 from faber_ledger.cli.worktrees.git import NoWorkTree
-from faber_ledger.cli.worktrees.places import check_is_here
 from faber_ledger.cli.worktrees.removal import HERE, blockers
 from faber_ledger.cli.worktrees.survey import Site, keep
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.git import place_of
+from faber_ledger.runs.active import check_not_claimed_elsewhere
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root
@@ -49,10 +49,10 @@ def finish(run_id: str | None, as_json: bool) -> None:
     """
     root, at = find_root(os.getcwd()), now()
     if run_id is not None:
-        check_is_here(root, run_id, "run finish")
+        check_not_claimed_elsewhere(root, run_id, "run finish")
     run = chosen_run(root, run_id)
     if run_id is not None:  # the beginning of an id names a run too
-        check_is_here(root, run.run_id, "run finish")
+        check_not_claimed_elsewhere(root, run.run_id, "run finish")
     _complete(run, at)
     site: Site | None = None
     records: list[Record] = []
@@ -105,7 +105,7 @@ def _complete(run: Run, at: float) -> None:
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
-    place = place_of(site.root)
+    place = work_tree_of(site.root)
     away = place.common if place else os.path.dirname(site.tree.path)
     os.chdir(away)  # nothing that git is asked from now on stands in what goes
     result = cleanup_of(site, records, away)

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import read_active_run
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import run_taken_away
@@ -63,7 +63,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
     blocks = shape.blocks_of(state)
     return {
         "run_id": run_id,
-        "active": read_active_run(root) == run_id,
+        "active": active_run(root).run_id == run_id,
         "work_id": state.get("work_id"),
         "status": state.get("status"),
         "phase": current_phase(state),

@@ -24,11 +24,12 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.recording.start import active_elsewhere, start_run, take_up
+from faber_ledger.recording.start import start_run, take_up
 from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
 from faber_ledger.runs.projecting import bring_back
-from faber_ledger.runs.run import find_root, find_run, name_part, project_name
+from faber_ledger.runs.run import find_root, find_run, name_part
 from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     about = name_part(work_id or target or "")
     run_id = given["run_id"]
     if run_id is None:
-        run_id = clock.run_id(project_name(root), about, at, os.urandom(6))
+        run_id = clock.run_id(for_run.project_name(root), about, at, os.urandom(6))
     try:
         new = find_run(root, run_id)
     except InvalidRunId as error:
@@ -255,7 +256,7 @@ def _take_over(
     Gives the warnings, with `as_json` not printed, and whether a worktree of its own is wanted, which is only asked if
     `offers`. Raises Declined.
     """
-    other = active_elsewhere(root, run_id)
+    other = other_active_run(root, run_id)
     if other is None:
         return [], False
     active, status = other
