@@ -22,6 +22,12 @@ HASH = "(SELECT hash FROM event WHERE seq = 2)"
 
 
 @pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> Path:
     append_sample(tmp_path / "ledger.db")
     return tmp_path / "ledger.db"

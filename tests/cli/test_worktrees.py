@@ -36,6 +36,12 @@ IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "client-1", "CLAUDE_PID": "77"}
 # Starting in a worktree of its own
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A committed git project, set up, with the run of work item 258 active in it."""
+    return begun(tmp_path / "project")
+
+
 def test_worktree_makes_folder_and_branch_and_starts_there(project: Project) -> None:
     before = project.active_path.read_bytes()
     tree = in_worktree(project, "259")

@@ -42,6 +42,12 @@ LINES = 11
 
 
 @pytest.fixture
+def project(tmp_path: Path) -> Path:
+    write_run(tmp_path / "project")
+    return tmp_path / "project"
+
+
+@pytest.fixture
 def empty(tmp_path: Path) -> Path:
     (tmp_path / "empty" / ".fractary").mkdir(parents=True)
     return tmp_path / "empty"

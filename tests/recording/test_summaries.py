@@ -39,6 +39,11 @@ SECRETS = [
 # Who is given it
 
 
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "myproject")
+
+
 def test_a_conversation_is_given_what_another_came_to_before_it_began(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "<analysis>thoughts</analysis>\n<summary>\nWe chose flock.\n</summary>")

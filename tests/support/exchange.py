@@ -9,23 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.importing import Staged, check
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import take_in
 from faber_ledger.schemas.events import are_events, check_event
-from support.sample_log import write_run
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    write_run(tmp_path / "project")
-    return tmp_path / "project"
 
 
 def faber(project: Path, *arguments: str | Path, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import Any
 
 from support.project import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 STARTUP = "SessionStart.startup.interactive"
 RESUME = "SessionStart.resume.interactive"
@@ -21,11 +15,6 @@ ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
 OTHER = "896a4fa5-ad77-46c8-a2a2-fd88bd4be979"
 THIRD = "11111111-ad77-46c8-a2a2-fd88bd4be979"
 HEAD = "## What another conversation on this run came to"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project.made(tmp_path / "myproject")
 
 
 def compacted(project: Project, client: str, said: str, **more: Any) -> None:

@@ -6,17 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from support.sample_log import RUN, write_run
+from support.sample_log import RUN
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    write_run(tmp_path)
-    return tmp_path
 
 
 def verify(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -8,19 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pytest
 
 from support.project import Project
 
 REGISTRY = ".fractary/faber/worktrees.json"
 START = "SessionStart.startup.print"
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/json/worktrees.schema.json").read_text())
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    """A committed git project, set up, with the run of work item 258 active in it."""
-    return begun(tmp_path / "project")
 
 
 def begun(root: Path) -> Project:
