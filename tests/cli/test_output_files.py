@@ -99,7 +99,10 @@ def test_a_long_log_shows_a_bar_while_its_output_goes_elsewhere(
     project: Project, tmp_path: Path, arguments: list[str]
 ) -> None:
     ours, theirs = pty.openpty()
-    program = "import sys; from faber_ledger.cli import app; from faber_ledger.cli.ui import progress; progress.LONG = 0; sys.exit(app.run(sys.argv[1:]))"
+    program = (
+        "import sys; from faber_ledger.cli import app; from faber_ledger.cli.ui import progress;"
+        " progress.LONG = 0; sys.exit(app.run(sys.argv[1:]))"
+    )
     python = COMMAND.with_name("python")
     with open(tmp_path / "out", "wb") as out:
         done = subprocess.run(
