@@ -6,8 +6,7 @@ import os
 
 from faber_ledger.context.artifact import COMMANDS, REFUSED
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, one_line, quoted
-from faber_ledger.ledger.errors import StateInvalid
-from faber_ledger.runs.state_file import StateRefused
+from faber_ledger.ledger.errors import StateInvalid, StateRefused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

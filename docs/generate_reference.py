@@ -83,7 +83,6 @@ def _anchor(path: str) -> str:
 def _codes() -> Iterator[str]:
     codes: dict[int, list[str]] = {}
     meanings = {0: "Done.", 1: "It failed; the message says why.", 2: "Wrong usage.", 130: "Interrupted."}
-    list(commands())  # imports every command, and with it every kind of error
     for kind in _kinds(errors.LedgerError):
         if f"`{kind.code}`" not in codes.setdefault(kind.exit_code, []):
             codes[kind.exit_code].append(f"`{kind.code}`")
@@ -93,11 +92,11 @@ def _codes() -> Iterator[str]:
 
 
 def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]:
-    """Yield a kind of error and all that are derived from it, those of the errors module first."""
+    """Yield a kind of error and all that are derived from it, in the order of the errors module."""
     yield kind
-    below = [one for one in kind.__subclasses__() if one.__module__.startswith("faber_ledger")]
-    for one in sorted(below, key=lambda one: (one.__module__ != errors.__name__, one.__module__)):
-        yield from _kinds(one)
+    for one in kind.__subclasses__():
+        if one.__module__ == errors.__name__:
+            yield from _kinds(one)
 
 
 def _sections() -> Iterator[str]:

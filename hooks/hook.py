@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.text import quoted
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.environment import Whereabouts
@@ -79,7 +79,7 @@ class Hook:
         arrival = self._arrival
         try:
             state, problem = self._state()
-        except state_file.ForeignState as error:  # nothing of another run's is told, and nothing recorded
+        except ForeignState as error:  # nothing of another run's is told, and nothing recorded
             self.note(f"{error.message} - {error.hint}")
             from faber_ledger.context import messages
 
@@ -173,7 +173,7 @@ class Hook:
         try:
             return state_file.read_state(run).value, None
         except (StateInvalid, StateMissing) as error:
-            if isinstance(error, state_file.ForeignState):
+            if isinstance(error, ForeignState):
                 raise
             if not os.path.isdir(run.directory):
                 if self._has_moved():
@@ -244,7 +244,7 @@ class Hook:
     def _spool(self, error: Exception) -> None:
         """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
         self._has_moved()
-        if isinstance(error, state_file.ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
+        if isinstance(error, ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
             raise error
         told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
         if not isinstance(error, REFUSALS):

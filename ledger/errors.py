@@ -1,4 +1,7 @@
-"""What can go wrong, each with a stable code, an exit code and a way out."""
+"""What can go wrong, each with a stable code, an exit code and a way out.
+
+Every error that a command can end with is here, so that the command reference can list them all.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ class LedgerError(Exception):
     def __init__(
         self, message: str, *, hint: str = "", block: str = "", data: Mapping[str, object] | None = None
     ) -> None:
-        """Take what happened, what to run, and the requirement documents' own wording, printed instead if given.
+        """Keep what happened, what to run, and the requirement documents' own wording, which is printed instead.
 
         `data` is what `--json` adds to the error.
         """
@@ -27,6 +30,9 @@ class LedgerError(Exception):
         self.block = block
 
 
+# A run and its ledger
+
+
 class RunNotFound(LedgerError):
     """No such run, or it has no ledger."""
 
@@ -34,7 +40,7 @@ class RunNotFound(LedgerError):
 
 
 class NotFound(LedgerError):
-    """What was asked for is not in the log, or it may be several things there."""
+    """Nothing in the log matches, or several things may be meant."""
 
     code, exit_code = "not_found", 10
 
@@ -58,21 +64,48 @@ class IntegrityError(LedgerError):
 
 
 class NotALedger(IntegrityError):
-    """The file is no SQLite database, or another program's."""
+    """The file is not a SQLite database, or belongs to another program."""
 
     code = "not_a_ledger"
 
 
 class EventConflict(IntegrityError):
-    """One event id stands for two contents."""
+    """One event id has two different contents."""
 
     code = "event_conflict"
+
+
+class JournalRefused(IntegrityError):
+    """SQLite must not play the journal beside a ledger."""
+
+    code = "journal_refused"
 
 
 class UnionConflict(LedgerError):
     """One event id has two hashes, so that two logs cannot be united."""
 
     code, exit_code = "union_conflict", 22
+
+
+class LedgerLost(LedgerError):
+    """A run would be adopted again although git has its log."""
+
+    code = "ledger_lost"
+
+
+class NotWritable(LedgerError):
+    """The run's folder, or a file in it, cannot be written."""
+
+    code = "not_writable"
+
+
+class Replaced(NotWritable):
+    """Another file took the ledger's place while it was open, as git does."""
+
+    code = "replaced"
+
+
+# The run's state
 
 
 class ProjectionDiffers(LedgerError):
@@ -88,42 +121,35 @@ class StateMissing(LedgerError):
 
 
 class StateInvalid(LedgerError):
-    """state.json cannot be read as a state: not JSON, no object, another run's; `reason` says which."""
+    """state.json cannot be read as a state: not JSON, not an object, another run's; `reason` says which."""
 
     code = "state_invalid"
 
     def __init__(self, reason: str, *, path: str = "state.json", hint: str = "") -> None:
-        """Take the reason alone and the file it is about."""
+        """Keep the reason alone, and the file it is about."""
         super().__init__(f"{path} cannot be read: {reason}", hint=hint)
         self.reason = reason
 
 
-class NotWritable(LedgerError):
-    """The run's folder, or a file in it, cannot be written."""
-
-    code = "not_writable"
+class StateRefused(StateInvalid):
+    """The file in state.json's place is not read: a link, not a regular file, or too large."""
 
 
-class Replaced(NotWritable):
-    """Another file was put in the ledger's place while it was open, as git does."""
-
-    code = "replaced"
+class ForeignState(StateRefused):
+    """The state in a run's folder belongs to another run."""
 
 
 class StateNotWritten(NotWritable):
-    """state.json could not be written; the old file stands."""
+    """state.json could not be written; the old file stays."""
 
     code = "state_not_written"
 
 
-class NotWell(LedgerError):
-    """`doctor` found something to mend."""
-
-    code, exit_code = "not_well", 23
+# Choosing a run
 
 
 class InvalidRunId(LedgerError):
-    """The text is no run id, or would leave the runs directory."""
+    """The text is not a run id, or would leave the runs directory."""
 
     code, exit_code = "invalid_run_id", 1
 
@@ -135,15 +161,24 @@ class NoActiveRun(LedgerError):
 
 
 class SeveralActiveRuns(LedgerError):
-    """Several runs are at work, and nobody is there to be asked which is meant."""
+    """Several runs are active, and there is no terminal to ask which one is meant."""
 
     code, exit_code = "several_active_runs", 10
 
 
-class UsageFailed(LedgerError):
-    """Wrong usage."""
+class Declined(LedgerError):
+    """The user did not agree to take over from the active workflow."""
 
-    code, exit_code = "usage", 2
+    code = "declined"
+
+
+class NotReleased(LedgerError):
+    """The run has not reached the end of its Release phase."""
+
+    code = "not_released"
+
+
+# Context
 
 
 class WorkflowNotFound(LedgerError):
@@ -152,26 +187,20 @@ class WorkflowNotFound(LedgerError):
     code = "workflow_not_found"
 
 
-class SettingsInvalid(LedgerError):
-    """A settings file of the client cannot be read; it is left as it is."""
-
-    code = "settings_invalid"
-
-
-class ChoiceNeeded(LedgerError):
-    """Somebody has to choose how to go on, and nobody is there to be asked."""
-
-    code, exit_code = "choice_needed", 3
-
-
 class ContextLost(LedgerError):
-    """What every reconstitution needs is not there, or cannot be read."""
+    """What every reconstitution needs is missing or cannot be read."""
 
     code = "context_lost"
 
 
+class ChoiceNeeded(LedgerError):
+    """Someone has to choose how to go on, and there is no terminal to ask."""
+
+    code, exit_code = "choice_needed", 3
+
+
 class Aborted(LedgerError):
-    """The user was asked how to go on, and wanted to stop."""
+    """The user was asked how to go on, and chose to stop."""
 
     code = "aborted"
 
@@ -180,3 +209,57 @@ class NoteTooLong(LedgerError):
     """The note is longer than one may be."""
 
     code = "note_too_long"
+
+
+# Git, and other programs' files
+
+
+class GitFailed(LedgerError):
+    """Git is not installed, or refused what it was asked."""
+
+    code = "git_failed"
+
+
+class GitIgnores(LedgerError):
+    """Git ignores a file that must travel with the project."""
+
+    code = "git_ignores"
+
+
+class NoWorkTree(LedgerError):
+    """There is no git repository here, or it has no work tree."""
+
+    code = "no_work_tree"
+
+
+class SettingsInvalid(LedgerError):
+    """A settings file of the client cannot be read; it is left as it is."""
+
+    code = "settings_invalid"
+
+
+# Single commands
+
+
+class UsageFailed(LedgerError):
+    """Wrong usage."""
+
+    code, exit_code = "usage", 2
+
+
+class NotWell(LedgerError):
+    """`doctor` found something to fix."""
+
+    code, exit_code = "not_well", 23
+
+
+class NoPage(LedgerError):
+    """The page's file holds something else."""
+
+    code = "not_a_page"
+
+
+class StepFailed(LedgerError):
+    """A step of the demo did not do what the story says."""
+
+    code, exit_code = "demo_failed", 1

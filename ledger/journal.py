@@ -10,19 +10,13 @@ import os
 import stat
 
 from faber_ledger import ledger
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.file import LONGEST_VALUE, RESTORE, connected, no_ledger, sqlite3
 
 LARGEST_COPY = 1 << 32  # bytes
 MAGIC = bytes.fromhex("d9d505f920a163d7")
 HEADER = 28  # bytes: magic, number of records, nonce, pages of the database before, size of a sector, size of a page
 LARGEST_PAGE = 65536
-
-
-class JournalRefused(IntegrityError):
-    """The journal beside a ledger is not one that SQLite may play."""
-
-    code = "journal_refused"
 
 
 def refusal(path: str) -> str | None:

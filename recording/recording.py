@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.json_text import TOO_DEEP
-from faber_ledger.ledger.errors import LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks as shape
@@ -231,7 +231,7 @@ class Recording:
         try:
             self.state = state_file.read_state(self.run).value
         except (StateInvalid, StateMissing) as error:
-            if not self.tolerant or isinstance(error, state_file.ForeignState):
+            if not self.tolerant or isinstance(error, ForeignState):
                 raise
             self.problem = error
             backup = state_file.read_backup(self.run)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 NO_MORE = 0.0  # git was too slow once, and is asked no more
 _limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", default=None)
-
-
-class GitFailed(LedgerError):
-    """Git is not there, or refused what was asked of it."""
-
-    code = "git_failed"
 
 
 @contextmanager

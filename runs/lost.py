@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, LedgerLost
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, mirror_path
@@ -14,12 +14,6 @@ from faber_ledger.runs.git import GitQuery, work_tree_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
-
-
-class LedgerLost(LedgerError):
-    """A run would be adopted anew although git has its log."""
-
-    code = "ledger_lost"
 
 
 def lacks_ledger(run: Run) -> bool:

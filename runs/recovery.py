@@ -11,9 +11,9 @@ import shutil
 import sqlite3
 import tempfile
 
-from faber_ledger.ledger.errors import IntegrityError, LedgerError
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.journal import JournalRefused, played_copy, put_aside, refusal, refused
+from faber_ledger.ledger.journal import played_copy, put_aside, refusal, refused
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs.clone import is_recovery

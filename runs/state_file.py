@@ -9,7 +9,14 @@ import stat
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing, StateNotWritten
+from faber_ledger.ledger.errors import (
+    ForeignState,
+    LedgerError,
+    StateInvalid,
+    StateMissing,
+    StateNotWritten,
+    StateRefused,
+)
 from faber_ledger.projections.blocks import digest, text
 from faber_ledger.projections.fold import PROJECTOR
 
@@ -21,14 +28,6 @@ if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
-
-
-class StateRefused(StateInvalid):
-    """What lies in state.json's place is not read as this run's: a link, no regular file, too large."""
-
-
-class ForeignState(StateRefused):
-    """The state in a run's folder is another run's."""
 
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.demo.machine import StepFailed
 from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui.output import json_option, say, show, tell
 from faber_ledger.cli.ui.table import table
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, StepFailed
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.history import told_sessions
 

@@ -15,8 +15,8 @@ from faber_ledger.cli.ui.which_run import chosen_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, NoActiveRun, UnionConflict
-from faber_ledger.ledger.journal import JournalRefused, recovered
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, NoActiveRun, UnionConflict
+from faber_ledger.ledger.journal import recovered
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import holds_any

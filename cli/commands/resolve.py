@@ -14,14 +14,14 @@ from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import GitFailed, IntegrityError, InvalidRunId, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.git_command import GitFailed, git, top_of
+from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_root, find_run
 from faber_ledger.runs.state_merge import is_state, merged_state, usable_base, with_edits, with_what_it_lacks

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
+from faber_ledger.ledger.errors import GitFailed, IntegrityError, InvalidRunId
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
@@ -21,7 +21,7 @@ from faber_ledger.ledger.verify import findings
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
-from faber_ledger.runs.git_command import GitFailed, git, top_of
+from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import bring_back
 from faber_ledger.runs.recovery import recover

@@ -16,19 +16,13 @@ from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, NoPage
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import timeline as folded
 
 if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Timeline
     from faber_ledger.runs.run import Run
-
-
-class NoPage(LedgerError):
-    """The page's file holds something else."""
-
-    code = "not_a_page"
 
 
 @click.command(short_help="Draw runs as a page.")

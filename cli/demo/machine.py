@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import StepFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,12 +21,6 @@ if TYPE_CHECKING:
 PRINTING = ("SessionStart", "PreCompact")  # a packet, and what a summary should keep
 FACTS = ("Phases completed: ", "Resume point: ")
 GIVEN = re.compile(r"^- ([a-z-]+)(?: \(required\))?(: [a-z ]+), ", re.MULTILINE)
-
-
-class StepFailed(LedgerError):
-    """A step of the demo did not do what the story says."""
-
-    code, exit_code = "demo_failed", 1
 
 
 class Machine:

@@ -13,9 +13,9 @@ from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import TRAVELLERS, check_travellers, rules_against
-from faber_ledger.cli.worktrees.git import NoWorkTree, asked, is_forgotten, require_work_tree
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.git_command import GitFailed, top_of
+from faber_ledger.cli.worktrees.git import asked, is_forgotten, require_work_tree
+from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
+from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ACTIVE_FILES, find_run
 from faber_ledger.runs.settings import PATH, Settings
 

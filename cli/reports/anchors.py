@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED, Finding
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, hash_of
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import mirror_path, writer_of
-from faber_ledger.runs.git_command import GitFailed, asked, git, top_of
+from faber_ledger.runs.git_command import asked, git, top_of
 from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.run import RUNS, Run
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
-from faber_ledger.runs.git_command import GitFailed, asked
+from faber_ledger.ledger.errors import GitFailed
+from faber_ledger.runs.git_command import asked
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:

@@ -5,21 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
-from faber_ledger.runs.git_command import GitFailed, answered_within, asked
+from faber_ledger.runs.git_command import answered_within, asked
 from faber_ledger.runs.run import ACTIVE_FILES, RUNS
 
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
 TRAVELLERS = (ACTIVE_FILES[0], f"{RUN}/state.json", f"{RUN}/ledger.db")
 NO_GIT = 1000  # no exit code of a process
 GIT_SECONDS = 30.0
-
-
-class GitIgnores(LedgerError):
-    """Git leaves out a file that must travel with the project."""
-
-    code = "git_ignores"
 
 
 def check_travellers(root: str) -> str | None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.messages import state_broken
-from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten
-from faber_ledger.runs.state_file import StateRefused, backup_name, way_back
+from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
+from faber_ledger.runs.state_file import backup_name, way_back
 
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run

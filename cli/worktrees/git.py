@@ -8,7 +8,7 @@ import shlex
 from typing import NamedTuple
 
 from faber_ledger.cli.ui.output import warn
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
 from faber_ledger.runs import git_command
 from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
 
@@ -26,12 +26,6 @@ class Tree(NamedTuple):
     is_main: bool
     locked: str | None
     why_gone: str | None
-
-
-class NoWorkTree(LedgerError):
-    """No git repository is here, or one without a work tree."""
-
-    code = "no_work_tree"
 
 
 def require_work_tree(root: str) -> None:
@@ -104,7 +98,7 @@ def can_add(root: str) -> bool:
     """Tell whether git can make a worktree here: not without a repository, and not without a commit."""
     try:
         return asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
-    except git_command.GitFailed:
+    except GitFailed:
         return False
 
 
@@ -144,7 +138,7 @@ def add(root: str, folder: str, branch: str) -> None:
         warn(f"⚠️  the hook post-checkout failed in the new worktree, which is there: {git_command.complaint(done)}")
         return
     take_back(root, folder, branch)
-    raise git_command.GitFailed(
+    raise GitFailed(
         f"`git worktree add` failed: {git_command.complaint(done)}",
         hint="see what `git worktree list` says, and run it again",
     )

@@ -11,14 +11,13 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows
 from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import regenerated
 from faber_ledger.runs.run import Run, find_run

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.worktrees import git
 from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
@@ -17,7 +17,6 @@ from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run, came_with_git
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import find_run
 

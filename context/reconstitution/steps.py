@@ -14,7 +14,7 @@ from faber_ledger.context.reconstitution.journal import context_lost, text_or_na
 from faber_ledger.context.reconstitution.specification import load_specification
 from faber_ledger.context.reconstitution.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
-from faber_ledger.ledger.errors import ContextLost, LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import ContextLost, ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.progress import current_phase, current_step, resume_point
 
@@ -95,7 +95,7 @@ def load_state(run: Run) -> dict[str, Any]:
             first=f"❌ ERROR: Run not found: {run.run_id}",
         ) from error
     except StateInvalid as error:
-        is_refused = isinstance(error, state_file.StateRefused) and not isinstance(error, state_file.ForeignState)
+        is_refused = isinstance(error, StateRefused) and not isinstance(error, ForeignState)
         raise context_lost(
             f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown('state.json')}: {error.reason}",
             f"Inspect and repair state.json manually, or take its backup {run.shown(state_file.backup_name(run))}"

@@ -13,27 +13,19 @@ from faber_ledger.cli.commands.worktree import cleanup_lines, cleanup_of, costs
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import chosen_run
-from faber_ledger.cli.worktrees.git import NoWorkTree
 from faber_ledger.cli.worktrees.removal import HERE, blockers
 from faber_ledger.cli.worktrees.survey import Site, keep
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import check_not_claimed_elsewhere
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.git_command import GitFailed
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root
 
 if TYPE_CHECKING:
     from faber_ledger.runs.worktree_registry import Record
-
-
-class NotReleased(LedgerError):
-    """The run has not reached the end of its Release phase."""
-
-    code = "not_released"
 
 
 @click.command(short_help="Complete a run at Release's end; offer to clean up.")

@@ -22,7 +22,7 @@ from faber_ledger.context.packet import position
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
+from faber_ledger.ledger.errors import Declined, InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.start import start_run, take_up
 from faber_ledger.runs import progress, state_file
@@ -287,12 +287,6 @@ def _take_over(
         tell(CANCELLED)
         click.get_current_context().exit(1)
     return told, answer == "w"
-
-
-class Declined(LedgerError):
-    """Nobody agreed to take over from the active workflow."""
-
-    code = "declined"
 
 
 def _answer(as_json: bool) -> str:
