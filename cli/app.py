@@ -31,7 +31,7 @@ SECTIONS = {
         "hook": ("faber_ledger.cli.commands.hook:hook", "Answer one of the client's hooks."),
     },
     "Runs": {
-        "run": ("faber_ledger.cli.commands.run.start:run", "Start, resume and list runs."),
+        "run": ("faber_ledger.cli.commands.run.group:run", "Start, resume and list runs."),
         "worktree": ("faber_ledger.cli.commands.worktree:worktree", "List and clean up the worktrees of this clone."),
         "workflow-run": (
             "faber_ledger.cli.commands.run.start:workflow_run",

@@ -32,9 +32,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from faber_ledger.cli.app import app
-
-    script = get_completion_class(shell)
+    script, app = get_completion_class(shell), click.get_current_context().find_root().command
     if script is not None:
         tell(script(app, {}, NAME, VARIABLE).source().rstrip())
     if sys.stdout.isatty():

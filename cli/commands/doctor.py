@@ -11,7 +11,7 @@ from faber_ledger.cli.doctor.finding import LEVELS, Finding, bounded, worst
 from faber_ledger.cli.doctor.mending import Mended, mended, mends_of
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
@@ -54,7 +54,7 @@ def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     patient = Patient(root, at=now())
     results = looked_at(patient)
     mends = mends_of([finding for findings in results.values() for finding in findings]) if fix else []
-    done = mended(patient, mends) if not dry_run else []
+    done = mended(patient, mends, say) if not dry_run else []
     if done:
         results = looked_at(Patient(root, at=now()))
     data = {

@@ -12,10 +12,8 @@ import click
 from faber_ledger.cli.setup.changes import (
     described,
     diff_lines,
-    dry_run_option,
     in_project,
     report,
-    scope_option,
     shown_path,
 )
 from faber_ledger.cli.setup.client_settings import settings_change
@@ -24,6 +22,7 @@ from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE
 from faber_ledger.cli.setup.ignored import check_travellers, is_ignored
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_change
+from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes

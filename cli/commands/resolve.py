@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,16 +14,17 @@ from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import GitFailed, IntegrityError, InvalidRunId, LedgerError
+from faber_ledger.ledger.errors import GitFailed, IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import rows_of, united, write_union
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_conflicts
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_root, find_run
+from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.state_merge import is_state, merged_state, usable_base, with_edits, with_what_it_lacks
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def resolve(dry_run: bool, as_json: bool) -> int:
     top = top_of(root)
     if top is None:
         raise GitFailed("this is no git repository", hint="run it in the clone whose merge has stopped")
-    found = conflicts(root, top)
+    found = find_conflicts(root, top)
     results = [_mended(root, conflict, dry_run) for conflict in found]
     if not dry_run:
         _project(found, results)
@@ -200,56 +201,3 @@ def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     beside = whole_file.own_name(*os.path.split(path))
     whole_file.put(path, content, durable=False, temporary=beside)  # git has it
-
-
-BASE, OURS, THEIRS = "1", "2", "3"
-
-
-class Conflict(NamedTuple):
-    """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage."""
-
-    path: str
-    run: Run | None
-    blobs: dict[str, str]
-
-    @property
-    def name(self) -> str:
-        """The file's own name."""
-        return self.path.rpartition("/")[2]
-
-    def side(self, stage: str) -> bytes | None:
-        """Give what one side holds; None if it has no such file."""
-        return git("cat-file", "blob", self.blobs[stage]) if stage in self.blobs else None
-
-
-def conflicts(root: str, top: str) -> list[Conflict]:
-    """List the conflicts of runs' ledgers and states, and of the active file; the others are somebody's."""
-    prefix = os.path.relpath(os.path.realpath(root), os.path.realpath(top)).replace(os.sep, "/") + "/"
-    prefix = prefix.removeprefix("./")
-    blobs: dict[str, dict[str, str]] = {}
-    for entry in git("ls-files", "-u", "-z", at=top).split(b"\0"):
-        described, tab, name = entry.partition(b"\t")
-        if tab and described.startswith(b"100"):  # a link is nothing of ours
-            _, blob, stage = described.decode().split(" ")
-            blobs.setdefault(os.fsdecode(name), {})[stage] = blob
-    found = []
-    for path, sides in blobs.items():
-        inside = path.removeprefix(prefix)
-        run = _run_of(root, inside) if path.startswith(prefix) else None
-        if run is not None or (path.startswith(prefix) and inside in ACTIVE_FILES):
-            found.append(Conflict(inside, run, sides))
-    return found
-
-
-def _run_of(root: str, path: str) -> Run | None:
-    """Give the run whose ledger or state a path is; None for any other file."""
-    for runs in RUNS:
-        folder, _, name = path.removeprefix(runs + "/").rpartition("/")
-        if path.startswith(runs + "/") and folder and name in ("ledger.db", "state.json"):
-            try:
-                run = find_run(root, folder)
-            except InvalidRunId:
-                return None
-            directory = os.path.join(root, *runs.split("/"), *folder.split("/"))
-            return run if run.directory == directory else None
-    return None

@@ -7,7 +7,6 @@ from typing import Any
 
 import click
 
-from faber_ledger.cli.commands.resolve import conflicts
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
@@ -21,6 +20,7 @@ from faber_ledger.ledger.verify import findings
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import bring_back
@@ -72,7 +72,7 @@ def _nothing_to_seal(root: str) -> str | None:
 
 def _check_settled(root: str, top: str) -> None:
     """Refuse while a run's file is in conflict: staging it would take our side of somebody's keys unseen."""
-    found = conflicts(root, top)
+    found = find_conflicts(root, top)
     if found:
         raise GitFailed(
             f"in conflict: {', '.join([conflict.path for conflict in found])}",

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.commands.run.list import log_summary
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
@@ -19,7 +18,7 @@ from faber_ledger.projections.difference import differing
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, warn_claim_kept
-from faber_ledger.runs.lost import loss_of
+from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.progress import current_phase, resume_point
 from faber_ledger.runs.run import Run, find_root
 
@@ -40,13 +39,15 @@ def status(run: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
     12 newer format; 20 the ledger is damaged.
     """
+    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+
     root = find_root(os.getcwd())
     active = active_run(root)
     meant = chosen_run(root, run, active)
     if run is None and not as_json:
         warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value
-    log = log_summary(meant)
+    log = None if lacks_ledger(meant) else summary(meant.ledger_path)
     blocks = folded(meant) if log else shape.blocks_of(state)
     agrees = not differing(blocks, shape.blocks_of(state))
     data = {

@@ -10,16 +10,15 @@ import click
 from faber_ledger.cli.setup.changes import (
     described,
     diff_lines,
-    dry_run_option,
     in_project,
     report,
-    scope_option,
     shown_path,
 )
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_take_out
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_removal
+from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sqlite3
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,15 +10,11 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
-from faber_ledger.cli.worktrees import git
-from faber_ledger.cli.worktrees.hand_back import bring_home, told
-from faber_ledger.cli.worktrees.removal import blockers, homecoming_of, ignored_files, leftovers, merged_base
+from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.hooks.client_settings import HOOKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -30,7 +23,6 @@ if TYPE_CHECKING:
     from faber_ledger.runs.worktree_registry import Record
 
 
-CLEANUP_LOCK_SECONDS = 60.0
 COLUMNS = ("worktree", "run", "branch", "phase", "open", "disk", "last event")
 
 days_option = click.option(
@@ -79,45 +71,16 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     Exit codes: 0 done; 1 one that was named stays, or git refuses; 2 wrong usage.
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
-    with _alone(root):
+    with cleanup_lock(root):
         sites, records = keep(root, at=at, warn=warn, days=days)
         chosen = [_chosen(sites, name) for name in names] or [site for site in sites if _is_linked_run(site, records)]
         once = {site.tree.path: site for site in chosen}.values()
-        results = [_cleaned(site, records, here, named=bool(names), dry_run=dry_run) for site in once]
+        results = [clean_up(site, records, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
         if any([result["action"] == "removed" for result in results]):
             keep(root, at=at, warn=warn, days=days)
     show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)
-
-
-def cleanup_of(site: Site, records: list[Record], here: str) -> dict[str, Any]:
-    """Remove one worktree if nothing speaks against it, and say what was done; raises GitFailed."""
-    return _cleaned(site, records, here, named=False, dry_run=False)
-
-
-def costs(site: Site) -> list[str]:
-    """Say what would go with a worktree, and what of its run would go home; raises GitFailed."""
-    home = homecoming_of(site)
-    return [*_lost(site), *([told(home)] if home else [])]
-
-
-def _lost(site: Site) -> list[str]:
-    lost = ignored_files(site) if site.is_there else []
-    return [f"what git ignores goes with it: {', '.join(lost)}"] if lost else []
-
-
-@contextmanager
-def _alone(root: str) -> Iterator[None]:
-    """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
-    common = common_directory(root)
-    if common is None:
-        yield  # without git, the survey says so
-        return
-    folder = os.path.join(common, "faber-ledger")
-    os.makedirs(folder, exist_ok=True)
-    with RunLock(os.path.join(folder, "cleanup.lock"), CLEANUP_LOCK_SECONDS):
-        yield
 
 
 def _is_linked_run(site: Site, records: list[Record]) -> bool:
@@ -135,57 +98,6 @@ def _chosen(sites: list[Site], name: str) -> Site:
         told = "no worktree" if not found else "several worktrees"
         raise LedgerError(f"there is {told} {name}", hint="run `faber-ledger worktree list`, and name one by its path")
     return found[0]
-
-
-def _cleaned(site: Site, records: list[Record], here: str, *, named: bool, dry_run: bool) -> dict[str, Any]:
-    why = blockers(site, records, here, named=named)
-    action = "kept" if why else "would be removed" if dry_run else "removed"
-    if not why:
-        try:
-            why = [_reason(site), *_lost(site)]
-            home = homecoming_of(site)
-            if home is not None:
-                why.append(told(home) if dry_run else bring_home(site, home, warn=warn))
-            if not dry_run:
-                for name in leftovers(site) if site.is_there else []:
-                    os.unlink(os.path.join(site.tree.path, name))
-                git.remove(site.tree, common_directory(here) or here)
-        except (LedgerError, sqlite3.Error) as error:
-            action, why = "kept", [getattr(error, "message", str(error))]
-    return {
-        "path": site.tree.path,
-        "run_id": site.run_id,
-        "branch": site.tree.branch,
-        "branch_stays": site.tree.branch is not None and git.branch_exists(site.tree),
-        "action": action,
-        "why": why,
-        "orphaned_reason": site.orphan,
-        "orphaned_why": site.why,
-    }
-
-
-def _reason(site: Site) -> str:
-    if site.orphan is not None:
-        return str(site.why)
-    base = merged_base(site)
-    done = f"its run is {site.status}"
-    return f"{done}, and {site.tree.branch or 'its commit'} is merged into {base}" if base else done
-
-
-def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
-    """Say what was done with each worktree, and why; `named` are those that the user gave by name."""
-    if not results:
-        yield "no worktree of this clone has a run of its own"
-    for result in results:
-        yield f"{result['action']}: {result['path']} ({result['run_id'] or 'no run'})"
-        for reason in result["why"]:
-            yield f"  {reason}"
-        if result["action"] == "kept" and result["orphaned_reason"]:
-            yield f"  orphaned ({result['orphaned_reason']}): {result['orphaned_why']}"
-            if not named:
-                yield f"  to remove it: faber-ledger worktree cleanup {shlex.quote(os.path.basename(result['path']))}"
-        elif result["action"] == "removed" and result["branch_stays"]:
-            yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 
 
 def _data(site: Site, record: Record | None) -> dict[str, Any]:

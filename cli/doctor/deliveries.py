@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend
-from faber_ledger.cli.ui.output import say
 from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
@@ -115,7 +114,7 @@ def _waiting(run: Run) -> Iterator[Finding]:
         f"spool {run.run_id}",
         f"{run.run_id}: take in what waits in the spool",
         (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
-        lambda: drain_waiting(run, now(), warn=say),
+        lambda warn: drain_waiting(run, now(), warn=warn),
         lambda: [command],
     )
     hint = f"mend what stopped it, as the hook log says; the next hook takes in what waits, as `{command}` does"

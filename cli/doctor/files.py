@@ -109,7 +109,7 @@ def _allowing(path: str, shown: str, mode: int) -> Mend:
         f"mode {path}",
         f"give {shown} the mode {mode:04o}",
         (),  # its content stays
-        lambda: os.chmod(path, mode),
+        lambda _: os.chmod(path, mode),
         lambda: [f"chmod {mode:04o} {shown}"],
     )
 

@@ -11,6 +11,8 @@ from faber_ledger.files.change import FileChange, make_changes
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
 
+    Warn = Callable[[str], None]
+
 
 Level = Literal["ok", "note", "warning", "error"]
 LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error")
@@ -26,7 +28,7 @@ class Mend(NamedTuple):
     name: str
     what: str
     touches: tuple[str, ...]
-    make: Callable[[], object]
+    make: Callable[[Warn], object]
     diff: Callable[[], Iterable[str]] = tuple
 
 
@@ -73,6 +75,6 @@ def file_mend(root: str, plan: Callable[[], FileChange], what: str) -> Mend:
         f"file {change.path}",
         f"{what} in {shown_path(change.path, root)}",
         (change.path,),
-        lambda: make_changes([plan()]),
+        lambda _: make_changes([plan()]),
         lambda: diff_lines([plan()], root),
     )

@@ -8,13 +8,13 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.commands.resolve import conflicts
 from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import TRAVELLERS, check_travellers, rules_against
 from faber_ledger.cli.worktrees.git import asked, is_forgotten, require_work_tree
 from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
+from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ACTIVE_FILES, find_run
 from faber_ledger.runs.settings import PATH, Settings
@@ -42,7 +42,7 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
     if patient.has_git:
         yield Finding("ok", version)
         top = top_of(patient.root)
-        for conflict in conflicts(patient.root, top) if top else ():
+        for conflict in find_conflicts(patient.root, top) if top else ():
             yield Finding("error", f"a merge has stopped at {conflict.path}", "run `faber-ledger resolve`")
     elif is_forgotten(patient.root):
         try:
@@ -168,6 +168,6 @@ def _registering(patient: Patient) -> Mend:
         "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
         (config,),
-        lambda: make_settings(patient.root, settings_to_make(patient.root)),
+        lambda _: make_settings(patient.root, settings_to_make(patient.root)),
         lambda: [one.command for one in settings_to_make(patient.root) if one.before != one.after],
     )

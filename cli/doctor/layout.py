@@ -198,7 +198,7 @@ def projecting(run: Run, what: str, *, restore: bool = False) -> Mend:
         f"project {run.run_id}",
         f"{run.run_id}: {what}",
         touched,
-        lambda: written(run, rebuild=not restore, restore=restore),
+        lambda _: written(run, rebuild=not restore, restore=restore),
         lambda: [f"faber-ledger project {run.run_id}{' --restore' if restore else ''}"],
     )
 

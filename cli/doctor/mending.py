@@ -15,7 +15,7 @@ from faber_ledger.runs.old_copies import DOCTOR_COPIES
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from faber_ledger.cli.doctor.finding import Finding, Mend
+    from faber_ledger.cli.doctor.finding import Finding, Mend, Warn
     from faber_ledger.cli.doctor.patient import Patient
 
 
@@ -32,7 +32,7 @@ def mends_of(findings: Iterable[Finding]) -> list[Mend]:
     return list({finding.mend.name: finding.mend for finding in findings if finding.mend is not None}.values())
 
 
-def mended(patient: Patient, mends: list[Mend]) -> list[Mended]:
+def mended(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
     """Make the changes; one that fails is told, and the others are made."""
     folder = _folder_of_copies(patient)
     done = []
@@ -40,7 +40,7 @@ def mended(patient: Patient, mends: list[Mend]) -> list[Mended]:
         copies: list[str] = []
         try:
             copies = [_copied(path, folder, patient.root) for path in mend.touches if os.path.isfile(path)]
-            mend.make()
+            mend.make(warn)
             done.append(Mended(mend.what, copies, None))
         except LedgerError as error:
             done.append(Mended(mend.what, copies, error.message))

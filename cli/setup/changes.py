@@ -7,25 +7,10 @@ import os
 from io import StringIO
 from typing import TYPE_CHECKING
 
-import click
-
-from faber_ledger.hooks.client_settings import SCOPES
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.files.change import FileChange
-
-
-scope_option = click.option(
-    "--scope",
-    type=click.Choice(SCOPES),
-    default="project",
-    show_default=True,
-    help="project: .claude/settings.json, shared. local: .claude/settings.local.json, this machine. "
-    "user: settings.json in ~/.claude or $CLAUDE_CONFIG_DIR, all projects.",
-)
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show the change as a diff and write nothing.")
 
 
 def in_project(root: str, scope: str) -> bool:

@@ -53,7 +53,7 @@ def shown(folder: str) -> str:
     return os.path.relpath(folder, os.getcwd()).replace(os.sep, "/")
 
 
-def make(root: str, plan: Plan) -> None:
+def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
     """Make the worktree; raises LedgerError if folder or branch exist, or git refuses."""
     git.require_work_tree(root)
     if not plan.branch.removeprefix("feature/"):
@@ -61,7 +61,7 @@ def make(root: str, plan: Plan) -> None:
             "there is no letter and no digit, a to z and 0 to 9, to name a folder and a branch with",
             hint="make the worktree with `git worktree add`, and start the run in it",
         )
-    git.add(root, plan.folder, plan.branch)
+    git.add(root, plan.folder, plan.branch, warn)
 
 
 def take_back(root: str, plan: Plan) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import functools
 import os
 import shlex
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
 from faber_ledger.runs import git_command
 from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 # These ask about other work trees: what a git hook that calls us says about its own would answer for them.
 asked = functools.partial(git_command.asked, without=FOREIGN)
@@ -102,7 +105,7 @@ def can_add(root: str) -> bool:
         return False
 
 
-def add(root: str, folder: str, branch: str) -> None:
+def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> None:
     """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten.
 
     A hook of the user's that fails afterwards is told alone. Raises LedgerError, and nothing is left then.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 ABSENT = object()
 
 
-class Homecoming(NamedTuple):
+class HandBack(NamedTuple):
     """What comes home: the changed files by their names in the worktree, and the members of the state that changed."""
 
     run: Run
@@ -40,7 +40,7 @@ class Homecoming(NamedTuple):
     members: dict[str, Any]
 
 
-def homecoming(site: Site, changed: list[str]) -> Homecoming | None:
+def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
     """Plan what of the files that changed in a merged worktree comes home; None if nothing can.
 
     Only state and ledger of the worktree's own run can, and of the state only what nobody changed meanwhile in the main
@@ -59,10 +59,10 @@ def homecoming(site: Site, changed: list[str]) -> Homecoming | None:
         members = _changed_members(run, home, _committed(site, _name_of(run.state_path, place.top)))
     except (LedgerError, ValueError):
         return None  # what cannot be read stays where it is
-    return None if members is None else Homecoming(run, home, names, members)
+    return None if members is None else HandBack(run, home, names, members)
 
 
-def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> str:
+def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str:
     """Unite the ledger into the main work tree's, write its state, and let the worktree be as it is committed.
 
     Gives what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
@@ -79,10 +79,10 @@ def bring_home(site: Site, plan: Homecoming, *, warn: Callable[[str], None]) -> 
                 state_file.remove_backup(plan.home)
         literal = [f":(literal){name}" for name in plan.names]
         git.git("checkout", "--quiet", "HEAD", "--", *literal, at=site.tree.path)
-    return told(plan)
+    return describe(plan)
 
 
-def told(plan: Homecoming) -> str:
+def describe(plan: HandBack) -> str:
     """Say where the last events and the state of a run are."""
     return f"the last of its run goes home: commit {plan.home.shown('')} in {plan.home.root}"
 

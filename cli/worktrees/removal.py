@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees import git
-from faber_ledger.cli.worktrees.hand_back import Homecoming, homecoming
+from faber_ledger.cli.worktrees.hand_back import HandBack, plan_hand_back
 from faber_ledger.cli.worktrees.survey import record_of, with_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
@@ -117,9 +117,9 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     return found
 
 
-def homecoming_of(site: Site) -> Homecoming | None:
+def hand_back_of(site: Site) -> HandBack | None:
     """Plan what a merged worktree's run has got since; None if nothing, or it cannot come home. Raises GitFailed."""
-    return homecoming(site, _changed(site)) if site.is_there and merged_base(site) else None
+    return plan_hand_back(site, _changed(site)) if site.is_there and merged_base(site) else None
 
 
 def _changed(site: Site) -> list[str]:
@@ -131,7 +131,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
     found, commit = [], git.last_commit(site.tree)
     merged = commit is not None and git.merged_into(commit, site.tree.path) is not None
     changed = _changed(site)
-    home = homecoming(site, changed) if merged else None
+    home = plan_hand_back(site, changed) if merged else None
     changed = [name for name in changed if home is None or name not in home.names]
     if changed:
         found.append(f"uncommitted work: {_some(changed)}")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.commands.worktree import cleanup_lines, cleanup_of, costs
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, costs
 from faber_ledger.cli.worktrees.removal import HERE, blockers
 from faber_ledger.cli.worktrees.survey import Site, keep
 from faber_ledger.ledger.clock import now, utc_text
@@ -100,7 +100,7 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
     place = work_tree_of(site.root)
     away = place.common if place else os.path.dirname(site.tree.path)
     os.chdir(away)  # nothing that git is asked from now on stands in what goes
-    result = cleanup_of(site, records, away)
+    result = clean_up(site, records, away, named=False, dry_run=False, warn=warn)
     for line in cleanup_lines([result], named=False):
         tell(line)
     if result["action"] != "removed":

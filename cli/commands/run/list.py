@@ -17,12 +17,10 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.projecting import run_taken_away
-from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import find_root, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from faber_ledger.ledger.queries import Summary
 
 
 COLUMNS = ("run", "status", "phase", "sessions", "open", "events", "last event")
@@ -51,13 +49,15 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
 
 
 def _row(root: str, run_id: str) -> dict[str, Any]:
+    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+
     run = find_run(root, run_id)
     try:
         state, problem, ledger_problem = state_file.read_state(run).value, None, None
     except LedgerError as error:
         state, problem, ledger_problem = {}, error.message, None
     try:
-        log = log_summary(run)
+        log = None if lacks_ledger(run) else summary(run.ledger_path)
     except (LedgerError, sqlite3.DatabaseError) as error:
         log, ledger_problem = None, str(error)
     blocks = shape.blocks_of(state)
@@ -74,13 +74,6 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
         "problem": problem,
         "ledger_problem": ledger_problem,
     }
-
-
-def log_summary(run: Run) -> Summary | None:
-    """Return what the run's log says in short; None if it has no ledger."""
-    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
-
-    return None if lacks_ledger(run) else summary(run.ledger_path)
 
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:

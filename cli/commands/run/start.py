@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.commands.run.finish import finish
-from faber_ledger.cli.commands.run.forget import forget
-from faber_ledger.cli.commands.run.list import run_list
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell
+from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.which_run import known_run
 from faber_ledger.cli.worktrees import for_run
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
@@ -48,11 +45,6 @@ QUESTION = (
 )
 
 
-@click.group(short_help="Start, resume and list runs.")
-def run() -> None:
-    """Start, resume, list and forget the runs of this project."""
-
-
 def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a run's start."""
     for option in (
@@ -77,12 +69,7 @@ def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-run.add_command(run_list)
-run.add_command(forget)
-run.add_command(finish)
-
-
-@run.command(short_help="Start a run and make it the active one.")
+@click.command(short_help="Start a run and make it the active one.")
 @start_options
 @json_option
 def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> None:
@@ -95,7 +82,7 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
     begin(as_json, yes, in_worktree, given)
 
 
-@run.command(short_help="Make a run the active one; say where it goes on.")
+@click.command(short_help="Make a run the active one; say where it goes on.")
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @json_option
@@ -172,7 +159,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
     if in_worktree:
         own = for_run.planned(root, about)
-        for_run.make(root, own)
+        for_run.make(root, own, warn)
         try:
             # The client that asks, if one does, goes on in its own folder, and its hooks with it: no session is opened.
             started = _started(own.root, run_id, plan, at, {}, "fractary-faber")
