@@ -111,7 +111,7 @@ def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
     tree.write(".env", "SECRET=1")
     row = cleaned(project, "--dry-run")["project-issue-259"]
     assert row["action"] == "would be removed"
-    assert "what git ignores goes with it: .env" in row["why"]
+    assert "files that git ignores are removed with it: .env" in row["why"]
 
 
 @pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
@@ -257,7 +257,7 @@ def test_finish_says_before_its_question_what_would_go(project: Project) -> None
     tree.write(".env", "SECRET=1")
     shown, code = tree.on_terminal("run", "finish", answers=["n"])
     before = shown.partition("now? [y/N]")[0]
-    assert "what git ignores goes with it: .env" in before
+    assert "files that git ignores are removed with it: .env" in before
     assert "the last of its run goes home" in before
     assert (code, tree.root.exists()) == (0, True)
 
