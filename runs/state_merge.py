@@ -52,14 +52,20 @@ def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[
     """Take each key, of nested objects too, from the side that changed it, and ours where both did; give those left.
 
     For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key. What
-    they took out is left to a person. And for a gutted side: what it lacks it has as the base has it, and what the
-    other took out is out.
+    they took out is left to a person. And for a gutted side: beside a whole one it counts as the base, but for the keys
+    that it alone has; if both are gutted, each only has the keys that it lacks as the base has them. What the other
+    side took out is out.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
     all_three = (before.value, mine.value, other.value)
     gutted = [_is_gutted(side.value, all_three) for side in (mine, other)]
-    here = _filled(mine.value, before.value) if gutted[0] else mine.value
-    there = _filled(other.value, before.value) if gutted[1] else other.value
+    here, there = mine.value, other.value
+    if gutted == [True, True]:
+        here, there = _filled(here, before.value), _filled(there, before.value)
+    elif gutted[0]:
+        here = _with_what_it_alone_has(before.value, here, there)
+    elif gutted[1]:
+        there = _with_what_it_alone_has(before.value, there, here)
     left: list[Left] = []
     merged = _merged(before.value, here, there, (), left, takes_removals=any(gutted))
     written = other if gutted == [True, False] else mine  # so that nothing need be taken out of it
@@ -130,6 +136,22 @@ def _filled(value: Any, before: Any, depth: int = 0) -> Any:
         return value
     keys = dict.fromkeys([*before, *value])
     return {key: _filled(value[key], before.get(key), depth + 1) if key in value else before[key] for key in keys}
+
+
+def _with_what_it_alone_has(before: Any, gutted: Any, whole: Any, depth: int = 0) -> Any:
+    """Return the base with the keys that only a gutted side has, those of nested objects too.
+
+    Its values are older than the base: they are those of the log, which knows the phase that a session began in.
+    """
+    if not all([isinstance(value, dict) for value in (before, gutted, whole)]) or depth >= DEEPEST:
+        return before
+    alone = {key: value for key, value in gutted.items() if key not in before and key not in whole}
+    both = [key for key in before if key in gutted and key in whole]
+    return {
+        **before,
+        **{key: _with_what_it_alone_has(before[key], gutted[key], whole[key], depth + 1) for key in both},
+        **alone,
+    }
 
 
 def _merged(

@@ -190,6 +190,37 @@ def test_what_a_gutted_side_lacks_is_not_taken_out(
 
 
 @pytest.mark.parametrize("gutted_here", [False, True])
+def test_what_a_gutted_side_has_does_not_win_over_a_whole_side(one: Clone, other: Clone, gutted_here: bool) -> None:
+    one.change(current_phase="architect", deep={"a": 1})
+    one.commit("more")
+    other.git("pull", "-q", "../one", "main")
+    poor, whole = (one, other) if gutted_here else (other, one)
+    whole.change(status="paused", mine=1)
+    before = whole.state
+    whole.advance("whole")
+    poor.put({**gutted(poor.state), "current_phase": "frame", "work_id": "9", "deep": {"a": 0, "b": 2}, "new": 3})
+    poor.advance("gutted")
+    one.git("pull", "-q", "--no-rebase", "../other", "main")
+    names = ("status", "phases", "current_phase", "work_id", "notes", "mine")
+    assert [one.state.get(name) for name in names] == [before[name] for name in names]
+    assert (one.state["deep"], one.state["new"]) == ({"a": 1, "b": 2}, 3)  # what it alone has is taken
+    one.faber("project")
+    one.assert_sound()
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
+def test_nor_without_a_base(one: Clone, other: Clone, gutted_here: bool) -> None:
+    poor, whole = (one, other) if gutted_here else (other, one)
+    whole.put({**whole.state, "current_phase": "architect"})
+    poor.put({**gutted(poor.state), "current_phase": "frame", "new": 3})
+    for name, content in (("O", ""), ("A", one.state_path.read_text()), ("B", other.state_path.read_text())):
+        (one.root / name).write_text(content)
+    one.faber("merge-driver", "O", "A", "B", "--", STATE)
+    merged = json.loads((one.root / "A").read_text())
+    assert (merged["current_phase"], merged["status"], merged["new"]) == ("architect", whole.state["status"], 3)
+
+
+@pytest.mark.parametrize("gutted_here", [False, True])
 def test_a_key_that_a_whole_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
     one.change(deep={"a": 1, "b": 2})
     one.commit("more")
