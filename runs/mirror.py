@@ -39,11 +39,14 @@ DIVERGED = "diverged"  # open, but the log is damaged and cannot be united with 
 REFUSED = "refused"  # it could not be opened or written: the next commit tries again
 
 
-def open_log(run: Run, warn: Callable[[str], None], busy_seconds: float = LOG_BUSY_SECONDS) -> RunLog:
+def open_log(
+    run: Run, warn: Callable[[str], None], busy_seconds: float = LOG_BUSY_SECONDS, *, compare: bool = False
+) -> RunLog:
     """Recover a run's log where a writer was killed, open it for appending, and unite it with its mirror.
 
-    The caller holds the run's lock. `warn` is called with what was recovered, and with whatever keeps the mirror from
-    being used: the log is what counts. Raises as `recover` and `Log.open`, and Locked or NotWritable.
+    With `compare` their payloads are compared, too, where both have the same events. The caller holds the run's lock.
+    `warn` is called with what was recovered, and with whatever keeps the mirror from being used: the log is what
+    counts. Raises as `recover` and `Log.open`, and Locked or NotWritable.
     """
     mirror = Mirror(run, warn)
     is_recovered = mirror.state != DISABLED and is_recovery_due(run.ledger_path)
@@ -56,7 +59,7 @@ def open_log(run: Run, warn: Callable[[str], None], busy_seconds: float = LOG_BU
         if is_recovered:  # what it was recovered from is kept as a backup, and holds what was redacted
             question = "SELECT 1 FROM event WHERE payload IS NULL"
             opened.redacted = bool(opened.log.connection.execute(question).fetchone())
-        opened.unite()
+        opened.unite(compare=compare)
     except BaseException:
         opened.close()
         raise
@@ -107,20 +110,26 @@ class RunLog:
         self._run = run
         self._warn = warn
 
-    def unite(self) -> None:
-        """Give log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`."""
+    def unite(self, *, compare: bool = False) -> None:
+        """Give log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.
+
+        With `compare` their payloads are compared, too, where both have the same events.
+        """
         heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
         self.mirror.known_heads = heads
         if not heads:
             _check_git(self._run)  # it may have begun in between, and what we wrote would stand in its file
         if self.mirror.state != DISABLED and (heads or not is_empty(self.mirror.path)):
-            self._unite(heads)
+            self._unite(heads, compare)
+        if compare and self.mirror.log is None:
+            with self.log.writing():
+                self.settle()
 
-    def _unite(self, heads: list[Head]) -> None:
+    def _unite(self, heads: list[Head], compare: bool = False) -> None:
         mirror = self.mirror
         try:
             try:
-                self._exchange(heads)
+                self._exchange(heads, compare)
             except (IntegrityError, sqlite3.DatabaseError) as error:
                 if mirror.is_log_to_blame(error):
                     mirror.diverge(heads)
@@ -128,13 +137,13 @@ class RunLog:
                     return
                 if not mirror.repair(error):
                     raise
-                self._exchange(heads)
+                self._exchange(heads, compare)
         except (LedgerError, OSError, sqlite3.Error) as error:
             if not self.log.connection.in_transaction:  # after a full disk SQLite rolls the transaction back
                 raise NotWritable(f"cannot write {self.log.path}: {error}", hint=HINT) from error
             mirror.refuse(error)
 
-    def _exchange(self, heads: list[Head]) -> None:
+    def _exchange(self, heads: list[Head], compare: bool) -> None:
         mirror = self.mirror.open()
         if mirror.heads() != heads:
             from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
@@ -143,7 +152,9 @@ class RunLog:
             take_in(mirror, missing_rows(mirror, self.log))
             take_in(self.log, lost)
             self.returned = len(lost)
-            self.settle()
+        elif not compare:
+            return
+        self.settle()
 
     def commit(self) -> None:
         """Make what was appended durable in the log, and copy it to the mirror; raises as `Log.commit`."""

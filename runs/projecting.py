@@ -51,10 +51,8 @@ def regenerated(
     it too, older copies go. Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log
     without an event.
     """
-    with RunLock(run.lock_path), open_log(run, warn) as opened:
+    with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
-        with opened.log.writing():
-            opened.settle()
         try:
             done = _written(run, opened, rebuild=rebuild, warn=warn, made=made)
         except StateMissing:
@@ -84,8 +82,7 @@ def _written(
             return True, None, [name for name in names if name not in known]
         state = state_file.read_state(run).value
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, digest(blocks_of(state))):
-        if opened.returned or opened.restored:
-            opened.commit()  # state.json has shown all along what came back
+        opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
         return source is not None, source, []
     changed = state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
     if state.get("status") in progress.FINISHED:

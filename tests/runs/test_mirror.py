@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -200,6 +201,37 @@ def test_a_damaged_mirror_is_moved_aside_and_made_anew(project: Project, spoil: 
     assert "was damaged and is made anew" in answer.errors
     assert len(project.events) == count + 1
     assert os.path.lexists(f"{mirror}.backup")
+    with Log.read(str(mirror)) as log:
+        assert list(log.stream()) == project.events
+    project.assert_projected()
+
+
+def a_broken_leaf(path: Path) -> None:
+    """Change one byte of a page of events; the heads, which a hook compares, can still be read."""
+    with closing(sqlite3.connect(path)) as connection:
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()
+    content = bytearray(path.read_bytes())
+    at = (page - 1) * 4096
+    while content[at] == 2:  # an inner page of an index
+        cell = at + int.from_bytes(content[at + 12 : at + 14], "big")
+        at = (int.from_bytes(content[cell : cell + 4], "big") - 1) * 4096
+    assert content[at] == 10  # its leaf
+    content[at] = 99
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("words", [["project"], ["seal"], ["redact", "EVENT", "--yes"]], ids=lambda words: words[0])
+def test_a_mirror_with_a_damaged_page_stops_no_command(project: Project, words: list[str]) -> None:
+    assert project.faber("note", "add", "a secret" * 1000).returncode == 0
+    assert project.faber("note", "add", "more").returncode == 0
+    mirror, had = mirror_of(project), [one["id"] for one in project.events]
+    name = next(one["id"] for one in project.events if one["event"]["type"] == "note_recorded")
+    a_broken_leaf(mirror)
+    done = project.faber(*[name if word == "EVENT" else word for word in words])
+    assert done.returncode == 0, done.stderr
+    assert "was damaged and is made anew" in done.stderr
+    assert os.path.lexists(f"{mirror}.backup") == (words[0] != "redact")  # which removes older copies
+    assert [one["id"] for one in project.events][: len(had)] == had
     with Log.read(str(mirror)) as log:
         assert list(log.stream()) == project.events
     project.assert_projected()
