@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context import messages, selection
+from faber_ledger.context import messages, notes, packet, selection
 from faber_ledger.context.artifact import COMMANDS, ArtifactError, is_named
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_source import surroundings_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.packet import Given, Part
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
+    from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
 
     class Failed(TypedDict):
@@ -110,6 +111,36 @@ class Reload:
             for failed in self.failed
             if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named(**failed)))
         ]
+
+    def pack(
+        self,
+        run: Run,
+        log: Log | None,
+        problems: list[str],
+        *,
+        session_id: str,
+        client: str | None,
+        source: str,
+        budget: int,
+        has_summaries_in_git: bool,
+        environment: Environment | None = None,
+    ) -> tuple[str, list[Draft]]:
+        """Return the packet of a session that starts, or loads again, and the facts of what is in it.
+
+        Notes and another conversation's summary come from `log`, where it can be read. `client` and `source` are the
+        session's. `environment` as in `drafts`.
+        """
+        text, given = packet.pack(
+            run.run_id,
+            self.state,
+            self.parts(),
+            problems,
+            budget=budget,
+            notes=notes.newest_notes(log) if log else [],
+            summary=notes.summary_for(log, client, source, None if has_summaries_in_git else run) if log else None,
+            not_loaded=self.not_loaded(),
+        )
+        return text, self.drafts(session_id, client, given, environment)
 
     def drafts(
         self, session_id: str, client: str | None, given: dict[str, Given], environment: Environment | None = None

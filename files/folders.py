@@ -36,7 +36,7 @@ def network_file_system(device: int, mounts: str = MOUNTS) -> str | None:
     return kind if kind in NETWORK else None
 
 
-class HeldFolder:
+class TrackedFolder:
     """The folder at `path`, or none if it cannot be opened; held until the process ends."""
 
     def __init__(self, path: str) -> None:
@@ -47,7 +47,7 @@ class HeldFolder:
         except OSError:
             pass  # Windows opens no folder, and renames none in which a process has a file open
 
-    def now(self) -> str | None:
+    def current_path(self) -> str | None:
         """Give where the folder is now; None if it is gone, or nobody knows where to.
 
         It stays held, since it may be renamed again: what stands at its old place then is another one.

@@ -1,4 +1,4 @@
-"""What each of the client's hooks does: gather before the lock, decide, append once, and give the packet."""
+"""What each of the client's four hooks does: gather before the lock, record under it, answer after it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from faber_ledger.files.text import quoted
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.recording.environment import Whereabouts
-from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.environment import SessionEnvironment
+from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claim_run, claimed_run
@@ -22,153 +22,160 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from faber_ledger.context.packet import Told
     from faber_ledger.context.reload import Reload
-    from faber_ledger.files.folders import HeldFolder
+    from faber_ledger.files.folders import TrackedFolder
+    from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
     from faber_ledger.runs.run import Run
+    from faber_ledger.runs.settings import Settings
 
 
-# A hook must not be felt, and at a session's end the client kills it after 1.5 seconds: who waits longer is spooled.
+# A hook must not be noticed, and the client kills SessionEnd after 1.5 seconds: a hook that waits longer is spooled.
 WAIT_SECONDS = 3.0
 WAIT_SECONDS_AT_THE_END = 1.0
 REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
-    """One hook call about the active run, in the project `held`; `note` takes what only the hook log is told."""
+    """One hook call about the active run of the project in `folder`; `warn` takes what only the hook log shows."""
 
-    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None], held: HeldFolder) -> None:
+    def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None], folder: TrackedFolder) -> None:
         self.call = call
         self.run = run
         self.at = at
-        self.note = note
-        self._held = held
+        self.warn = warn
+        self._folder = folder
         self._was_there = os.path.isdir(run.directory)
-        self._arrival = Arrival(call, run, at, note)
+        self._incoming = IncomingCall(call, run, at, warn)
 
     def answer(self) -> str | None:
-        """Record the call and give what is printed: a start's packet, or what a compaction's summary should keep.
+        """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
 
-        A call that is refused, or that a defect stops, is spooled. Raises whatever it was where there is no such run.
+        A call that is refused, or that a bug of ours stops, is spooled. Raises the refusal if there is no such run.
         """
         try:
-            if self.call.hook == "SessionStart" and not self._arrival.is_subagents:
+            if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
                 return self._start()
-            if is_empty(self.run.ledger_path) and self._arrival.came_after_the_end():
+            if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
                 return None
-            self._arrival.summary()  # masking takes its time: before the lock
+            self._incoming.summary()  # masking takes its time: before the lock
             if self._is_on_network():
-                self._spool_first()
-            repeated = self._record()
-        except Exception as error:  # noqa: BLE001 -- a defect of ours loses no delivery either
-            self._spool(error)
-            repeated = False
-        if self.call.hook == "PreCompact" and not repeated and not self._arrival.is_subagents:
+                self._spool_first([])
+            with self._recording() as recording:
+                is_repeated = self._append(recording, [])
+        except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
+            self._spool(error, [])
+            is_repeated = False
+        if self.call.hook == "PreCompact" and not is_repeated and not self._incoming.is_subagents:
             return self._hint()
         return None
 
     # SessionStart
 
     def _start(self) -> str | None:
-        whereabouts = Whereabouts(self.run.root, self.call.text("cwd"))
-        from faber_ledger.context.notes import newest_notes, summary_for
-        from faber_ledger.context.packet import pack
-
-        arrival = self._arrival
+        """Gather the run's context, record the session's start with it, and return the packet."""
+        environment = SessionEnvironment(self.run.root, self.call.text("cwd"))
         try:
-            state, problem = self._state()
-        except ForeignState as error:  # nothing of another run's is told, and nothing recorded
-            self.note(f"{error.message} - {error.hint}")
-            from faber_ledger.context import messages
-
-            run = self.run
-            broken = messages.state_broken(run, error, state_file.backup_name(run))
-            return pack(run.run_id, {}, [], [broken], budget=arrival.settings().packet_budget)[0]
+            state, problem = self._read_state()
+        except ForeignState as error:
+            return self._packet_without_state(error)
         if state.get("status") in progress.FINISHED:
-            self.note(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
+            self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
-        gathered = self._gathered(state)
-        if self._has_moved():
-            gathered = self._gathered(state)
-        # Without any state all that was gathered is that one is missing.
+        gathered = self._gather(state)
+        if self._follow_rename():
+            gathered = self._gather(state)
+        # Without any state, the only problem that was gathered is that there is none.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
-        for told in found:  # the state itself is noted when it is recorded
-            self.note(" / ".join([line for line in told.split("\n")[:5] if line]))
-        settings = arrival.settings()
-        arrival.environment = whereabouts.environment()
-        arrival.saw(state)
-        packet = ""
+        for text in found:  # the state's own problem is reported when the call is recorded
+            self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
+        settings = self._incoming.settings()
+        self._incoming.environment = environment.read()
+        self._incoming.remember_state(state)
 
-        def packed(notes: list[Told] | None = None, summary: Told | None = None) -> None:
-            nonlocal packet
-            packet, given = pack(
-                self.run.run_id,
-                state,
-                gathered.parts(),
-                problems,
-                budget=settings.packet_budget,
-                notes=notes or [],
-                summary=summary,
-                not_loaded=gathered.not_loaded(),
-            )
-            arrival.loads = gathered.drafts(arrival.session_id, self.call.client, given)
-
-        def packed_with(log: Log) -> None:
-            source = self.call.text("source") or "unknown"
-            keeper = None if settings.summaries else self.run
-            packed(newest_notes(log), summary_for(log, self.call.client, source, keeper))
-
+        packet: str | None = None
+        loads: list[Draft] = []
         try:
             if self._is_on_network():
-                packed()
-                self._spool_first()
-            if self._record(packed_with):
-                return None
-        except Exception as error:  # noqa: BLE001 -- the agent gets its context back all the same
-            if not packet:
-                packed()
-            self._spool(error)
+                packet, loads = self._pack(gathered, problems, settings, None)
+                self._spool_first(loads)
+            with self._recording() as recording:
+                packet, loads = self._pack(gathered, problems, settings, recording.view.log)
+                is_repeated = self._append(recording, loads)
+        except Exception as error:  # noqa: BLE001 -- the agent gets its context all the same
+            if packet is None:
+                packet, loads = self._pack(gathered, problems, settings, None)
+            self._spool(error, loads)
         else:
+            if is_repeated:
+                return None
             self._hold()
-        path = os.environ.get("CLAUDE_ENV_FILE")
-        if path:
-            from faber_ledger.hooks.session_env import export_run
-
-            try:
-                export_run(path, self.run.run_id, state.get("work_id"))
-            except (OSError, ValueError) as error:
-                self.note(f"CLAUDE_ENV_FILE: {error}")
+        self._export_variables(state)
         return packet
 
-    def _gathered(self, state: dict[str, Any]) -> Reload:
-        """Load the run's artifacts; none where a defect stops it, since the position can be told all the same."""
+    def _packet_without_state(self, error: ForeignState) -> str:
+        """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
+        from faber_ledger.context import messages
+        from faber_ledger.context.packet import pack
+
+        self.warn(f"{error.message} - {error.hint}")
+        problem = messages.state_broken(self.run, error, state_file.backup_name(self.run))
+        return pack(self.run.run_id, {}, [], [problem], budget=self._incoming.settings().packet_budget)[0]
+
+    def _gather(self, state: dict[str, Any]) -> Reload:
+        """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
         from faber_ledger.context import reload  # no other hook loads artifacts
 
         is_compacted = self.call.text("source") == "compact"
         try:
             return reload.gather_for_hook(self.run, state, compacted=is_compacted, at=self.at)
-        except Exception as error:  # noqa: BLE001 -- the agent gets its position back all the same
-            none = reload.Reload(self.run.root, ["session_start"], state)
-            none.has_workflow = False
-            none.other_problems = [
-                f"⚠️ WARNING: no artifact was loaded, by a defect of faber-ledger, please report it: {error!r:.300}"
+        except Exception as error:  # noqa: BLE001 -- the agent gets its position all the same
+            nothing = reload.Reload(self.run.root, ["session_start"], state)
+            nothing.has_workflow = False
+            nothing.other_problems = [
+                f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
             ]
-            return none
+            return nothing
+
+    def _pack(
+        self, gathered: Reload, problems: list[str], settings: Settings, log: Log | None
+    ) -> tuple[str, list[Draft]]:
+        """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
+        return gathered.pack(
+            self.run,
+            log,
+            problems,
+            session_id=self._incoming.session_id,
+            client=self.call.client,
+            source=self.call.text("source") or "unknown",
+            budget=settings.packet_budget,
+            has_summaries_in_git=settings.summaries,
+        )
 
     def _hold(self) -> None:
-        """Keep that work goes on here on this run, so that no active file that git brings switches it."""
+        """Claim the run for this work tree, so that an active file that git brings does not switch it."""
         if claimed_run(self.run.root) == self.run.run_id:
             return
         try:
             claim_run(self.run.root, self.run.run_id)
         except LedgerError as error:
-            self.note(f"{error.message} - {error.hint}")
+            self.warn(f"{error.message} - {error.hint}")
 
-    def _state(self) -> tuple[dict[str, Any], str | None]:
-        """Give the run's state and what is wrong with it; the newest backup stands in for one that cannot be read."""
+    def _export_variables(self, state: dict[str, Any]) -> None:
+        path = os.environ.get("CLAUDE_ENV_FILE")
+        if not path:
+            return
+        from faber_ledger.hooks.session_env import export_run
+
+        try:
+            export_run(path, self.run.run_id, state.get("work_id"))
+        except (OSError, ValueError) as error:
+            self.warn(f"CLAUDE_ENV_FILE: {error}")
+
+    def _read_state(self) -> tuple[dict[str, Any], str | None]:
+        """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
         run = self.run
         try:
             return state_file.read_state(run).value, None
@@ -176,8 +183,8 @@ class Hook:
             if isinstance(error, ForeignState):
                 raise
             if not os.path.isdir(run.directory):
-                if self._has_moved():
-                    return self._state()
+                if self._follow_rename():
+                    return self._read_state()
                 raise
             from faber_ledger.context import messages
 
@@ -187,40 +194,38 @@ class Hook:
     # PreCompact
 
     def _hint(self) -> str | None:
-
-        state, _ = self._state()
-        if state.get("status") in progress.FINISHED or not self._arrival.settings().precompact_hint:
+        state, _ = self._read_state()
+        if state.get("status") in progress.FINISHED or not self._incoming.settings().precompact_hint:
             return None
         return what_to_keep(self.run, state)
 
-    # What they share
+    # All four
 
-    def _has_moved(self) -> bool:
-        """Tell whether the project was renamed under this hook since it was looked at, and go on where it is now."""
-        root = self._held.now()
+    def _follow_rename(self) -> bool:
+        """Switch to the project's new place if it was renamed under this hook; return whether it was."""
+        root = self._folder.current_path()
         if root is None or root == self.run.root:
             return False
-        self.run = self._arrival.run = find_run(root, self.run.run_id)
+        self.run = self._incoming.run = find_run(root, self.run.run_id)
         return True
 
-    def _record(self, prepare: Callable[[Log], None] | None = None) -> bool:
-        """Append what the call means, and tell whether it was a repeated one; `prepare` is given the log before."""
+    def _recording(self) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         lock = RunLock(self.run.lock_path, seconds, gives_up=True)
-        with Recording(
-            self.run, at=self.at, writer=self._arrival.writer, warn=self.note, tolerant=True, lock=lock
-        ) as recording:
-            if recording.problem is not None:
-                self.note(f"{recording.problem} - {recording.problem.hint}")
-            if prepare is not None:
-                prepare(recording.view.log)
-            repeated, has_added = self._arrival.record_in(recording.view, recording.state, recording.add)
-            if has_added:
-                try:
-                    recording.commit()
-                except StateNotWritten as error:
-                    self.note(f"{error} - what happened is in the ledger: {error.hint}")
-            return repeated
+        writer = self._incoming.writer
+        return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock)
+
+    def _append(self, recording: Recording, loads: list[Draft]) -> bool:
+        """Append what the call means, a start with its `loads`; return whether it repeats a recorded call."""
+        if recording.problem is not None:
+            self.warn(f"{recording.problem} - {recording.problem.hint}")
+        is_repeated, has_added = self._incoming.record_in(recording.view, recording.state, recording.add, loads)
+        if has_added:
+            try:
+                recording.commit()
+            except StateNotWritten as error:
+                self.warn(f"{error} - what happened is in the ledger: {error.hint}")
+        return is_repeated
 
     def _is_on_network(self) -> bool:
         if not self._was_there:
@@ -232,39 +237,40 @@ class Hook:
 
         return network_file_system(device) is not None
 
-    def _spool_first(self) -> None:
-        """Keep the call before a lock is asked for that a network's file system may never give."""
+    def _spool_first(self, loads: list[Draft]) -> None:
+        """Spool the call before asking for a lock that a network file system may never grant."""
         from faber_ledger.recording import spool
 
         try:
-            spool.put(self.run, self._arrival.waits())
+            spool.put(self.run, self._incoming.to_spooled(loads))
         except (OSError, spool.Full) as refusal:
-            self.note(f"the delivery cannot be spooled: {refusal}")
+            self.warn(f"the delivery cannot be spooled: {refusal}")
 
-    def _spool(self, error: Exception) -> None:
-        """Keep a call that was refused until the next append; raises the error if there is no run to record it on."""
-        self._has_moved()
+    def _spool(self, error: Exception, loads: list[Draft]) -> None:
+        """Keep a refused call until the next append; raises `error` if there is no run to record it on."""
+        self._follow_rename()
         if isinstance(error, ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
             raise error
-        told = f"not recorded: {error}" + (f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else "")
+        hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
+        reason = f"not recorded: {error}{hint}"
         if not isinstance(error, REFUSALS):
-            told = f"not recorded, by a defect of faber-ledger, please report it: {error!r}"
+            reason = f"not recorded, because of a bug in faber-ledger, please report it: {error!r}"
         from faber_ledger.recording import spool
 
         try:
-            spooled = self._arrival.waits()
-        except Exception:  # noqa: BLE001 -- the same defect, which has been told
-            spooled = self._arrival.waits(as_it_came=True)
+            spooled = self._incoming.to_spooled(loads)
+        except Exception:  # noqa: BLE001 -- the same bug, which is reported already
+            spooled = self._incoming.to_spooled(loads, verbatim=True)
         try:
             path = spool.put(self.run, spooled)
         except (OSError, spool.Full) as refusal:
-            self.note(f"{told}; and it cannot be spooled: {refusal}")
+            self.warn(f"{reason}; and it cannot be spooled: {refusal}")
         else:
-            self.note(f"{told}; it waits in {path} and is taken in by the next append")
+            self.warn(f"{reason}; it waits in {path}, and the next append records it")
 
 
 def what_to_keep(run: Run, state: dict[str, Any]) -> str:
-    """Name in three lines the ids, paths and decisions without which the work cannot go on."""
+    """Return three lines that name the ids, paths and decisions without which the work cannot go on."""
     artifacts = state.get("artifacts")
     known = artifacts if isinstance(artifacts, dict) else {}
     place = ":".join([part for part in (current_phase(state), current_step(state)) if part])

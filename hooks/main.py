@@ -6,7 +6,7 @@ import json
 import os
 import sys
 
-from faber_ledger.files.folders import HeldFolder
+from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -25,11 +25,11 @@ def run_hook(name: str) -> int:
         call = Call(hook, _input(), os.environ)
         start = _start(call)
         root = find_root(start)
-        held = HeldFolder(root)
+        held = TrackedFolder(root)
 
         def note(message: str) -> None:
             _tell(message)
-            log_line(held.now() or root, at, hook, message)
+            log_line(held.current_path() or root, at, hook, message)
 
         if call.problem is not None:
             note(call.problem)
@@ -55,7 +55,7 @@ def run_hook(name: str) -> int:
 
         run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
-            root = held.now() or root
+            root = held.current_path() or root
             run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
             from faber_ledger.runs.projecting import bring_back  # only after git has taken the whole run
@@ -79,7 +79,7 @@ def _told(error: BaseException) -> str:
         return f"{error.filename or 'the hook'}: {error.strerror or error} - check permissions and space"
     if type(error).__module__ == "sqlite3":
         return f"the ledger cannot be used: {error} - run `faber-ledger verify`"
-    return f"a defect of faber-ledger, please report it: {error!r}"
+    return f"a bug in faber-ledger, please report it: {error!r}"
 
 
 def _input() -> bytes:

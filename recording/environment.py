@@ -1,4 +1,4 @@
-"""The machine, directory and commit that a session runs on, and the clone it writes from."""
+"""The machine, directory and commit that a session runs on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Environment
 
 
-class Whereabouts:
-    """Where this process runs, with git asked in the background for the commit."""
+class SessionEnvironment:
+    """Where this process runs; git is asked for the commit in the background, from the moment this is made."""
 
     def __init__(self, root: str, cwd: str | None = None) -> None:
         self.cwd = cwd or _working_directory() or root
         self._commit = GitQuery(["rev-parse", "--short", "HEAD"], root)
 
-    def environment(self) -> Environment:
-        """Give hostname, platform, cwd and git_commit (AGENT, Environment collection); null for what cannot be had."""
+    def read(self) -> Environment:
+        """Return hostname, platform, cwd and git_commit (AGENT, Environment collection); None for what is unknown."""
         return {
             "hostname": hostname(),
             "platform": os.uname().sysname.lower() if hasattr(os, "uname") else sys.platform,
@@ -32,12 +32,12 @@ class Whereabouts:
 def _working_directory() -> str | None:
     try:
         return os.getcwd()
-    except FileNotFoundError:  # it was removed since this process was started
+    except FileNotFoundError:  # it was removed after this process started
         return None
 
 
 def hostname() -> str:
-    """Give this machine's name; `FABER_LEDGER_HOSTNAME` stands in for it where the real one shall not be recorded."""
+    """Return this machine's name, or `FABER_LEDGER_HOSTNAME` where the real one must not be recorded."""
     given = os.environ.get("FABER_LEDGER_HOSTNAME")
     if given:
         return given

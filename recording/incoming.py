@@ -1,4 +1,4 @@
-"""A hook call as it arrived: what it had gathered by then, and which facts it comes to, now or from the spool."""
+"""A hook call about a run: what was known when it arrived, and the facts it becomes, at once or from the spool."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
-from faber_ledger.recording.call import LONGEST_VALUE
-from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.call import LONGEST_VALUE, Call
+from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment, Recorded
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.recording.call import Call
     from faber_ledger.recording.sessions import Caller, Reason, View
     from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.progress import Snapshot
@@ -35,18 +34,18 @@ if TYPE_CHECKING:
             """Append facts and return them as recorded."""
 
 
-class Arrival:
-    """One hook call about a run. Its first fact has the id `id`: whoever comes to it again knows it is recorded.
+class IncomingCall:
+    """One hook call about a run.
 
-    A session's start has gathered `environment` and `loads`, the facts of its artifacts, before the lock; `progress`
-    and `status` are those of the run's state, and None if it was not asked yet.
+    Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is what a session's
+    start found out before the lock. `progress` and `status` are the state's, None until `remember_state`.
     """
 
-    def __init__(self, call: Call, run: Run, at: float, note: Callable[[str], None]) -> None:
+    def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None]) -> None:
         self.call = call
         self.run = run
         self.at = at
-        self.note = note
+        self.warn = warn
         self.id = clock.event_id(at, os.urandom(10))
         self.writer = writer_of(run.root)
         self.salt = os.urandom(16).hex()
@@ -54,47 +53,48 @@ class Arrival:
         self.environment: Environment | None = None
         self.progress: Snapshot | None = None
         self.status: str | None = None
-        self.loads: list[Draft] = []
         self._summary: str | None = None
         self._recorded_summary: str | None = None
 
     @classmethod
-    def spooled(cls, spooled: Spooled, call: Call, run: Run, note: Callable[[str], None]) -> Arrival:
-        """Take up a call that waited."""
-        arrival = cls(call, run, spooled["at"], note)
-        arrival.id, arrival.salt = spooled["id"], spooled["salt"]
-        arrival.writer, arrival.session_id = spooled["writer"], spooled["session_id"]
-        arrival.environment, arrival.loads = spooled["environment"], spooled["loads"]
-        arrival.progress, arrival.status = spooled["progress"], spooled["status"]
-        return arrival
+    def from_spooled(cls, spooled: Spooled, run: Run, warn: Callable[[str], None]) -> IncomingCall:
+        """Return a call as it arrived, from the spool."""
+        call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
+        call.hook, call.digest = spooled["hook"], spooled["digest"]  # the delivery may have been shortened
+        incoming = cls(call, run, spooled["at"], warn)
+        incoming.id, incoming.salt = spooled["id"], spooled["salt"]
+        incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
+        incoming.environment = spooled["environment"]
+        incoming.progress, incoming.status = spooled["progress"], spooled["status"]
+        return incoming
 
     @property
     def is_subagents(self) -> bool:
-        """Tell whether it is about a subagent, whose sessions are none of the run's."""
+        """Whether a subagent made the call; its sessions are not sessions of the run."""
         return self.call.text("agent_id") is not None
 
-    def saw(self, state: dict[str, object]) -> None:
+    def remember_state(self, state: dict[str, object]) -> None:
         """Keep what the facts need of the run's state as it is now."""
         status = state.get("status")
         self.progress, self.status = progress.snapshot(state), status if isinstance(status, str) else None
 
     def settings(self) -> Settings:
-        """Read the project's settings; what is wrong with them is noted."""
+        """Read the project's settings, and warn of what is wrong with them."""
         from faber_ledger.runs.settings import Settings
 
         settings = Settings(self.run, os.environ)
         for problem in settings.problems:
-            self.note(problem)
+            self.warn(problem)
         return settings
 
     def summary(self) -> str:
-        """Return what the main conversation came to, bounded and without its secrets; empty if it does not say."""
+        """Return the main conversation's summary, shortened and without secrets; empty if the call has none."""
         if self._summary is None:
             self._summary = self._masked_summary()
         return self._summary
 
     def recorded_summary(self) -> str:
-        """Return what the ledger may hold of the summary; where it may hold none, that is kept in this clone."""
+        """Return the summary if the ledger may hold it; otherwise keep it in this clone, and return an empty text."""
         if self._recorded_summary is None:
             text = self.summary()
             if text and not self.settings().summaries:
@@ -109,13 +109,12 @@ class Arrival:
         try:
             keep(self.run, self.id, self.summary())
         except OSError as error:
-            self.note(f"what the compaction came to cannot be kept: {error.filename or ''} {error.strerror or error}")
+            self.warn(f"the compaction's summary cannot be kept: {error.filename or ''} {error.strerror or error}")
 
-    def record_in(self, view: View, state: dict[str, Any], add: Add) -> tuple[bool, bool]:
-        """Add what the call means to an open recording with `add`.
+    def record_in(self, view: View, state: dict[str, Any], add: Add, loads: list[Draft]) -> tuple[bool, bool]:
+        """Add the call's facts to an open recording with `add`; a session's start adds `loads`, those of its artifacts.
 
-        Returns whether the call was a repeat, and whether anything was added. `state` is the run's state as it was
-        read under the lock.
+        Return whether the call repeats a recorded one, and whether anything was added. `state` was read under the lock.
         """
         known = view.log.event_of(self.id)
         if known is not None:
@@ -128,19 +127,22 @@ class Arrival:
             "environment": self.environment,
             "progress": self.progress or progress.snapshot(state),
         }
-        repeated = sessions.is_repeated(view, caller, self.call.delivery())
-        if self.changes_nothing(state, view.blocks):
-            return repeated, False
         delivery = self.call.delivery()
-        facts = sessions.ignored(caller, delivery, "repeated") if repeated else self._facts(view, caller)
-        add(self._named(facts), at=self.at, writer=self.writer)
-        return repeated, True
+        is_repeated = sessions.is_repeated(view, caller, delivery)
+        if self.changes_nothing(state, view.blocks):
+            return is_repeated, False
+        if is_repeated:
+            facts = sessions.ignore_delivery(caller, delivery, "repeated")
+        else:
+            facts = self._facts(view, caller, loads)
+        add(self._with_ids(facts), at=self.at, writer=self.writer)
+        return is_repeated, True
 
-    def _named(self, facts: list[Draft]) -> list[Draft]:
-        """Give facts the ids and salts that they have whenever the call is taken in.
+    def _with_ids(self, facts: list[Draft]) -> list[Draft]:
+        """Return the facts with the ids and salts that they get whenever the call is recorded.
 
-        After the same events it comes to the same ones then, to their hashes: git may have kept what was written when
-        SQLite, or a kill, said that it was not.
+        Recorded again after the same events, the call becomes the same facts, down to their hashes. That happens if
+        SQLite, or a kill, reported a failure for a write that git kept.
         """
         named: list[Draft] = []
         for number, fact in enumerate(facts):
@@ -150,7 +152,7 @@ class Arrival:
         return named
 
     def changes_nothing(self, state: dict[str, Any], blocks: Blocks) -> bool:
-        """Tell whether the run is over: then only a session that is open is still ended."""
+        """Return whether the run is finished and the call does not end an open session of it."""
         if (self.status or state.get("status")) not in progress.FINISHED:
             return False
         return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
@@ -175,29 +177,29 @@ class Arrival:
             check_not_lost(self.run)
         return True
 
-    def _facts(self, view: View, caller: Caller) -> list[Draft]:
+    def _facts(self, view: View, caller: Caller, loads: list[Draft]) -> list[Draft]:
+        delivery = self.call.delivery()
         if self.is_subagents and self.call.hook != "PostCompact":
-            return sessions.ignored(caller, self.call.delivery(), "subagent")
+            return sessions.ignore_delivery(caller, delivery, "subagent")
         if self.call.hook == "SessionStart":
-            return self._opening(view, caller)
+            source = self.call.text("source") or "unknown"
+            opening = sessions.open_session(
+                view, caller, self.session_id, source, empties_context=True, delivery=delivery
+            )
+            return [*opening, *loads]
         if self.call.hook == "PostCompact":
             return self._compaction(view, caller)
         return self._end(view, caller)
 
-    def _opening(self, view: View, caller: Caller) -> list[Draft]:
-        source, delivery = self.call.text("source") or "unknown", self.call.delivery()
-        opened = sessions.session_opened(view, caller, self.session_id, source, empties_context=True, delivery=delivery)
-        return [*opened, *self.loads]
-
     def _end(self, view: View, caller: Caller) -> list[Draft]:
-        session_id = sessions.session_of(view, caller)
+        session_id = sessions.find_session(view, caller)
         if session_id is None:
-            return sessions.ignored(caller, self.call.delivery(), "no_session")
+            return sessions.ignore_delivery(caller, self.call.delivery(), "no_session")
         if sessions.lacks_environment(view, session_id):
-            caller["environment"] = Whereabouts(self.run.root, self.call.text("cwd")).environment()
+            caller["environment"] = SessionEnvironment(self.run.root, self.call.text("cwd")).read()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        return [sessions.session_ended(view, caller, session_id, reason, said, delivery=self.call.delivery())]
+        return [sessions.end_session(view, caller, session_id, reason, said, delivery=self.call.delivery())]
 
     def _compaction(self, view: View, caller: Caller) -> list[Draft]:
         event: CompactionCompleted = {
@@ -208,7 +210,7 @@ class Arrival:
             "step": caller["progress"]["step"],
             "delivery": self.call.delivery(),
         }
-        session_id = None if self.is_subagents else sessions.session_of(view, caller)
+        session_id = None if self.is_subagents else sessions.find_session(view, caller)
         if session_id is not None:
             event["session_id"] = session_id
         if self.recorded_summary():
@@ -219,21 +221,21 @@ class Arrival:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
         if not said or self.is_subagents:
             return ""
-        from faber_ledger.recording.masking import bounded_summary  # its rules are many, and nothing else needs them
+        from faber_ledger.recording.masking import bounded_summary  # its many rules are needed nowhere else
 
         return bounded_summary(said)
 
-    def waits(self, *, as_it_came: bool = False) -> Spooled:
-        """Give the call as the spool keeps it; `as_it_came` with nothing that is made of it or read for it now."""
+    def to_spooled(self, loads: list[Draft], *, verbatim: bool = False) -> Spooled:
+        """Return the call as the spool keeps it; `verbatim` without reading the state or masking a summary for it."""
         from faber_ledger.recording.spooled import LONGEST_DELIVERY, VARIABLES, VERSION
 
-        if self.progress is None and not as_it_came:
+        if self.progress is None and not verbatim:
             try:
-                self.saw(state_file.read_state(self.run).value)
+                self.remember_state(state_file.read_state(self.run).value)
             except (LedgerError, OSError):
-                pass  # the state of then is not to be had: that of when it is recorded holds
-        said = "" if as_it_came else self.recorded_summary()
-        is_kept = bool(self._summary) and self._recorded_summary == ""  # whoever takes this in may have other settings
+                pass  # then the state counts that is there when the call is recorded
+        summary = "" if verbatim else self.recorded_summary()
+        is_kept = bool(self._summary) and self._recorded_summary == ""  # the settings may change until it is recorded
         return {
             "spool": VERSION,
             "id": self.id,
@@ -245,11 +247,11 @@ class Arrival:
             "environ": {
                 name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
             },
-            "delivery": self.call.kept(0 if is_kept else LONGEST_DELIVERY, said),
+            "delivery": self.call.kept(0 if is_kept else LONGEST_DELIVERY, summary),
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,
             "progress": self.progress,
             "status": self.status,
-            "loads": self.loads,
+            "loads": loads,
         }

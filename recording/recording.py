@@ -1,4 +1,4 @@
-"""One recording: under the run's lock, what the log says, what is appended to it, and `state.json` after it."""
+"""One recording: under a run's lock, read the state and the log, append to it, and write `state.json`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.run import Run
 
-AT_ONCE = 100  # deliveries a transaction, so that a hook which is killed meanwhile has not worked for nothing
+AT_ONCE = 100  # deliveries in a transaction, so that a hook that is killed meanwhile does not lose all its work
 
 
 class Recording:
-    """A run held open for appending: `state` and `view` are what is known, `append` turns drafts into facts.
+    """A run locked and open for appending: `state` and `view` are what it says, `append` turns drafts into facts.
 
-    A run without a log gets one with its first append: `first` is its first event, else the run is adopted and its
-    blocks become that event. With `tolerant`, a state that is missing or broken does not stop a run that has a log:
-    `problem` tells it then, and `state` is the newest backup's. Deliveries that wait in the spool are recorded first.
+    A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
+    blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
+    is the error then, and `state` the newest backup's. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -60,11 +60,9 @@ class Recording:
         self._lock = lock or RunLock(run.lock_path)
 
     def __enter__(self) -> Recording:
-        """Take the lock and read state and log; raises as `read_state`, `RunLock` and `Log.open`."""
+        """Take the lock and read state and log; raises what `read_state`, `RunLock` and `Log.open` raise."""
         if not os.path.isfile(self.run.ledger_path):
-            state_file.read_state(
-                self.run
-            )  # a run that is not there, or not readable, gets neither a lock nor a ledger
+            state_file.read_state(self.run)  # a run that is missing or not readable gets neither lock nor ledger
         self._lock.__enter__()
         try:
             self._read_state()
@@ -90,7 +88,8 @@ class Recording:
     def append(self, drafts: list[Draft]) -> list[Recorded]:
         """Append facts, make them durable, and write the blocks that follow into state.json.
 
-        Raises StateNotWritten where state.json cannot be: the facts are in the log, and the next projection shows them.
+        Raises StateNotWritten if state.json cannot be written: then the next projection shows the facts, which are in
+        the log.
         """
         recorded = self.add(drafts, at=self.at, writer=self.writer)
         self.commit()
@@ -98,28 +97,28 @@ class Recording:
 
     @property
     def blocks(self) -> Blocks:
-        """The two blocks, as the log is now."""
+        """The two blocks of the log as it is now."""
         return self.view.blocks
 
     def add(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
-        """Put facts into the open transaction and fold them onto the blocks; `commit` makes them durable."""
+        """Add facts to the open transaction and fold them onto the blocks; `commit` makes them durable."""
         try:
-            recorded = self._appended(drafts, at=at, writer=writer)
-        except Replaced:  # SQLite asks for it before a transaction's first write, so that nothing else was in it
+            recorded = self._insert(drafts, at=at, writer=writer)
+        except Replaced:  # raised before a transaction's first write, so nothing else was in it
             if not self._is_open:
                 raise
             self._open.close()
             self._open_log()
-            recorded = self._appended(drafts, at=at, writer=writer)
+            recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
         return recorded
 
-    def _appended(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
+    def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
         with self._log.writing():
             return self._log.append(drafts, at=at, writer=writer)
 
     def _open_log(self) -> None:
-        """Open the log and see what it says; whoever has the view keeps it."""
+        """Open the log and read its blocks; a view that was handed out stays valid."""
         self._open = open_log(self.run, self.warn, min(self._lock.seconds, BUSY_SECONDS))
         self._log = self._open.log
         try:
@@ -133,48 +132,49 @@ class Recording:
             self.view = view
 
     def commit(self) -> None:
-        """Make what was added durable and write the blocks into state.json; raises as `append`."""
+        """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
             state_file.commit_blocks(self._open, self.blocks)
             return  # there is no state to write into: the next projection shows the facts
         try:
             state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn)
-        except (StateInvalid, StateMissing) as error:  # another tool was at it since it was read
+        except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         if self._open.redacted:
-            from faber_ledger.runs.old_copies import remove_old_copies  # a redaction came in, which is seldom
+            from faber_ledger.runs.old_copies import remove_old_copies  # redactions are rare
 
             remove_old_copies(self.run, self._log)
         elif self.state.get("status") in progress.FINISHED:
             state_file.remove_backup(self.run)
 
     def begin(self) -> None:
-        """Begin the next transaction, after a commit; raises as `Log.open`."""
+        """Begin the next transaction, after a commit; raises what `Log.open` raises."""
         self._open.begin()
 
     def _drain(self) -> None:
-        """Record the waiting deliveries; raises as `append`, but for state.json.
+        """Record the waiting deliveries; raises what `append` raises, except for state.json.
 
-        Their facts are durable before their files go. A file that is not a delivery is set aside and named.
+        Their facts are durable before their files are removed. A file that is not a delivery is set aside, with a
+        warning.
         """
         from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
 
-        paths = spool.waiting(self.run)[: spool.MOST_FILES]  # no hook puts more there, and a repository may
+        paths = spool.waiting(self.run)[: spool.MAX_FILES]  # a hook puts no more there, but a repository may
         for first in range(0, len(paths), AT_ONCE):
-            taken = [path for path in paths[first : first + AT_ONCE] if self._is_taken_in(path)]
+            recorded = [path for path in paths[first : first + AT_ONCE] if self._record_waiting(path)]
             try:
                 self.commit()
             except StateNotWritten as error:
                 self.warn(f"{error} - what happened is in the ledger: {error.hint}")
-            for path in taken:
+            for path in recorded:
                 spool.remove(path)
             self.begin()
         spool.tidy(self.run)
 
-    def _is_taken_in(self, path: str) -> bool:
-        """Add what a waiting delivery means to the open transaction; return whether its file may go afterwards.
+    def _record_waiting(self, path: str) -> bool:
+        """Add a waiting delivery's facts to the open transaction; return whether its file may be removed afterwards.
 
-        Nothing that stands in one file, and no file that cannot be read, may hold up the others.
+        Neither the content of a file nor one that cannot be read may hold up the others.
         """
         from faber_ledger.recording import spool
 
@@ -185,44 +185,41 @@ class Recording:
         except FileNotFoundError:
             return False
         except OSError as error:
-            self.warn(f"a waiting delivery cannot be read, and goes on waiting: {path}: {error.strerror}")
+            self.warn(f"a waiting delivery cannot be read, and stays in the spool: {path}: {error.strerror}")
             return False
         except spool.Malformed as error:
             self._put_aside(path, error)
             return False
         try:
-            self._take_in(spooled)
-        except (LedgerError, OSError, sqlite3.Error):  # the log's, which the next one would meet too
+            self._add_spooled(spooled)
+        except (LedgerError, OSError, sqlite3.Error):  # the log's: the next delivery would meet it too
             raise
-        except Exception as error:  # noqa: BLE001 -- a defect of ours that this one brings out each time it is tried
-            self.view.blocks = fold(self.view.log.stream())  # it may have stopped while they were changed
+        except Exception as error:  # noqa: BLE001 -- a bug of ours that this delivery triggers whenever it is tried
+            self.view.blocks = fold(self.view.log.stream())  # it may have stopped halfway through changing them
             self._put_aside(path, error)
             return False
         return True
 
     def _put_aside(self, path: str, error: Exception) -> None:
-        """Move a file that is not a delivery out of the way and say so; it stays there."""
+        """Move a file that is not a delivery out of the way, and warn; it is kept there."""
         from faber_ledger.recording.spool import put_aside
 
         try:
-            self.warn(f"a waiting delivery could not be taken in, and was moved to {put_aside(path)}: {error!r:.300}")
+            self.warn(f"a waiting delivery could not be recorded, and was moved to {put_aside(path)}: {error!r:.300}")
         except OSError as refusal:
-            self.warn(f"{path} is no delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
+            self.warn(f"{path} is not a delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
 
-    def _take_in(self, spooled: Spooled) -> None:
-        from faber_ledger.recording.call import Call
-        from faber_ledger.recording.incoming import Arrival
+    def _add_spooled(self, spooled: Spooled) -> None:
+        from faber_ledger.recording.incoming import IncomingCall
 
-        call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
-        call.hook, call.digest = spooled["hook"], spooled["digest"]
-        arrival = Arrival.spooled(spooled, call, self.run, self.warn)
+        incoming = IncomingCall.from_spooled(spooled, self.run, self.warn)
         log = self.view.log
         with log.writing():
             log.connection.execute("SAVEPOINT delivery")
             try:
-                arrival.record_in(self.view, self.state, self.add)
+                incoming.record_in(self.view, self.state, self.add, spooled["loads"])
             except BaseException:
-                if log.connection.in_transaction:  # what a full disk refuses, SQLite takes back as a whole
+                if log.connection.in_transaction:  # a full disk makes SQLite roll back everything
                     log.connection.execute("ROLLBACK TO delivery")
                 raise
             log.connection.execute("RELEASE delivery")
@@ -260,9 +257,9 @@ class Recording:
 
 
 def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:
-    """Record a run's waiting deliveries where nothing else is to be recorded; raises as `Recording`."""
+    """Record a run's waiting deliveries and nothing else; raises what `Recording` raises."""
     from faber_ledger.recording.spool import waiting
 
     if waiting(run):
         with Recording(run, at=at, writer=writer_of(run.root), warn=warn, tolerant=True):
-            pass  # whoever opens a recording takes them in
+            pass  # opening a recording records them

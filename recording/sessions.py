@@ -1,7 +1,7 @@
-"""What happened: decides, from what a log says and what has come in, which facts are appended. Reads nothing else.
+"""Which facts are appended when a session starts or ends: decided from the log and the call alone.
 
-The client's own session id is data, never a key: it survives compaction and resume, one run has many, and two processes
-can share one.
+The client's own session id is data, never a key: it survives compaction and resume, one run has many of them, and two
+processes can share one.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ if TYPE_CHECKING:
         progress: Snapshot
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
+    WhyIgnored = Literal["repeated", "subagent", "no_session"]
 
 
-NOWHERE: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
+UNKNOWN: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
 REPEAT_SECONDS = 30
-# A compaction that failed can be asked for again at once, byte for byte the same: then the later one is the end that
-# counts. Hooks that are installed twice are started together.
+# A compaction that failed can be asked for again at once, byte for byte the same: then the later call is the end that
+# counts. Hooks that are installed twice start at the same time.
 REPEAT_SECONDS_OF_COMPACTION = 2
-DELIVERIES_LOOKED_AT = 256
+MAX_DELIVERIES_READ = 256
 
 
 def caller_of(
     environ: Mapping[str, str], state: dict[str, Any], at: float, writer: str, environment: Environment | None
 ) -> Caller:
-    """Say who runs a command: inside a client its variables name the client's session and process."""
+    """Return who runs a command; inside a client, its variables name the client's session and process."""
     return {
         "client": environ.get("CLAUDE_CODE_SESSION_ID") or None,
         "pid": environ.get("CLAUDE_PID") or None,
@@ -56,23 +57,23 @@ def caller_of(
 
 
 class View:
-    """What a log says, asked piece by piece so that a hook pays only for what it needs."""
+    """What a log says, read piece by piece so that a hook pays only for what it needs."""
 
     def __init__(self, log: Log, blocks: Blocks) -> None:
         self.log = log
         self.blocks = blocks
 
     def starts_of(self, client: str | None) -> list[Recorded]:
-        """Give the starts of the sessions of one client session id, newest first."""
+        """Return the starts of the sessions with one client session id, newest first."""
         return self.log.starts_of(client) if client is not None else []
 
     def start_of(self, session_id: str) -> Recorded | None:
-        """Give the event that started a session; None if an older tool did."""
+        """Return the event that started a session; None if an older tool started it."""
         return self.log.start_of(session_id)
 
     def last_delivery(self, client: str | None) -> tuple[Recorded, Delivery] | None:
-        """Give the last recorded delivery of a client, among the newest events."""
-        for recorded in self.log.newest(DELIVERIES_LOOKED_AT):
+        """Return a client's last recorded delivery among the newest events."""
+        for recorded in self.log.newest(MAX_DELIVERIES_READ):
             delivery = delivery_of(recorded["event"])
             if delivery is not None and recorded["client"] == client:
                 return recorded, delivery
@@ -80,16 +81,16 @@ class View:
 
 
 def delivery_of(event: Event) -> Delivery | None:
-    """Give the hook call that a fact came from."""
+    """Return the hook call that a fact came from."""
     values: dict[str, object] = event  # type: ignore[assignment]  # a TypedDict is a dict; most facts lack the key
     found = values.get("delivery")
     return found if isinstance(found, dict) else None  # type: ignore[return-value]  # its writer gave it this shape
 
 
 def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
-    """Tell whether a delivery is the client's last one once more, as when its hooks are installed twice.
+    """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
-    Same event, same bytes, same process where both name one, under 30 seconds ago; a PreCompact under 2.
+    That is: same hook, same bytes, same process where both name one, less than 30 seconds ago (2 for a PreCompact).
     """
     seconds = REPEAT_SECONDS_OF_COMPACTION if delivery["hook"] == "PreCompact" else REPEAT_SECONDS
     last = view.last_delivery(caller["client"])
@@ -103,20 +104,20 @@ def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     )
     if not is_like_it:
         return False
-    at = seconds_of(recorded["at"])  # last, since to read a time is dear
+    at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
     return at is not None and abs(caller["at"] - at) < seconds
 
 
-def ignored(caller: Caller, delivery: Delivery, reason: Literal["repeated", "subagent", "no_session"]) -> list[Draft]:
-    """Record that a delivery changed nothing."""
+def ignore_delivery(caller: Caller, delivery: Delivery, reason: WhyIgnored) -> list[Draft]:
+    """Return the fact that a delivery changed nothing."""
     return [{"event": {"type": "delivery_ignored", "reason": reason, "delivery": delivery}, "client": caller["client"]}]
 
 
-def session_of(view: View, caller: Caller) -> str | None:
-    """Find the session that a client's delivery is about.
+def find_session(view: View, caller: Caller) -> str | None:
+    """Return the session that a client's delivery is about; None if there is none.
 
-    The newest of this client's session id; of several, that of the same process in this clone. A client without one
-    has the open session that no client opened; a client that nobody can name has the open session of this clone.
+    It is the newest with this client's session id, by preference one of the same process in this clone. A client id
+    that the log does not know gets the open session that no client opened; a call without an id, that of this clone.
     """
     starts = view.starts_of(caller["client"])
     same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
@@ -131,7 +132,7 @@ def session_of(view: View, caller: Caller) -> str | None:
     return current if caller["client"] is None and start["writer"] == caller["writer"] else None
 
 
-def session_ended(
+def end_session(
     view: View,
     caller: Caller,
     session_id: str,
@@ -140,7 +141,7 @@ def session_ended(
     *,
     delivery: Delivery | None = None,
 ) -> Draft:
-    """Record a session's end; `abandoned` is one that was inferred from the next session's start."""
+    """Return the fact of a session's end; an `abandoned` one is inferred from the next session's start."""
     start = view.start_of(session_id)
     event: SessionEnded = {
         "type": "session_ended",
@@ -154,7 +155,7 @@ def session_ended(
     }
     if reason != "abandoned" and lacks_environment(view, session_id) and caller["environment"] is not None:
         event["environment"] = caller["environment"]
-    if start is None:  # an older tool's session: what was in context when it ended is its own (END, Step 4)
+    if start is None:  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
         loads = shape.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:
@@ -164,9 +165,9 @@ def session_ended(
 
 
 def lacks_environment(view: View, session_id: str) -> bool:
-    """Tell whether a session's environment is missing or incomplete: its end, or a load, fills it (END, Step 4).
+    """Return whether a session's environment is missing or incomplete; its end, or a load, adds it (END, Step 4).
 
-    A `git_commit` that is null is complete: the session ran outside git.
+    A `git_commit` of null is complete: the session ran outside git.
     """
     known = (shape.entry_of(view.blocks, session_id) or {}).get("environment")
     if not isinstance(known, dict) or "git_commit" not in known:
@@ -174,7 +175,7 @@ def lacks_environment(view: View, session_id: str) -> bool:
     return any([known.get(name) is None for name in ("hostname", "platform", "cwd")])
 
 
-def session_opened(
+def open_session(
     view: View,
     caller: Caller,
     session_id: str,
@@ -183,12 +184,12 @@ def session_opened(
     empties_context: bool,
     delivery: Delivery | None = None,
 ) -> list[Draft]:
-    """Record a session's start, and before it the inferred end of every session whose own end never came."""
+    """Return the fact of a session's start, after the inferred end of every session that is still open."""
     event: SessionStarted = {
         "type": "session_started",
         "session_id": session_id,
         "source": source,
-        "environment": caller["environment"] or NOWHERE,
+        "environment": caller["environment"] or UNKNOWN,
         "phase": caller["progress"]["phase"],
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],
@@ -197,12 +198,12 @@ def session_opened(
     }
     if delivery is not None:
         event["delivery"] = delivery
-    drafts = [session_ended(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
+    drafts = [end_session(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
     return [*drafts, {"event": event, "client": caller["client"]}]
 
 
-def is_this_clients_own(view: View, caller: Caller) -> bool:
-    """Tell whether the open session is the one that this very client process opened."""
+def is_own_session(view: View, caller: Caller) -> bool:
+    """Return whether this very client process opened the open session."""
     current = shape.current_session(view.blocks)
     start = view.start_of(current) if current else None
     return (
@@ -214,11 +215,11 @@ def is_this_clients_own(view: View, caller: Caller) -> bool:
     )
 
 
-def continues(view: View, caller: Caller) -> bool:
-    """Tell whether a session-load continues the open session: it is of this machine and clone, and no other client's.
+def continues_session(view: View, caller: Caller) -> bool:
+    """Return whether a session-load continues the open session: same machine, same clone, and no other client's.
 
-    Of a session that an older tool opened the machine alone is known, if that: where it is not, the session goes on,
-    since a load must not cut an open session short on a guess, and gets the environment of here.
+    For a session of an older tool at most the machine is known. Where it is not, the session goes on, since a load must
+    not end an open session on a guess, and it gets this machine's environment.
     """
     current = shape.current_session(view.blocks)
     if current is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".json"
 ASIDE = ".malformed"
-MOST_FILES = 1_000
+MAX_FILES = 1_000
 LARGEST = 1024 * 1024
 FORGOTTEN_SECONDS = 3600
 TRIES = 20
@@ -68,7 +68,7 @@ def _put(run: Run, spooled: Spooled) -> str:
     make_kept_folder(run, folder)
     names = os.listdir(folder)
     count = len([name for name in names if name.endswith(SUFFIX)])  # what was set aside stays, and is in nobody's way
-    if count >= MOST_FILES:
+    if count >= MAX_FILES:
         raise Full(f"{folder} holds {count:,} deliveries, and no more are kept")
     path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
     text = _text_of(spooled)

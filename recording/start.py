@@ -11,7 +11,7 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git, check_active_folder, claim_run, write_active_file
@@ -97,15 +97,15 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     write_active_file(run.root, run.run_id)
     if not environ.get("CLAUDE_CODE_SESSION_ID"):
         return
-    whereabouts = Whereabouts(run.root)
+    environment = SessionEnvironment(run.root)
     writer = writer_of(run.root)
     if left is not None and left != run.run_id:
         _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
-        caller = sessions.caller_of(environ, recording.state, at, writer, whereabouts.environment())
-        if not sessions.is_this_clients_own(recording.view, caller):
+        caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
+        if not sessions.is_own_session(recording.view, caller):
             session_id = clock.session_id(at, os.urandom(6))
-            recording.append(sessions.session_opened(recording.view, caller, session_id, source, empties_context=False))
+            recording.append(sessions.open_session(recording.view, caller, session_id, source, empties_context=False))
 
 
 def _leave(
@@ -116,8 +116,8 @@ def _leave(
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
             caller = sessions.caller_of(environ, recording.state, at, writer, None)
             current = shape.current_session(recording.blocks)
-            if current is not None and sessions.is_this_clients_own(recording.view, caller):
-                recording.append([sessions.session_ended(recording.view, caller, current, "manual")])
+            if current is not None and sessions.is_own_session(recording.view, caller):
+                recording.append([sessions.end_session(recording.view, caller, current, "manual")])
     except LedgerError as error:
         warn(f"the session on {run_id} was not ended: {error}")
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports import session_load as load_report
+from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import run_to_load
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.notes import newest_notes, summary_for
-from faber_ledger.context.packet import COMMAND_BUDGET, pack
+from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
@@ -23,7 +22,7 @@ from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import Whereabouts
+from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_run
@@ -114,11 +113,11 @@ def session_load(
     loading = Loading(run, config, trigger, requested, at, force)
     try:
         if dry_run:
-            result = loading.tried()
-            show(load_report.dry_data(loading, result), load_report.dry_lines(loading, result), as_json=as_json)
+            tried = loading.dry_run()
+            show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
             return
         shows = as_json or content or not sys.stdout.isatty()
-        result, packet, recording = loading.done(budget if shows else 0, log)
+        result, packet, recording = loading.load(budget if shows else 0, log)
         _hold(root, run)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
@@ -132,13 +131,13 @@ def session_load(
             hint="check its path in the workflow's configuration, or run the phase that creates it",
             block=messages.required_failed(**failed),
         )
-    data = load_report.data(run, loading.state, recording.blocks, result)
-    lines = load_report.lines(run, loading.state, recording.blocks, result)
+    data = report.data(run, loading.state, recording.blocks, result)
+    lines = report.lines(run, loading.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
 
 
 def _hold(root: str, run: Run) -> None:
-    """Keep that work goes on here on the active run, so that no active file that git brings switches it."""
+    """Claim the active run for this work tree, so that an active file that git brings does not switch it."""
     active = active_run(root)
     if active.run_id == run.run_id != active.claim:
         try:
@@ -162,54 +161,56 @@ class Loading:
         self.state: dict[str, Any] = {}
         self.in_context: dict[str, dict[str, Any]] = {}
 
-    def tried(self) -> Reload:
+    def dry_run(self) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        self._take(state_file.read_state(self.run).value)
-        return self._read(self._caller(None), dry=True)
+        self._choose(state_file.read_state(self.run).value)
+        result = self._read(self._caller(None), dry=True)
+        return report.DryRun(
+            self.run.run_id, self.state, self.selected, self.in_context, self._surroundings(), self.at, result
+        )
 
-    def done(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
-        """Load, record and project, and tell each step to `log`; raises LedgerError.
+    def load(self, budget: int, log: Callable[[str], None]) -> tuple[Reload, str, Recording]:
+        """Load, record and project, with a line for each step to `log`; raises LedgerError.
 
-        What takes long, the user's programs above all, is over before the run is locked: hooks wait for the lock.
+        Whatever takes long, above all the user's programs, runs before the run is locked: hooks wait for the lock.
         """
-        whereabouts = Whereabouts(self.run.root)
+        environment = SessionEnvironment(self.run.root)
         writer = writer_of(self.run.root)
-        self._take(state_file.read_state(self.run).value)
-        for line in load_report.config_lines(self.workflow, self.state):
+        self._choose(state_file.read_state(self.run).value)
+        for line in report.config_lines(self.workflow, self.state):
             log(line)
-        caller = self._caller(whereabouts.environment(), writer)
+        caller = self._caller(environment.read(), writer)
         result = self._read(caller, dry=False)
-        for line in load_report.step_lines(result, len(self.selected)):
+        for line in report.step_lines(result, len(self.selected)):
             log(line)
-        for warning in load_report.warnings(result):
+        for warning in report.warnings(result):
             warn(warning)
         with Recording(self.run, at=self.at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             view = recording.view
-            keeper = None if Settings(self.run, os.environ).summaries else self.run
-            packet, given = pack(
-                self.run.run_id,
-                self.state,
-                result.parts(),
+            session_id, opening = self._session(view, caller)
+            is_incomplete = not opening and sessions.lacks_environment(view, session_id)
+            packet, loads = result.pack(
+                self.run,
+                view.log,
                 result.other_problems,
+                session_id=session_id,
+                client=caller["client"],
+                source="session_load",
                 budget=budget,
-                notes=newest_notes(view.log),
-                summary=summary_for(view.log, caller["client"], "session_load", keeper),
-                not_loaded=result.not_loaded(),
+                has_summaries_in_git=Settings(self.run, os.environ).summaries,
+                environment=caller["environment"] if is_incomplete else None,
             )
-            session_id, drafts = self._session(view, caller)
-            lacks = not drafts and sessions.lacks_environment(view, session_id)
-            environment = caller["environment"] if lacks else None
-            recording.append([*drafts, *result.drafts(session_id, caller["client"], given, environment)])
-        if drafts:
+            recording.append([*opening, *loads])
+        if opening:
             log(f"✓ New session detected: {session_id}")
         log("✓ Updated state metadata")
         return result, packet if budget else "", recording
 
-    def surroundings(self, commands: dict[str, list[str]]) -> Surroundings:
-        """Give what this run's artifacts are resolved against, and the programs that may run for slash commands."""
-        return surroundings_of(self.run, self.state, self.config["plugin_roots"], commands)
+    def _surroundings(self) -> Surroundings:
+        """Return what artifacts are resolved against, with the programs that may run for slash commands."""
+        return surroundings_of(self.run, self.state, self.config["plugin_roots"], self.config["commands"])
 
-    def _take(self, state: dict[str, Any]) -> None:
+    def _choose(self, state: dict[str, Any]) -> None:
         state_file.check_required(self.run, state)
         self.state = state
         self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
@@ -222,19 +223,19 @@ class Loading:
         return sessions.caller_of(os.environ, self.state, self.at, writer, environment)
 
     def _read(self, caller: Caller, *, dry: bool) -> Reload:
-        """Load the artifacts by what state and log say now, without the run's lock."""
+        """Load the artifacts by what state and log say now, without taking the run's lock."""
         if not check_file(self.run.ledger_path):
-            return self._gathered(None, caller, dry=dry)
+            return self._gather(None, caller, dry=dry)
         with Log.read(self.run.ledger_path) as log:
-            return self._gathered(sessions.View(log, shape.blocks_of(self.state)), caller, dry=dry)
+            return self._gather(sessions.View(log, shape.blocks_of(self.state)), caller, dry=dry)
 
-    def _gathered(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
-        empties = self.trigger == "session_start" and not (view and sessions.is_this_clients_own(view, caller))
+    def _gather(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
+        empties = self.trigger == "session_start" and not (view and sessions.is_own_session(view, caller))
         self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
         names = [artifact["id"] for artifact in self.selected]
         return reload.gather(
             self.selected,
-            self.surroundings(self.config["commands"]),
+            self._surroundings(),
             triggers=[self.trigger],
             at=self.at,
             in_context=self.in_context,
@@ -245,11 +246,11 @@ class Loading:
         )
 
     def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
-        """Give the session that the load belongs to, and the facts that open it if it is a new one."""
+        """Return the session that the load belongs to, and the facts that open it if it is new."""
         current = shape.current_session(view.blocks)
         starts = self.trigger == "session_start"
-        goes_on = sessions.is_this_clients_own(view, caller) if starts else sessions.continues(view, caller)
+        goes_on = sessions.is_own_session(view, caller) if starts else sessions.continues_session(view, caller)
         if current is not None and goes_on:
             return current, []
-        opened = clock.session_id(self.at, os.urandom(6))
-        return opened, sessions.session_opened(view, caller, opened, "session_load", empties_context=starts)
+        session_id = clock.session_id(self.at, os.urandom(6))
+        return session_id, sessions.open_session(view, caller, session_id, "session_load", empties_context=starts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMANDS, ArtifactError
@@ -15,8 +15,7 @@ from faber_ledger.projections import blocks as shape
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.cli.commands.session_load import Loading
-    from faber_ledger.context.artifact import Artifact, Loaded
+    from faber_ledger.context.artifact import Artifact, Loaded, Surroundings
     from faber_ledger.context.reload import Reload
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.projections.blocks import Blocks
@@ -26,15 +25,27 @@ if TYPE_CHECKING:
 RULE = "━" * 46
 
 
+class DryRun(NamedTuple):
+    """A load that was only tried; `in_context` holds the loads that count as in context, by artifact id."""
+
+    run_id: str
+    state: dict[str, Any]
+    selected: list[Artifact]
+    in_context: dict[str, dict[str, Any]]
+    surroundings: Surroundings
+    at: float
+    result: Reload
+
+
 def config_lines(workflow: Workflow, state: dict[str, Any]) -> Iterator[str]:
-    """Say which workflow and state a load is about (RELOAD, Step 2)."""
+    """Yield which workflow and state a load is about (RELOAD, Step 2)."""
     yield f"✓ Loaded workflow config: {workflow['id']}"
     yield f"  Run status: {state['status']}"
     yield f"  Current phase: {state.get('current_phase') or 'unknown'}"
 
 
 def step_lines(result: Reload, selected: int) -> Iterator[str]:
-    """Say what of the selected artifacts was skipped and what was loaded, in turn (RELOAD, Steps 3 and 5)."""
+    """Yield which of the selected artifacts were skipped and loaded, in order (RELOAD, Steps 3 and 5)."""
     for skipped in result.skipped:
         yield f"ℹ Skipping {skipped['artifact']['id']} - loaded {skipped['minutes']} minutes ago"
     yield f"Determined {selected - len(result.skipped)} artifacts to load"
@@ -48,7 +59,7 @@ def step_lines(result: Reload, selected: int) -> Iterator[str]:
 
 
 def warnings(result: Reload) -> Iterator[str]:
-    """Word what did not stop the load: large artifacts, values that were missing, and optional ones that failed."""
+    """Yield what did not stop the load: large artifacts, missing values, and optional artifacts that failed."""
     for loaded in result.loaded:
         for note in loaded["notes"]:
             yield f"⚠️ WARNING: {note}"
@@ -60,7 +71,7 @@ def warnings(result: Reload) -> Iterator[str]:
 
 
 def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> Iterator[str]:
-    """Report a load (RELOAD, Step 7)."""
+    """Yield the report of a load (RELOAD, Step 7)."""
     session = shape.entry_of(blocks, shape.current_session(blocks) or "") or {}
     environment = session.get("environment") or {}
     yield ""
@@ -98,7 +109,7 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
 
 
 def data(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> dict[str, Any]:
-    """Give what a load did, for programs."""
+    """Return what a load did, for programs."""
     return {
         "run_id": run.run_id,
         "workflow_id": state["workflow_id"],
@@ -115,30 +126,32 @@ def data(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> dic
     }
 
 
-def dry_lines(loading: Loading, result: Reload) -> Iterator[str]:
-    """Show what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode)."""
-    yield f"Would reload context for run: {loading.run.run_id}"
-    yield f"Workflow: {loading.state['workflow_id']}"
-    yield f"Run status: {loading.state['status']}"
+def dry_lines(tried: DryRun) -> Iterator[str]:
+    """Yield what would be loaded (RELOAD, Step 4; AGENT, Dry Run Mode)."""
+    result = tried.result
+    yield f"Would reload context for run: {tried.run_id}"
+    yield f"Workflow: {tried.state['workflow_id']}"
+    yield f"Run status: {tried.state['status']}"
     yield ""
     yield "Artifacts that would be loaded:"
     yield ""
     recent = {skipped["artifact"]["id"]: skipped["loaded"] for skipped in result.skipped}
-    outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{tried["id"]: got for tried, got in result.attempts}}
-    for artifact in loading.selected:
+    outcomes: dict[str, Loaded | ArtifactError] = {**recent, **{one["id"]: got for one, got in result.attempts}}
+    for artifact in tried.selected:
         name = artifact["id"]
-        yield from _dry_artifact(artifact, outcomes[name], name in recent, loading)
+        yield from _dry_artifact(artifact, outcomes[name], name in recent, tried)
     count = len(result.loaded)
-    skipped = len(loading.selected) - count
-    yield f"Total: {len(loading.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
+    skipped = len(tried.selected) - count
+    yield f"Total: {len(tried.selected)} artifacts ({count} would be loaded, {skipped} skipped)"
     size = sum(loaded["size_bytes"] for loaded in result.loaded)
     yield f"Estimated context size: {messages.kilobytes(size)}"
 
 
-def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
-    """Give what would be loaded, for programs."""
+def dry_data(tried: DryRun) -> dict[str, Any]:
+    """Return what would be loaded, for programs."""
+    result = tried.result
     return {
-        "run_id": loading.run.run_id,
+        "run_id": tried.run_id,
         "would_load": [_loaded_data(loaded) for loaded in result.loaded],
         "would_fail": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed
@@ -149,7 +162,7 @@ def dry_data(loading: Loading, result: Reload) -> dict[str, Any]:
 
 
 def _dry_artifact(
-    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, loading: Loading
+    artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, tried: DryRun
 ) -> Iterator[str]:
     is_command = artifact["type"] in COMMANDS
     size = None if _is_deferred(outcome) else _file_size(outcome)
@@ -161,7 +174,7 @@ def _dry_artifact(
     yield f"    Type: {artifact['type']}"
     if is_command:
         yield f"    Command: {artifact['command'] or '-'}"
-        yield f"    Runs: {_program(outcome, loading)}"
+        yield f"    Runs: {_program(outcome, tried.surroundings)}"
     else:
         yield f"    Path: {artifact['path'] or artifact['path_from_state'] or '-'}"
     resolved = outcome.resolved if isinstance(outcome, ArtifactError) else outcome["resolved"]
@@ -177,14 +190,14 @@ def _dry_artifact(
         yield f"    Error: {outcome.message}"
     if size is not None:
         yield f"    Size: {messages.kilobytes(size)}"
-    minutes = selection.minutes_since(loading.in_context.get(artifact["id"]), loading.at)
+    minutes = selection.minutes_since(tried.in_context.get(artifact["id"]), tried.at)
     yield f"    Last loaded: {'never' if minutes is None else f'{minutes} minutes ago'}"
     yield f"    Action: {action}"
     yield ""
 
 
 def _is_missing(error: ArtifactError, is_command: bool) -> bool:
-    """Tell whether all that is wrong is that no file is there: RELOAD marks that by `Exists: no` alone."""
+    """Return whether the only problem is a missing file: RELOAD marks that by `Exists: no` alone."""
     return not is_command and error.resolved is not None and not os.path.lexists(error.resolved)
 
 
@@ -192,17 +205,17 @@ def _is_deferred(outcome: Loaded | ArtifactError) -> bool:
     return not isinstance(outcome, ArtifactError) and outcome["is_deferred"]
 
 
-def _program(outcome: Loaded | ArtifactError, loading: Loading) -> str:
-    """Say what a command would run; a dry run starts no program but git."""
+def _program(outcome: Loaded | ArtifactError, surroundings: Surroundings) -> str:
+    """Return what a command would run; a dry run starts no program except git."""
     if isinstance(outcome, ArtifactError):
         return "-"
     if not outcome["is_deferred"]:
         return outcome["resolved"]
-    program = loading.config["commands"].get(outcome["resolved"].split()[0])
+    program = surroundings["commands"].get(outcome["resolved"].split()[0])
     if program is None:
         return f"{outcome['resolved']} (by the agent)"
     try:
-        return " ".join(mapped_arguments(program, loading.surroundings({})))
+        return " ".join(mapped_arguments(program, surroundings))
     except ArtifactError as error:
         return f"- ({error.message})"
 
@@ -214,7 +227,7 @@ def _size(loaded: Loaded) -> str:
 
 
 def _file_size(outcome: Loaded | ArtifactError) -> int | None:
-    """Give the size of an artifact's file, of one that cannot be loaded, too; None if there is no file."""
+    """Return the size of an artifact's file, also if it cannot be loaded; None if there is no file."""
     if not isinstance(outcome, ArtifactError):
         return outcome["size_bytes"]
     path = outcome.resolved

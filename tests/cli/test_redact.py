@@ -18,7 +18,7 @@ from support.project import COMMAND, Project
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
-from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.redact import shared_word
 from faber_ledger.runs.run import find_run
 
@@ -126,7 +126,7 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
     note = project.events[-1]["id"]
     assert project.faber("init", "--summaries").returncode == 0
     delivery = json.dumps({"trigger": "auto", "compact_summary": text})
-    spool.put(run, Arrival(Call("PostCompact", delivery.encode(), {}), run, now(), print).waits())
+    spool.put(run, IncomingCall(Call("PostCompact", delivery.encode(), {}), run, now(), print).to_spooled([]))
     told = redact(project, note)
     assert spool.waiting(run) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
@@ -141,7 +141,7 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
 
 def test_a_dry_run_takes_in_nothing(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, Arrival(Call("SessionEnd", b"{}", {}), run, now(), print).waits())
+    path = spool.put(run, IncomingCall(Call("SessionEnd", b"{}", {}), run, now(), print).to_spooled([]))
     assert project.faber("redact", note_id(project), "--dry-run").returncode == 0
     assert spool.waiting(run) == [path]
 

@@ -42,7 +42,7 @@ BREAKABLE = {
     "fchmod": 2,
     "flock": 1,
 }
-REFUSED = ("cannot be spooled", "a defect of faber-ledger")
+REFUSED = ("cannot be spooled", "a bug in faber-ledger")
 MB = 10_000_000
 HOSTILE = (
     b"",

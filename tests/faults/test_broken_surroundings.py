@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.project import COMMAND, Project, answer_of, without_overrides
 
-from faber_ledger.files.folders import HeldFolder
+from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
@@ -106,7 +106,7 @@ def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
         hook.send_signal(signal.SIGCONT)
         assert hook.wait() == 0
     assert not project.root.exists()
-    assert ("is taken in by the next append" in "".join(moved.log_lines)) == (waiting(moved) == 1)
+    assert ("the next append records it" in "".join(moved.log_lines)) == (waiting(moved) == 1)
     assert_ended_once(moved)
 
 
@@ -138,13 +138,13 @@ def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp
 
 def test_a_held_folder_is_found_after_each_rename_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
-    held = HeldFolder(str(tmp_path / "first"))
+    held = TrackedFolder(str(tmp_path / "first"))
     for name in ("second", "third"):
         moved = (tmp_path / "first" if name == "second" else tmp_path / "second").rename(tmp_path / name)
         (tmp_path / "first").mkdir(exist_ok=True)
-        assert held.now() == str(moved)
+        assert held.current_path() == str(moved)
     moved.rmdir()
-    assert held.now() is None
+    assert held.current_path() is None
 
 
 def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
@@ -188,7 +188,7 @@ def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeyp
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, HeldFolder(run.root)).answer()
+    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, TrackedFolder(run.root)).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 

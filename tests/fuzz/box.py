@@ -56,7 +56,7 @@ def check_answer(answer: Answer, hook: str) -> None:
     """Check that a hook has exited with 0 and printed a packet, a hint to the summarizer, or nothing."""
     assert answer.code == 0, answer.errors
     assert "Traceback" not in answer.errors
-    assert "a defect of faber-ledger" not in answer.errors, answer.errors
+    assert "a bug in faber-ledger" not in answer.errors, answer.errors
     assert all(letter.isprintable() or letter == "\n" for letter in answer.errors)
     if hook == "SessionStart":
         packet = answer.packet

@@ -157,13 +157,15 @@ def test_hooks_that_are_installed_twice_keep_one(project: Project) -> None:
     assert len(kept(project)) == 1
 
 
-def test_what_cannot_be_kept_is_told_and_the_compaction_is_recorded(project: Project, tmp_path: Path) -> None:
+def test_a_summary_that_cannot_be_kept_is_reported_and_the_compaction_is_recorded(
+    project: Project, tmp_path: Path
+) -> None:
     packet(project, STARTUP, ME)
     folder = project.root / ".git/faber-ledger/runs" / RUN
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(tmp_path / "elsewhere")
     answer = project.deliver(POST, client=ME, fields={"compact_summary": SAID})
-    assert "what the compaction came to cannot be kept: " in answer.errors
+    assert "the compaction's summary cannot be kept: " in answer.errors
     assert len(project.of_type("compaction_completed")) == 1
     assert holders(project.root, SAID) + holders(tmp_path / "elsewhere", SAID) == []
 

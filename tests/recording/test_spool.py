@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from support.project import COMMAND, Project, heeding_interrupts, without_overrides
 
 from faber_ledger.files import folders
-from faber_ledger.files.folders import HeldFolder
+from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks import hook as hooks
 from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import incoming, recording, spool
@@ -175,7 +175,7 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
         (first.parent / name).write_bytes(content)
     done = project.faber("note", "add", "one")
     assert done.returncode == 0, done.stderr
-    assert done.stderr.count("could not be taken in, and was moved to") == len(bad)
+    assert done.stderr.count("could not be recorded, and was moved to") == len(bad)
     assert "it is large for something else than its texts" in done.stderr
     assert waiting(project) == []
     kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
@@ -194,7 +194,7 @@ def test_links_and_folders_in_a_spool_that_is_brought_are_moved_aside(project: P
     (folder / "00000000000000001-folder.malformed").write_text("in the way")
     os.mkfifo(folder / "00000000000000002-pipe.json")
     told = project.deliver(START).errors
-    assert told.count("could not be taken in, and was moved to") == 3
+    assert told.count("could not be recorded, and was moved to") == 3
     assert told.count("it is not a regular file") == 3
     assert waiting(project) == []
     assert len(list(folder.iterdir())) == 4
@@ -205,7 +205,7 @@ def test_links_and_folders_in_a_spool_that_is_brought_are_moved_aside(project: P
 
 def test_what_was_set_aside_takes_no_deliverys_place(project: Project) -> None:
     (path,) = spooled(project, START)
-    for number in range(spool.MOST_FILES):
+    for number in range(spool.MAX_FILES):
         (path.parent / f"{number}.malformed").touch()
     refuse(project)
     assert "it waits in" in project.deliver(END).errors
@@ -239,7 +239,7 @@ def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what
     path.write_text(json.dumps({**json.loads(path.read_text()), **FORGED[what]}))
     answer = project.deliver(END)
     assert answer.code == 0
-    assert "could not be taken in, and was moved to" in answer.errors
+    assert "could not be recorded, and was moved to" in answer.errors
     assert project.types == ["run_adopted", "delivery_ignored"]
     assert project.deliver(START).errors == ""
     project.assert_projected()
@@ -284,7 +284,7 @@ def test_a_spool_of_very_many_files_is_worked_off_in_turns(project: Project, mon
     (project.run / "spool").mkdir()
     for number in range(5):
         (project.run / "spool" / f"{number}.json").touch()
-    monkeypatch.setattr(spool, "MOST_FILES", 3)
+    monkeypatch.setattr(spool, "MAX_FILES", 3)
     for left in (2, 0):
         deliver(project, monkeypatch, "SessionStart", at=1_800_000_000.0 + left)
         assert len(waiting(project)) == left
@@ -329,13 +329,13 @@ def spooled_with_ledger(project: Project, recorded: str, **changes: Any) -> list
 
 def test_a_full_spool_takes_no_more_and_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     (path,) = spooled(project, START)
-    for number in range(spool.MOST_FILES):
+    for number in range(spool.MAX_FILES):
         (path.parent / f"{number}.json").touch()
     refuse(project)
     answer = project.deliver(END)
     assert answer.code == 0
     assert "it cannot be spooled" in answer.errors
-    assert len(list(path.parent.iterdir())) == spool.MOST_FILES + 1
+    assert len(list(path.parent.iterdir())) == spool.MAX_FILES + 1
 
 
 def test_if_even_the_spool_refuses_the_hook_says_so(project: Project) -> None:
@@ -363,7 +363,7 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
-    return Hook(Call(hook, content, {}), run, at, lambda told: None, HeldFolder(run.root)).answer()
+    return Hook(Call(hook, content, {}), run, at, lambda told: None, TrackedFolder(run.root)).answer()
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])
@@ -461,7 +461,7 @@ def test_a_run_that_is_not_there_gets_no_spool(project: Project) -> None:
 def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b'{"session_id":"\\ud800","x":"\xff\xfe"}'
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, incoming.Arrival(Call("SessionEnd", content, {}), run, 1.5, print).waits())
+    path = spool.put(run, incoming.IncomingCall(Call("SessionEnd", content, {}), run, 1.5, print).to_spooled([]))
     assert spool.read(path)["delivery"].encode("utf-8", "surrogateescape") == content
 
 
@@ -490,9 +490,9 @@ def test_whatever_waits_can_be_read_again(content: bytes, variables: dict[str, s
     with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
         os.makedirs(os.path.join(root, ".fractary/runs/one"))
         run = find_run(root, "one")
-        one = incoming.Arrival(Call(hook, content, os.environ), run, 1.5, lambda told: None)
+        one = incoming.IncomingCall(Call(hook, content, os.environ), run, 1.5, lambda told: None)
         one.progress = {"phase": "build", "step": None, "phases_completed": ["x"] * phases}
-        waits = one.waits()
+        waits = one.to_spooled([])
         read = spool.read(spool.put(run, waits))
         assert {**read, "progress": None} == {**waits, "progress": None}
         assert read["progress"] in (waits["progress"], None)
@@ -510,7 +510,7 @@ def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
 
     monkeypatch.setattr(os, "listdir", removed)
     run = find_run(str(project.root), project.run_id)
-    path = spool.put(run, incoming.Arrival(Call("SessionEnd", b"", {}), run, 1.5, print).waits())
+    path = spool.put(run, incoming.IncomingCall(Call("SessionEnd", b"", {}), run, 1.5, print).to_spooled([]))
     assert spool.waiting(run) == [path]
 
 
@@ -519,7 +519,7 @@ def test_a_waiting_file_that_cannot_be_read_holds_up_nothing(project: Project) -
     path.chmod(0)  # as root's, of a hook that was run with sudo
     answer = project.changed("SessionStart.resume.print", without_overrides, client="two")
     assert answer.packet
-    assert "goes on waiting" in answer.errors
+    assert "stays in the spool" in answer.errors
     assert waiting(project) == [path]
     path.chmod(0o600)
     project.deliver(END, client="two")
@@ -576,7 +576,7 @@ def test_a_defect_in_what_is_made_of_a_delivery_does_not_keep_it_from_waiting(pr
 
 def test_a_defect_in_what_loads_artifacts_leaves_the_position(project: Project) -> None:
     told = with_defect(project, START, "reload:gather_for_hook", client="one")
-    assert "no artifact was loaded, by a defect of faber-ledger, please report it: RuntimeError('a defect')" in told
+    assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in told
     assert "it waits in" not in told
     assert project.types == ["run_adopted", "session_started"]
     project.assert_projected()
@@ -584,7 +584,7 @@ def test_a_defect_in_what_loads_artifacts_leaves_the_position(project: Project) 
 
 def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
     told = with_defect(project, START, client="one")
-    assert "a defect of faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
+    assert "a bug in faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
     assert len(waiting(project)) == 1
     assert project.deliver(END, client="one").errors == ""
     assert project.types == ["run_adopted", "session_started", "session_ended"]
@@ -596,7 +596,7 @@ def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Pro
     spooled_with_ledger(project, START, client="one")
     spooled_with_ledger(project, END, client="none")
     told = with_defect(project, PRE, client="none")
-    assert "a waiting delivery could not be taken in, and was moved to" in told
+    assert "a waiting delivery could not be recorded, and was moved to" in told
     assert "RuntimeError('a defect')" in told
     assert waiting(project) == []
     assert project.types[-1] == "session_ended"
@@ -635,7 +635,7 @@ def test_a_defect_in_the_fold_leaves_nothing_in_the_state_of_what_is_rolled_back
         check=False,
     )
     assert done.returncode == 0
-    assert b"could not be taken in, and was moved to" in done.stderr
+    assert b"could not be recorded, and was moved to" in done.stderr
     assert project.types.count("session_started") == 1
     project.assert_projected()
 

@@ -13,7 +13,7 @@ from typing import Any
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
-from faber_ledger.recording.incoming import Arrival
+from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.runs.run import find_run
 from support.project import COMMAND, RUN, Project, usual_state
 
@@ -237,7 +237,7 @@ def _compacted_without_an_end(patient: Patient) -> None:
 
 def _a_delivery_waits(patient: Patient) -> None:
     run = find_run(str(patient.root), RUN)
-    spool.put(run, Arrival(Call("SessionEnd", b'{"reason": "other"}', {}), run, now(), print).waits())
+    spool.put(run, IncomingCall(Call("SessionEnd", b'{"reason": "other"}', {}), run, now(), print).to_spooled([]))
 
 
 def _no_delivery_waits(patient: Patient) -> None:
