@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.demo.story import tell_story
-from faber_ledger.cli.ui.output import json_option, say, show, tell
+from faber_ledger.cli.ui import output
+from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError, StepFailed
 from faber_ledger.projections.blocks import blocks_of
@@ -41,7 +42,7 @@ def demo(keep: bool, as_json: bool) -> None:
         raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run it again")
     folder = os.path.realpath(tempfile.mkdtemp(prefix="faber-ledger-demo-"))
     try:
-        data = _played(folder, (lambda line: None) if as_json else tell)
+        data = _play(folder, (lambda line: None) if as_json else output.tell)
         show(data | {"directory": folder if keep else None}, [], as_json=as_json)
     finally:
         if keep:
@@ -50,19 +51,19 @@ def demo(keep: bool, as_json: bool) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _played(folder: str, told: Callable[[str], None]) -> dict[str, Any]:
-    """Play the whole demo and give what came of it; raises StepFailed."""
-    told("One FABER run on two machines. Every command below is really run.\n")
-    laptop, desktop = tell_story(folder, told)
+def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
+    """Play the whole demo and return what the run says at its end; raises StepFailed."""
+    tell("One FABER run on two machines. Every command below is really run.\n")
+    laptop, desktop = tell_story(folder, tell)
     state = desktop.state()
     blocks = blocks_of(state)
-    told("\n8. What state.json knows now. The sessions of the run:\n")
+    tell("\n8. What state.json knows now. The sessions of the run:\n")
     for line in _summary(blocks):
-        told(line)
-    told("\n9. The laptop gets all of it with a pull, and the whole log is verified there")
+        tell(line)
+    tell("\n9. The laptop gets all of it with a pull, and the whole log is verified there")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
-    log = laptop.run("faber-ledger", "log", "--json", told=False)
+    log = laptop.run("faber-ledger", "log", "--json", quiet=True)
     reasons = [session.get("end_reason") for session in blocks["sessions"]["session_history"]]
     if reasons != REASONS or blocks_of(laptop.state()) != blocks:
         raise StepFailed(f"the sessions ended as {reasons}, not as {REASONS}", hint="this is a bug: please report it")
@@ -84,18 +85,18 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _sessions(blocks: Blocks) -> list[list[str]]:
-    """Tell each session's machine, times (UTC), end, what it newly completed, and, a line each, what it had loaded."""
+    """Return a row for each session: machine, times (UTC), end, newly completed phases, and its loads in more rows."""
     rows = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]]
-    for told in told_sessions(blocks):
-        first, *others = told["artifacts_loaded"]
+    for session in told_sessions(blocks):
+        first, *others = session["artifacts_loaded"]
         rows.append(
             [
-                told["session_id"].rpartition("-")[2],
-                told["hostname"] or "",
-                (told["started_at"] or "")[11:19],
-                (told["ended_at"] or "")[11:19],
-                told["end_reason"] or "",
-                ", ".join(told["newly_completed"]),
+                session["session_id"].rpartition("-")[2],
+                session["hostname"] or "",
+                (session["started_at"] or "")[11:19],
+                (session["ended_at"] or "")[11:19],
+                session["end_reason"] or "",
+                ", ".join(session["newly_completed"]),
                 first,
             ]
         )
@@ -104,7 +105,7 @@ def _sessions(blocks: Blocks) -> list[list[str]]:
 
 
 def _json_text(value: Any, indent: str = "") -> str:
-    """Write JSON with each object and list on one line where it fits."""
+    """Return JSON text with each object and list on one line where it fits."""
     line = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, dict | list) or len(indent) + len(line) <= WIDTH:
         return line

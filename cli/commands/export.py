@@ -8,9 +8,10 @@ import re
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import say
+from faber_ledger.cli.ui.output import say, warn
 from faber_ledger.cli.ui.output_file import check_no_database, output_file
 from faber_ledger.cli.ui.progress import progress
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -56,9 +57,11 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
             raise click.UsageError("give --sqlite FILE, or -o and --format")
         if sqlite == "-":
             raise click.UsageError("a database is a file, and cannot go to standard output: name one")
-        from faber_ledger.cli.reports.sqlite import write_database  # at its use: `--help` loads every command
+        from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
-        write_database(runs_to_tell(run, every=every), sqlite)
+        events, runs = write_database(runs_to_tell(run, every=every), sqlite, warn)
+        counts = f"{events_shown(events)} of {plural(runs, 'run')}"
+        say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.reconstitution import boxed, brief, noted
+from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, note_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
 from faber_ledger.cli.ui.which_run import known_run, run_to_load
@@ -76,7 +76,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
         show(data, [json_text(data)], as_json=as_json)
         return
     data = {**context, "notes": notes, "findings": journal.findings}
-    show(data, [*boxed(context), *brief(context), *noted(notes, others)], as_json=as_json)
+    show(data, [*boxed_lines(context), *brief_lines(context), *note_lines(notes, others)], as_json=as_json)
 
 
 class _Chooser:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.ui import completion, which_event
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import session_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 
 if TYPE_CHECKING:
-    from faber_ledger.cli.reports.replay import Wish
+    from faber_ledger.cli.reports.replay import EventFilter
     from faber_ledger.runs.run import Run
 
 
@@ -89,25 +89,30 @@ def replay(
     chosen = run_with_ledger(run)
     if check:
         return _check(chosen, as_json)
-    from faber_ledger.cli.reports import replay as replayed  # at its use: `--help` loads every command
+    from faber_ledger.cli.reports.replay import (  # here: `--help` loads every command
+        EventFilter,
+        changes_between,
+        state_at,
+    )
 
     if at is not None:
-        data, lines = replayed.state_at(chosen, which_event.moment_of(chosen, at))
+        data, lines = state_at(chosen, which_event.moment_of(chosen, at), warn)
         show(data, lines, as_json=as_json)
         return 0
     if diff is not None:
         first, second = (which_event.moment_of(chosen, text) for text in diff)
-        data, lines = replayed.between(chosen, first, second)
+        data, lines = changes_between(chosen, first, second, warn)
         show(data, lines, as_json=as_json)
         return 0
-    wish = replayed.Wish(
+    wanted = EventFilter(
         start=which_event.moment_of(chosen, start) if start is not None else None,
         end=which_event.moment_of(chosen, end) if end is not None else None,
         session=session_meant(chosen, session),
         step=step,
     )
-    replayed.check_order(wish)
-    return _strict(chosen, wish, as_json) if strict else _told(chosen, wish, as_json)
+    if wanted.is_reversed:
+        raise click.UsageError(f"--from {start} is after --to {end}: no event is between them")
+    return _strict(chosen, wanted, as_json) if strict else _events(chosen, wanted, as_json)
 
 
 def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
@@ -122,20 +127,20 @@ def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
         raise click.UsageError(f"{asked[0]} cannot be had with {' and '.join(limited)}")
 
 
-def _told(run: Run, wish: Wish, as_json: bool) -> int:
-    from faber_ledger.cli.reports import replay as replayed
+def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:
+    from faber_ledger.cli.reports.replay import Replay
 
     if as_json:
-        replayed.show_as_json(run, wish)
+        show_streamed(Replay(run, wanted, warn).data())
     else:
-        show_long(lambda: replayed.lines(run, wish))
+        show_long(lambda: Replay(run, wanted, warn).lines())
     return 0
 
 
-def _strict(run: Run, wish: Wish, as_json: bool) -> int:
+def _strict(run: Run, wanted: EventFilter, as_json: bool) -> int:
     from faber_ledger.cli.reports.strict import Strict
 
-    strict = Strict(run, wish)
+    strict = Strict(run, wanted)
     if as_json:
         show(strict.data(), [], as_json=True)
     else:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, printable, show
+from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
+from faber_ledger.cli.ui.texts import printable
 from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import NotFound
@@ -38,11 +39,11 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things of that
     name, or a content that is nowhere any more; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.cli.reports import show as told  # at its use: `--help` loads every command
+    from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
 
     chosen = run_with_ledger(run)
     match = thing_meant(chosen, what)
-    data, lines = told.TELLERS[match.kind](chosen, match.id)
+    data, lines = DESCRIBE[match.kind](chosen, match.id)
     if not content and not as_json:
         show_long(lambda: lines)
         return
@@ -60,24 +61,24 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 def _content(run: Run, data: dict[str, Any]) -> str:
     """Give what a load gave the agent; raises NotFound if nothing has it any more."""
-    from faber_ledger.cli.reports.loaded_content import kept_contents, why_not_kept
+    from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
         raise click.UsageError("--content is for an artifact that was loaded, or for the event of a load")
-    kept = kept_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
-    if kept is None and (kind := why_not_kept(run.root, load["source"])):
+    found = find_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
+    if found is None and (kind := unrecoverable_kind(run.root, load["source"])):
         raise NotFound(
             f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which nothing keeps:"
             " it cannot be had again",
             hint=f"run `faber-ledger session-load --artifacts {shlex.quote(load['artifact_id'])} --force`"
             " to have it as it is now",
         )
-    if kept is None:
+    if found is None:
         raise NotFound(
             f"the content with SHA-256 {load['sha256']} is neither in {json.dumps(load['source'])} as it is now nor in"
             " any version that git has of it, nor in a plugin root",
             hint="run `git fetch --all`: another machine may have committed it, or name its plugin's folder"
             " in plugin_roots of ~/.config/faber-ledger/config.json",
         )
-    return kept.text
+    return found.text

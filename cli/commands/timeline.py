@@ -1,4 +1,4 @@
-"""`faber-ledger timeline`: one page, a picture of a run and the table of its events."""
+"""`faber-ledger timeline`: draw runs as one page, each with a chart and a table of its events."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.timeline.page import counted, page
+from faber_ledger.cli.timeline.page import page
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import output_file
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
@@ -51,26 +52,26 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     if every and runs:
         raise click.UsageError("give RUN or --all, not both")
     if output == "-" and (opened or as_json):
-        raise click.UsageError("-o - writes the page to standard output: it goes without --open and --json")
+        raise click.UsageError("-o - writes the page to standard output: leave out --open and --json")
     _check_page(output)
-    told: list[Timeline] = []
+    timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
     for run in _chosen(runs, every):
         try:
-            told.append(_timeline(run))
+            timelines.append(_timeline(run))
         except (LedgerError, sqlite3.DatabaseError) as error:
             if not every:
                 raise
             problems.append((run.run_id, str(error)))
             warn(f"{run.run_id} is left out: {error}")
-    content = page(told, problems).encode("utf-8", "replace")
+    content = page(timelines, problems).encode("utf-8", "replace")
     with output_file(output) as file:
         file.write(content)
     if output == "-":
         return
-    sessions, events = sum(len(one["bars"]) for one in told), sum(one["events"] for one in told)
-    data = {"path": output, "runs": [one["run_id"] for one in told], "bytes": len(content)}
-    line = f"wrote {output}: {counted(sessions, 'session')}, {counted(events, 'event')}, {len(content) / 1000:,.0f} KB"
+    sessions, events = sum(len(one["bars"]) for one in timelines), sum(one["events"] for one in timelines)
+    data = {"path": output, "runs": [one["run_id"] for one in timelines], "bytes": len(content)}
+    line = f"wrote {output}: {plural(sessions, 'session')}, {plural(events, 'event')}, {len(content) / 1000:,.0f} KB"
     if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
         warn(f"no browser could be started: open {output} yourself")
     show(data, [line], as_json=as_json)
@@ -89,7 +90,7 @@ def _timeline(run: Run) -> Timeline:
 
 
 def _check_page(output: str) -> None:
-    """Look at the page that will be replaced; raises NoPage if it is none, so that a slip costs nobody a ledger."""
+    """Raise NoPage if the output file is there and is not a page, so that a typing error never replaces a ledger."""
     before = read_file(output) if output != "-" and (os.path.isfile(output) or os.path.islink(output)) else None
     if before and not before.lstrip()[:14].lower().startswith(b"<!doctype html"):
-        raise NoPage(f"{output} holds something else than a page", hint="name another file, or remove this one first")
+        raise NoPage(f"{output} is not a page", hint="name another file, or remove this one first")

@@ -1,1 +1,1 @@
-"""The demo: its story and its machines."""
+"""The demo: the story it plays, and the machines it plays on."""

@@ -1,4 +1,4 @@
-"""A machine of the demo: its clone, and the deliveries of its client."""
+"""A machine of the demo: its clone of the project, and the hook calls of its client."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GIVEN = re.compile(r"^- ([a-z-]+)(?: \(required\))?(: [a-z ]+), ", re.MULTILINE)
 
 
 class Machine:
-    """A machine with a clone of the project; what happens there is told line by line."""
+    """A machine with a clone of the project; `tell` takes each line about what happens there."""
 
     def __init__(self, name: str, pid: int, environment: dict[str, str], tell: Callable[[str], None]) -> None:
         """Make the machine's folder in HOME; `pid` is the process id of the client that runs there."""
@@ -38,14 +38,14 @@ class Machine:
         self.run("git", "clone", origin, project, shown=slice(1))
         self.directory = os.path.join(self.directory, project)
 
-    def run(self, *command: str, shown: slice = slice(0), told: bool = True) -> str:
-        """Run a command and give its standard output; tell it, with the lines of its output that `shown` picks.
+    def run(self, *command: str, shown: slice = slice(0), quiet: bool = False) -> str:
+        """Run a command and return its standard output; tell the command, and the lines of output that `shown` selects.
 
-        Raises StepFailed with what it said.
+        With `quiet` the command itself is not told. Raises StepFailed with what it printed.
         """
-        if told:
+        if not quiet:
             self._tell_command(" ".join([f'"{word}"' if " " in word else word for word in command]))
-        done = self._done(list(command), self.environment)
+        done = self._execute(list(command), self.environment)
         if done.returncode:
             raise self._failure(f"`{' '.join(command)}` ended with exit code {done.returncode}", done)
         for line in (done.stdout + done.stderr).splitlines()[shown]:
@@ -53,9 +53,9 @@ class Machine:
         return done.stdout
 
     def deliver(self, kind: str) -> None:
-        """Let the client call a hook as its settings say, with a delivery of this kind, and tell what came of it.
+        """Call a hook as the client's settings say, with a delivery of this kind, and tell what changed.
 
-        Raises StepFailed if the hook complains, or prints nothing where it should, or anything elsewhere.
+        Raises StepFailed if the hook complains, prints nothing where it should, or prints where it should not.
         """
         call = delivery(kind, self.environment["HOME"], self.directory)
         event = call["hook_event_name"]
@@ -65,29 +65,29 @@ class Machine:
         self._tell_command(f"{command.rpartition('exec ')[2]} ← {{{why}, …}}")
         before = self._sessions()
         line = json.dumps(call, ensure_ascii=False, separators=(",", ":")) + "\n"
-        done = self._done(["sh", "-c", command], self.environment | variables(self.pid, self.directory), line)
+        done = self._execute(["sh", "-c", command], self.environment | variables(self.pid, self.directory), line)
         if done.returncode or done.stderr or bool(done.stdout) != (event in PRINTING):
-            raise self._failure(f"the {event} hook did not do its work", done)
+            raise self._failure(f"the {event} hook failed", done)
         if event == "SessionStart":
             self._tell_packet(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"])
-        for news in _news(before, self._sessions()):
-            self._tell_output(f"→ {news}")
+        for change in _session_changes(before, self._sessions()):
+            self._tell_output(f"→ {change}")
 
     def write(self, path: str, text: str) -> None:
         """Write a file of the project; its path is relative."""
-        whole = os.path.join(self.directory, *path.split("/"))
-        os.makedirs(os.path.dirname(whole), exist_ok=True)
-        with open(whole, "w", encoding="utf-8", newline="\n") as file:
+        absolute = os.path.join(self.directory, *path.split("/"))
+        os.makedirs(os.path.dirname(absolute), exist_ok=True)
+        with open(absolute, "w", encoding="utf-8", newline="\n") as file:
             file.write(text)
 
     def commit(self, message: str) -> None:
         """Commit everything and push it."""
-        self.run("git", "add", "--all", told=False)
+        self.run("git", "add", "--all", quiet=True)
         self.run("git", "commit", "-m", message, shown=slice(1))
         self.run("git", "push", shown=slice(-1, None))
 
     def complete(self, *phases: str, **others: object) -> None:
-        """Edit `state.json` as FABER does: phases that are completed, and other keys."""
+        """Edit `state.json` as FABER does: mark phases as completed, and set other keys."""
         state = self.state()
         state["phases"] |= {phase: {"status": "completed"} for phase in phases}
         state |= others | {"updated_at": utc_text(now())}
@@ -111,7 +111,7 @@ class Machine:
         history: list[dict[str, Any]] = self.state()["sessions"]["session_history"]
         return history
 
-    def _done(self, command: list[str], environment: dict[str, str], given: str = "") -> Done:
+    def _execute(self, command: list[str], environment: dict[str, str], given: str = "") -> Done:
         return subprocess.run(
             command,
             cwd=self.directory,
@@ -123,10 +123,10 @@ class Machine:
         )
 
     def _failure(self, what: str, done: Done) -> StepFailed:
-        said = (done.stderr + done.stdout).strip() or "it said nothing"
+        said = (done.stderr + done.stdout).strip() or "it printed nothing"
         return StepFailed(
             f"{self.name}: {what}: {said}",
-            hint="run `faber-ledger demo --keep`, and look into the folder that it leaves",
+            hint="run `faber-ledger demo --keep` and look into the folder that it keeps",
         )
 
     def _tell_command(self, command: str) -> None:
@@ -143,8 +143,8 @@ class Machine:
         self._tell_output(f"→ the agent has these {len(packet):,} characters in its context")
 
 
-def _news(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[str]:
-    """Tell what a hook changed in the session history."""
+def _session_changes(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what a hook changed in the session history, in words."""
     known = {session["session_id"]: session for session in before}
     for session in after:
         name = session["session_id"].rpartition("-")[2]
@@ -176,7 +176,7 @@ EVENTS: dict[str, dict[str, Any]] = {
 
 
 def delivery(kind: str, home: str, directory: str) -> dict[str, Any]:
-    """Give what the client writes to a hook's standard input, for one of the kinds in `EVENTS`."""
+    """Return what the client writes to a hook's standard input, for one of the kinds in `EVENTS`."""
     folder = os.path.join(home, ".claude", "projects", directory.replace(os.sep, "-"))
     always = {
         "session_id": CONVERSATION,
@@ -187,7 +187,7 @@ def delivery(kind: str, home: str, directory: str) -> dict[str, Any]:
 
 
 def variables(pid: int, directory: str) -> dict[str, str]:
-    """Give the variables that a client with this process id sets for its hooks."""
+    """Return the variables that a client with this process id sets for its hooks."""
     return {
         "AI_AGENT": "claude-code_2-1-330_harness",
         "CLAUDECODE": "1",

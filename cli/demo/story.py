@@ -1,4 +1,4 @@
-"""The demo's story: one run, two machines, a compaction, a kill and a resume. Every command in it is really run."""
+"""The demo's story: one run, two machines, a compaction, a kill and a resume. Its commands are really run."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GIT_CONFIG = """\
 
 
 def surroundings(folder: str) -> dict[str, str]:
-    """Give the variables of the demo's commands: what the caller's git, client and home say does not reach them."""
+    """Return the variables of the demo's commands: the caller's git settings, client and home do not reach them."""
     with open(os.path.join(folder, ".gitconfig"), "w", encoding="utf-8") as file:
         file.write(GIT_CONFIG)
     foreign = ("GIT_", "CLAUDE", "FABER_LEDGER_", "XDG_")
@@ -55,13 +55,13 @@ def surroundings(folder: str) -> dict[str, str]:
 
 
 def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machine]:
-    """Play the story in an empty folder up to the run's end; give laptop and desktop. Raises StepFailed."""
+    """Play the story in an empty folder up to the run's end; returns laptop and desktop. Raises StepFailed."""
     environment = surroundings(folder)
     laptop = Machine("laptop", 26210, environment, tell)
     desktop = Machine("desktop", 30728, environment, tell)
 
     tell("1. A project with the hooks in its settings, and a clone of it on each machine")
-    laptop.run("git", "init", "--bare", "../origin.git", told=False)
+    laptop.run("git", "init", "--bare", "../origin.git", quiet=True)
     laptop.clone("../origin.git", "myproject")
     laptop.write(WORKFLOW_PROTOCOL, PROTOCOL)
     laptop.run("faber-ledger", "init", shown=slice(2))
@@ -89,7 +89,7 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
     laptop.complete("build", current_phase="evaluate")
     laptop.commit("Build the CSV export")
     left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
-    tell(f"   laptop  nobody ended the session: state.json still has {left_open} open")
+    tell(f"   laptop  no hook ended the session: state.json still has {left_open} open")
 
     tell("\n6. On the desktop the run goes on, with the same context")
     desktop.run("git", "pull", shown=slice(1))

@@ -1,4 +1,4 @@
-"""The very content that a load gave the agent, found again by its digest: in git's history, or in the file of today."""
+"""Find the content that a load gave the agent by its digest: in the file as it is now, or in git's history."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 NEW_BLOB, ABSENT = 3, "0" * 40
 
 
-class Kept(NamedTuple):
-    """A content that has a wanted digest, and where it was found in words."""
+class FoundContent(NamedTuple):
+    """A content with a wanted digest, and words for where it was found."""
 
     text: str
     where: str
 
 
-def kept_contents(root: str, source: str, digests: set[str]) -> dict[str, Kept]:
-    """Find contents of the file `source` by their digests (SHA-256, hex); what is not found is left out.
+def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundContent]:
+    """Return the contents of the file `source` that have one of the digests (SHA-256, hex), by digest.
 
-    It is a file of the project, or one of a plugin root. `source` comes out of a log and is not trusted: nothing
-    outside these is read.
+    The file is one of the project or of a plugin root. `source` comes from a log and is not trusted: nothing outside
+    these folders is read.
     """
-    found: dict[str, Kept] = {}
+    found: dict[str, FoundContent] = {}
     for text, where in _versions(root, source):
         for is_state in (False, True) if os.path.basename(source) == "state.json" else (False,):
             digest = content_digest(text, is_state)
             if digest in digests and digest not in found:
-                found[digest] = Kept(given_text(text, is_state), where)
+                found[digest] = FoundContent(given_text(text, is_state), where)
         if len(found) == len(digests):
             break
     return found
 
 
-def why_not_kept(root: str, source: str) -> str | None:
-    """Say of what kind a source is whose contents nothing keeps, a command or a folder; None for a file."""
+def unrecoverable_kind(root: str, source: str) -> str | None:
+    """Return what a source gave if nothing keeps that ("a command's answer", "a folder's content"); None for a file."""
     words = source.split()
     if words and (words[0] == "git" or re.fullmatch(SLASH_COMMAND, words[0])):
         return "a command's answer"
@@ -60,7 +60,7 @@ def why_not_kept(root: str, source: str) -> str | None:
 
 
 def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Give the texts of a file, those of today first, then those of the project's history from the newest on."""
+    """Yield the texts of a file and where each is: the current ones, then those in git's history, newest first."""
     for folder in (root, *read_user_config()["plugin_roots"]):
         place = os.path.join(folder, *source.split("/"))
         try:
@@ -80,7 +80,7 @@ def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
 
 
 def _blobs(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Give each version of a file in git's history once, with the newest commit that has it."""
+    """Yield each version of a file in git's history once, with the newest commit that has it."""
     options = ("--all", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
     try:
         listed = asked("log", *options, "--", f":(literal){source}", at=root)

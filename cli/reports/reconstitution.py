@@ -1,4 +1,4 @@
-"""What a reconstitution prints at its end: the boxed summary and the brief one (RECON, 0.8 and Context Summary)."""
+"""The summaries at the end of a reconstitution, boxed and brief (RECON, 0.8 and Context Summary)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RESUMED = {
 }
 
 
-def boxed(context: dict[str, Any]) -> Iterator[str]:
-    """Give the boxed summary."""
+def boxed_lines(context: dict[str, Any]) -> Iterator[str]:
+    """Yield the boxed summary."""
     point, summary = context["resume_point"], context["session_summary"]
     yield ""
     yield RULE
@@ -45,14 +45,14 @@ def boxed(context: dict[str, Any]) -> Iterator[str]:
     yield ""
 
 
-def brief(context: dict[str, Any]) -> Iterator[str]:
-    """Give the brief summary."""
+def brief_lines(context: dict[str, Any]) -> Iterator[str]:
+    """Yield the brief summary."""
     summary = context["session_summary"]
     yield f"✓ Context reconstituted for run: {context['run_id']}"
     yield f"  Work Item: {_work_item(context)}"
     yield f"  Spec: {_spec(context)}"
     yield f"  Branch: {_branch(context)}"
-    yield f"  Status: {context['status']} → {_resumed(context)}"
+    yield f"  Status: {context['status']} → {_how_resumed(context)}"
     completed = summary["phase_completed"] if summary else None
     last = f" (last: {text_or_na(completed)} complete)" if completed else ""
     yield f"  Sessions: {_sessions(context)} previous{last}"
@@ -62,8 +62,8 @@ def brief(context: dict[str, Any]) -> Iterator[str]:
         yield f"  Last Event: {event_line(context['events'][-1])}"
 
 
-def noted(notes: list[Note], others: int) -> Iterator[str]:
-    """Give the notes of the sessions before, newest first, each line of a note on its own."""
+def note_lines(notes: list[Note], others: int) -> Iterator[str]:
+    """Yield the notes of earlier sessions, newest first, each line of a note on a line of its own."""
     if notes:
         yield "  Notes:"
     for note in notes:
@@ -99,7 +99,7 @@ def _work_item(context: dict[str, Any]) -> str:
     return f"#{text_or_na(context['work_id'])}" + (f" - {text_or_na(issue['title'])}" if issue else "")
 
 
-def _resumed(context: dict[str, Any]) -> str:
+def _how_resumed(context: dict[str, Any]) -> str:
     point = context["resume_point"]
     if point is None:
         return "Nothing to resume" if context["status"] == "completed" else "Cannot resume"

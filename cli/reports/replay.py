@@ -1,25 +1,23 @@
-"""What `replay` tells: a run's events with what each changed, its state at a moment, and what changed between two."""
+"""What `replay` shows: events with what each changed, the state at a moment, or what changed between two moments."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import click
-
-from faber_ledger.cli.ui.output import show_streamed, warn
 from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import Wanted, events
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty, entry_of, session_history
 from faber_ledger.projections.difference import changes
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import told_sessions
 from faber_ledger.projections.steps import Steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.cli.ui.which_event import Moment
     from faber_ledger.ledger.events import Recorded
@@ -29,8 +27,8 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-class Wish(NamedTuple):
-    """Which events are told, and whether the state after each is; what is None does not matter."""
+class EventFilter(NamedTuple):
+    """Which events to show, and whether to show the state after each of them; None means no limit."""
 
     start: Moment | None = None
     end: Moment | None = None
@@ -38,14 +36,24 @@ class Wish(NamedTuple):
     step: bool = False
 
     def has(self, recorded: Recorded) -> bool:
-        """Tell whether an event is told."""
+        """Return whether an event is at or after the start, and of the session; `PastEvents` knows the end."""
         if self.start is not None and not self.start.is_reached_by(recorded):
             return False
         return self.session is None or self.session in (recorded["event"].get("session_id"), recorded["client"])
 
+    @property
+    def is_reversed(self) -> bool:
+        """Return whether the start is after the end; False if one is a position and the other a time."""
+        start, end = self.start, self.end
+        if start is None or end is None or (start.seconds is None) != (end.seconds is None):
+            return False
+        if start.seconds is not None and end.seconds is not None:
+            return start.seconds > end.seconds
+        return start.keys[:1] > end.keys[-1:]
 
-class Past:
-    """The part of a log that had happened at a moment; None is now."""
+
+class PastEvents:
+    """The events of a log that had happened at a moment; None is now."""
 
     def __init__(self, moment: Moment | None) -> None:
         self.moment = moment
@@ -54,7 +62,7 @@ class Past:
         self._later = self._overtaken = 0
 
     def has(self, recorded: Recorded) -> bool:
-        """Tell whether an event had happened, and count it."""
+        """Return whether an event had happened, and count it; call it once for each event, in order."""
         if self.moment is not None and not self.moment.has(recorded):
             self._later += 1
             return False
@@ -66,171 +74,156 @@ class Past:
 
     @property
     def is_over(self) -> bool:
-        """Tell whether nothing that follows can have happened: a position's past ends, a time's may go on."""
+        """Return whether no later event can be in it: the past of a position ends, the past of a time may go on."""
         return self.moment is not None and self.moment.seconds is None and self._later > 0
 
-    def warn(self) -> None:
-        """Say so where the clocks and the log's order are not of one mind."""
+    def warn_of_clocks(self, warn: Callable[[str], None]) -> None:
+        """Warn if an event was left out for its time although a later one in the log's order was not."""
         if self._overtaken and self.moment is not None:
             warn(
-                f"the clocks and the log's order disagree around {self.moment.text}: {_events(self._overtaken)} that"
-                " stand before others have a later time, and are left out"
+                f"the clocks and the log's order disagree around {self.moment.text}: {plural(self._overtaken, 'event')} that"
+                " come before others in the log have a later time, and are left out"
             )
-
-
-def check_order(wish: Wish) -> None:
-    """Refuse a beginning that is after the end, where both are positions or both are times; raises UsageError."""
-    start, end = wish.start, wish.end
-    if start is None or end is None or (start.seconds is None) != (end.seconds is None):
-        return
-    if start.seconds is not None and end.seconds is not None:
-        is_turned = start.seconds > end.seconds
-    else:
-        is_turned = start.keys[:1] > end.keys[-1:]
-    if is_turned:
-        raise click.UsageError(f"--from {start.text} is after --to {end.text}: no event is between them")
 
 
 # Event by event
 
 
-class _Telling:
-    """One reading of a log: gives the events that are told, and holds the blocks after the last one."""
+class Replay:
+    """One reading of a log: yields the chosen events, and holds the blocks after the last one."""
 
-    def __init__(self, run: Run, wish: Wish) -> None:
+    def __init__(self, run: Run, chosen: EventFilter, warn: Callable[[str], None]) -> None:
         self.run = run
-        self.wish = wish
+        self.chosen = chosen
+        self.warn = warn
         self.steps = Steps()
-        self.past = Past(wish.end)
+        self.past = PastEvents(chosen.end)
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
-        """Give each event that is told, with the fields that it changed."""
+        """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", is_told=True) as advance:
             for recorded in counted(events(self.run.ledger_path, Wanted()), advance):
                 if self.past.has(recorded):
-                    if self.wish.has(recorded):
+                    if self.chosen.has(recorded):
                         yield recorded, self.steps.apply(recorded)
                     else:
                         self.steps.pass_over(recorded)
                 elif self.past.is_over:
                     break
-        self.past.warn()
+        self.past.warn_of_clocks(self.warn)
 
     def sessions(self) -> Iterator[ToldSession]:
-        """Give the sessions that were there at the end of what is told; with `session` that one alone."""
-        wanted, clients = self.wish.session, set()
+        """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
+        wanted, clients = self.chosen.session, set()
         if wanted is not None:
             found = events(self.run.ledger_path, Wanted(session=wanted, type="session_started"))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for told in told_sessions(self.steps.blocks):
-            if wanted is None or told["session_id"] == wanted or told["session_id"] in clients:
-                yield told
+        for session in told_sessions(self.steps.blocks):
+            if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
+                yield session
 
+    def lines(self) -> Iterator[str]:
+        """Yield the events, each with what it changed, and then the sessions, as lines for people."""
+        count = 0
+        for recorded, changed in self.events():
+            count += 1
+            yield line_of(recorded)
+            for change in changed:
+                yield f"         {change_line(change)}"
+            if self.chosen.step:
+                for line in _state_lines(self.steps.blocks):
+                    yield f"       | {line}"
+        if not count:
+            yield "no event" if self.chosen != EventFilter() else "the log is empty: nothing has happened yet"
+        yield from _session_lines(self.sessions)
 
-def lines(run: Run, wish: Wish) -> Iterator[str]:
-    """Tell the events, each with what it changed, and the sessions."""
-    telling = _Telling(run, wish)
-    count = 0
-    for recorded, changed in telling.events():
-        count += 1
-        yield line_of(recorded)
-        for change in changed:
-            yield f"         {change_line(change)}"
-        if wish.step:
-            for line in _state_lines(telling.steps.blocks):
-                yield f"       | {line}"
-    if not count:
-        yield "no event" if wish != Wish() else "the log is empty: nothing has happened yet"
-    for number, line in enumerate(session_table(telling.sessions)):
-        if number == 0:
-            yield ""
-        yield line
+    def data(self) -> dict[str, Iterator[dict[str, Any]]]:
+        """Return the same as two lists, `events` and `sessions`; iterate over them in this order."""
+        return {"events": self._events_data(), "sessions": self._sessions_data()}
 
-
-def show_as_json(run: Run, wish: Wish) -> None:
-    """Print the same as one JSON object, event by event."""
-    telling = _Telling(run, wish)
-
-    def told() -> Iterator[dict[str, Any]]:
-        for recorded, changed in telling.events():
-            state = {"blocks": telling.steps.blocks} if wish.step else {}
+    def _events_data(self) -> Iterator[dict[str, Any]]:
+        for recorded, changed in self.events():
+            state = {"blocks": self.steps.blocks} if self.chosen.step else {}
             yield {**recorded, "changes": [change_data(change) for change in changed], **state}
 
-    show_streamed({"events": told(), "sessions": map(session_data, _late(telling))})
-
-
-def _late(telling: _Telling) -> Iterator[ToldSession]:
-    yield from telling.sessions()  # asked for once the events are told, not before
+    def _sessions_data(self) -> Iterator[dict[str, Any]]:
+        yield from map(session_data, self.sessions())  # in a generator, so that the events are read before
 
 
 # At a moment
 
 
-def state_at(run: Run, moment: Moment) -> tuple[dict[str, Any], Iterator[str]]:
-    """Give the state at a moment, as data and in words."""
-    past, projector, where = Past(moment), Projector(shape.empty()), _Where()
+def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dict[str, Any], Iterator[str]]:
+    """Return the state at a moment, as data and as lines for people."""
+    past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
     with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
         for recorded in counted(log.stream(), advance):
             if past.has(recorded):
                 projector.apply(recorded)
-                where.see(recorded)
+                position.follow(recorded)
             elif past.is_over:
                 break
-    past.warn()
+    past.warn_of_clocks(warn)
     data = {
         "run_id": run.run_id,
         "at": _moment_data(moment, past),
-        "phase": where.phase,
-        "step": where.step,
+        "phase": position.phase,
+        "step": position.step,
         "blocks": projector.blocks,
-        "sessions": [session_data(told) for told in told_sessions(projector.blocks)],
+        "sessions": [session_data(session) for session in told_sessions(projector.blocks)],
     }
-    return data, _lines_at(past, where, projector.blocks)
+    return data, _lines_at(past, position, projector.blocks)
 
 
-class _Where:
-    """The phase and step that the run was in, as its events named them."""
+class _PhaseTracker:
+    """The phase and step of the run, as the events so far named them."""
 
     phase: str | None = None
     step: str | None = None
 
-    def see(self, recorded: Recorded) -> None:
-        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # any event's phase is asked for
+    def follow(self, recorded: Recorded) -> None:
+        """Take phase and step from an event that names them."""
+        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # of any type
         if "phase" in event:
             self.phase, self.step = (
                 value if isinstance(value, str) else None for value in (event["phase"], event.get("step"))
             )
 
 
-def _lines_at(past: Past, where: _Where, blocks: Blocks) -> Iterator[str]:
+def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iterator[str]:
     moment = past.moment
     time = f"{utc_text(moment.seconds)}: " if moment is not None and moment.seconds is not None else ""
     if past.last is None:
         yield f"{time}before the first event: nothing had happened yet"
         return
-    yield f"{time}after {_events(past.count)}, the last of them:"
+    yield f"{time}after {plural(past.count, 'event')}, the last of them:"
     yield line_of(past.last)
     yield ""
-    yield f"phase:    {where.phase or 'unknown'}{f', step {where.step}' if where.step else ''}"
+    yield f"phase:    {position.phase or 'unknown'}{f', step {position.step}' if position.step else ''}"
     yield from _state_lines(blocks)
-    for number, line in enumerate(session_table(lambda: told_sessions(blocks))):
+    yield from _session_lines(lambda: told_sessions(blocks))
+
+
+def _session_lines(sessions: Callable[[], Iterator[ToldSession]]) -> Iterator[str]:
+    """Yield a table of sessions after an empty line; nothing if there are none."""
+    for number, line in enumerate(session_table(sessions)):
         if number == 0:
             yield ""
         yield line
 
 
 def _state_lines(blocks: Blocks) -> Iterator[str]:
-    """Tell the blocks in a few lines."""
-    current = shape.current_session(blocks)
-    entry = shape.entry_of(blocks, current) if current else None
+    """Yield what the blocks say, in a few lines."""
+    current = current_session(blocks)
+    entry = entry_of(blocks, current) if current else None
     environment = entry.get("environment") if entry else None
     host = environment.get("hostname") if isinstance(environment, dict) else None
     since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
     yield f"session:  {f'{current}{since}' if current else 'none is open'}"
     metadata = blocks.get("context_metadata")
-    count = metadata.get("reload_count", 0) if isinstance(metadata, dict) else 0
-    yield f"history:  {_counted(len(shape.session_history(blocks)), 'session')}, {_counted(count, 'reload')}"
-    loads = shape.artifacts_in_context(blocks)
+    reloads = metadata.get("reload_count", 0) if isinstance(metadata, dict) else 0
+    yield f"history:  {plural(len(session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
+    loads = artifacts_in_context(blocks)
     yield f"context:  {'' if loads else 'nothing'}".rstrip()
     for load in loads:
         yield f"  {load.get('artifact_id')}, loaded {load.get('loaded_at')} from {load.get('source')}"
@@ -239,9 +232,11 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
 # Between two moments
 
 
-def between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], Iterator[str]]:
-    """Give what changed from one moment to another, as data and in words."""
-    sides = [(Past(moment), Projector(shape.empty())) for moment in (first, second)]
+def changes_between(
+    run: Run, first: Moment, second: Moment, warn: Callable[[str], None]
+) -> tuple[dict[str, Any], Iterator[str]]:
+    """Return what changed from one moment to another, as data and as lines for people."""
+    sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
     with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
         for recorded in counted(log.stream(), advance):
             for past, projector in sides:
@@ -250,8 +245,8 @@ def between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], It
             if all([past.is_over for past, _ in sides]):
                 break
     (one, before), (other, after) = sides
-    one.warn()
-    other.warn()
+    one.warn_of_clocks(warn)
+    other.warn_of_clocks(warn)
     changed = changes(before.blocks, after.blocks)
     data = {
         "run_id": run.run_id,
@@ -262,7 +257,7 @@ def between(run: Run, first: Moment, second: Moment) -> tuple[dict[str, Any], It
     return data, _lines_between(one, other, changed)
 
 
-def _lines_between(one: Past, other: Past, changed: list[Change]) -> Iterator[str]:
+def _lines_between(one: PastEvents, other: PastEvents, changed: list[Change]) -> Iterator[str]:
     for sign, past in (("-", one), ("+", other)):
         yield f"{sign} {line_of(past.last).strip() if past.last else 'before the first event'}"
     if not changed:
@@ -271,15 +266,7 @@ def _lines_between(one: Past, other: Past, changed: list[Change]) -> Iterator[st
         yield change_line(change)
 
 
-def _moment_data(moment: Moment, past: Past) -> dict[str, Any]:
+def _moment_data(moment: Moment, past: PastEvents) -> dict[str, Any]:
     last = past.last and {name: past.last[name] for name in ("seq", "id", "at")}
     time = utc_text(moment.seconds) if moment.seconds is not None else None
     return {"moment": moment.text, "time": time, "events": past.count, "last_event": last}
-
-
-def _events(count: int) -> str:
-    return _counted(count, "event")
-
-
-def _counted(count: object, name: str) -> str:
-    return f"{count} {name}{'' if count == 1 else 's'}"

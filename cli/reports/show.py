@@ -1,4 +1,4 @@
-"""What `show` tells of an event, a session and an artifact: data, and lines for people."""
+"""What `show` says of an event, a session or an artifact: data, and lines for people."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.loaded_content import kept_contents, why_not_kept
+from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_lines
 from faber_ledger.context.artifact_content import NOT_CONTENT
 from faber_ledger.ledger.effective import effective_redactions
@@ -26,15 +27,15 @@ if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
     from faber_ledger.runs.run import Run
 
-    Teller = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
+    Describe = Callable[[Run, str], tuple[dict[str, Any], list[str]]]
 
 
-MOST = 5000  # events of an artifact that are told one by one
+MAX_LISTED = 5000  # events of an artifact
 NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 
 
-def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
-    """Tell an event: its envelope, what it says, its place among the others, its hashes, and what it changed."""
+def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
+    """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed."""
     with Log.read(run.ledger_path) as log:
         row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
         parents = [
@@ -78,7 +79,7 @@ def told_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _changes(log: Log, name: str) -> list[Change]:
-    """Give what an event changed in the blocks."""
+    """Return what an event changed in the blocks."""
     steps = Steps()
     for recorded in log.stream():
         if recorded["id"] == name:
@@ -87,22 +88,22 @@ def _changes(log: Log, name: str) -> list[Change]:
     return []
 
 
-def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
-    """Tell a session: where and how long it ran, what it came to, and its events."""
+def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
+    """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
     with Log.read(run.ledger_path) as log:
-        told = next((one for one in told_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
+        session = next((one for one in told_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
     found = list(events(run.ledger_path, Wanted(session=session_id)))
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
     data = {
         "kind": "session",
-        "session": told and session_data(told),
+        "session": session and session_data(session),
         "clients": clients,
         "writers": writers,
         "events": found,
     }
     return data, [
-        *(session_lines(told) if told is not None else [session_id]),
+        *(session_lines(session) if session is not None else [session_id]),
         f"  the client's session: {', '.join(clients) or 'unknown'}",
         f"  written by: {', '.join(writers)}",
         "",
@@ -110,14 +111,14 @@ def told_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     ]
 
 
-def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
-    """Tell an artifact: each load with its digest, whether that content is still to be had, failures and skips.
+def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]]:
+    """Describe an artifact: its loads by digest, whether each content can still be found, its failures and skips.
 
-    All are counted, and the newest are told: a log may have any number of them.
+    All are counted and the newest are listed, since a log may have any number of them.
     """
     counts = {"loaded": 0, "failed": 0, "skipped": 0}
     contents: dict[tuple[str, str], dict[str, Any]] = {}
-    newest: deque[Recorded] = deque(maxlen=MOST)
+    newest: deque[Recorded] = deque(maxlen=MAX_LISTED)
     with Log.read(run.ledger_path) as log:
         rows = log.connection.execute(
             f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
@@ -132,7 +133,7 @@ def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]
             counts[_kind(one)] += _kind(one) != "loaded" or load is not None
             if load is not None:
                 _count(contents, load)
-    _find(run, contents)
+    _find_contents(run, contents)
     left = sum(counts.values()) - len(newest)
     data = {
         "kind": "artifact",
@@ -144,14 +145,14 @@ def told_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[str]
         "failed": [one for one in newest if _kind(one) == "failed"],
         "skipped": [one for one in newest if _kind(one) == "skipped"],
     }
-    counted = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
-    older = [f"the newest {MOST:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
+    summary = f"{counts['loaded']} loads, {counts['failed']} failed, {counts['skipped']} skipped"
+    older = [f"the newest {MAX_LISTED:,} of them; `faber-ledger log {run.run_id}` lists all:"] if left > 0 else []
     lines = [*_content_lines(run, list(contents.values())), *older, *[line_of(one) for one in newest]]
-    return data, [f"{artifact_id}: {counted}", "", *lines]
+    return data, [f"{artifact_id}: {summary}", "", *lines]
 
 
 def _load_of(recorded: Recorded) -> dict[str, Any] | None:
-    """Give a load as it is told; None for what is none, or cannot be read."""
+    """Return a load's data; None for an event that is not a load or cannot be read."""
     event: dict[str, Any] = dict(recorded["event"])
     if event["type"] != "artifact_loaded" or not is_foldable(recorded) or not isinstance(event.get("sha256"), str):
         return None
@@ -159,7 +160,7 @@ def _load_of(recorded: Recorded) -> dict[str, Any] | None:
 
 
 def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]) -> None:
-    """Count a load among the contents that were loaded, which stand in the order of their first loads."""
+    """Count a load under its content; `contents` is in the order of first loads."""
     content = contents.setdefault(
         (load["source"], load["sha256"]),
         {
@@ -175,20 +176,20 @@ def _count(contents: dict[tuple[str, str], dict[str, Any]], load: dict[str, Any]
     content["loads"] += 1
 
 
-def _find(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """Say of each content where it is still to be had."""
+def _find_contents(run: Run, contents: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Note with each content where it can still be found."""
     for source in dict.fromkeys([source for source, _ in contents]):
         wanted = {digest for other, digest in contents if other == source}
-        for digest, kept in kept_contents(run.root, source, wanted).items():
-            contents[source, digest]["found_in"] = kept.where
+        for digest, found in find_contents(run.root, source, wanted).items():
+            contents[source, digest]["found_in"] = found.where
 
 
 def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
     for content in contents:
         span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
-        times = f"{content['loads']} load{'' if content['loads'] == 1 else 's'}"
-        kind = None if content["found_in"] else why_not_kept(run.root, content["source"])
-        where = f"not kept: {kind}" if kind else f"to be had in: {content['found_in'] or 'nowhere any more'}"
+        times = plural(content["loads"], "load")
+        kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
+        where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'nowhere any more'}"
         yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
         yield f"digests and contents are of state.json without what events change: {', '.join(sorted(NOT_CONTENT))}"
@@ -204,4 +205,4 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-TELLERS: dict[str, Teller] = {"event": told_event, "session": told_session, "artifact": told_artifact}
+DESCRIBE: dict[str, Describe] = {"event": describe_event, "session": describe_session, "artifact": describe_artifact}

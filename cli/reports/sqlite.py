@@ -8,88 +8,86 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.ui.output import say, warn
 from faber_ledger.cli.ui.output_file import output_file, replaced
-from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.checked import checked
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import told_sessions
 from faber_ledger.runs.lost import lacks_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
 
 
-OURS = 0x46424C58  # "FBLX": what `export --sqlite` wrote, and may write over
+EXPORT_ID = 0x46424C58  # "FBLX", the application id of an export, which another export may replace
 OUTCOMES = {"artifact_loaded": "loaded", "artifact_failed": "failed", "artifact_skipped": "skipped"}
 BATCH = 1000
 
 
-def write_database(runs: list[Run], path: str) -> None:
-    """Write the runs' tables into a new database at `path`, and its metadata beside it.
+def write_database(runs: list[Run], path: str, warn: Callable[[str], None]) -> tuple[int, int]:
+    """Write the runs' tables into a new database at `path`, and its metadata beside it; returns counts: events, runs.
 
-    Raises NotWritable, LedgerError if another database stands there, and as `Log.read`; both files stay as they were.
+    Raises NotWritable, LedgerError if `path` is not an earlier export, and as `Log.read`; both files then stay as they
+    were.
     """
-    _check_ours(path)
-    beside = metadata_path(path)
-    count, there = 0, [run for run in runs if not lacks_ledger(run)]
+    _check_replaceable(path)
+    count, exported = 0, [run for run in runs if not lacks_ledger(run)]
     for run in runs:
-        if run not in there:  # with --all: one that is named has a ledger
+        if run not in exported:  # only with --all: a run that was named has a ledger
             warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
-    with replaced(path) as temporary, output_file(beside) as metadata:
+    with replaced(path) as temporary, output_file(metadata_path(path)) as metadata:
         metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-                connection.execute("PRAGMA journal_mode = OFF")  # it is thrown away if it is not written whole
-                connection.execute(f"PRAGMA application_id = {OURS}")
+                connection.execute("PRAGMA journal_mode = OFF")  # an unfinished file is discarded
+                connection.execute(f"PRAGMA application_id = {EXPORT_ID}")
                 connection.execute("BEGIN")
                 for statement in ddl():
                     connection.execute(statement)
-                for run in there:
-                    count += _put(connection, run)
+                for run in exported:
+                    count += _insert_run(connection, run)
                 connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise NotWritable(
                 f"cannot write {path}: {error}", hint="check the space and permissions of its folder"
             ) from error
-    counted = f"{events_shown(count)} of {len(there)} run{'' if len(there) == 1 else 's'}"
-    say(f"{path}: {counted}; {beside} tells of its tables")
+    return count, len(exported)
 
 
 def metadata_path(path: str) -> str:
-    """Give where Datasette's metadata of a database go: `audit.db` has `audit.metadata.json` beside it."""
+    """Return the path of a database's metadata for Datasette: `audit.metadata.json` for `audit.db`."""
     return f"{os.path.splitext(path)[0]}.metadata.json"
 
 
-def _check_ours(path: str) -> None:
-    """Raise LedgerError if something stands at `path` that is no earlier export: it may be a ledger."""
+def _check_replaceable(path: str) -> None:
+    """Raise LedgerError if the file at `path` is not an earlier export: it may be a ledger."""
     try:
         with open(path, "rb") as file:
             header = file.read(100)
     except OSError:
-        return  # told when it is written
-    if header and header[68:72] != OURS.to_bytes(4, "big"):
-        raise LedgerError(f"{path} is something else, and is not written over", hint="name another file")
+        return  # writing it will say so
+    if header and header[68:72] != EXPORT_ID.to_bytes(4, "big"):
+        raise LedgerError(f"{path} is not an export, and is not replaced", hint="name another file")
 
 
 def _metadata(path: str) -> dict[str, Any]:
-    """Give what Datasette shows of the database; it knows it by its file's name."""
+    """Return what Datasette shows about the database, which it identifies by its file's name."""
     name = os.path.splitext(os.path.basename(path))[0]
     return {"databases": {name: METADATA}}
 
 
-def _put(connection: sqlite3.Connection, run: Run) -> int:
-    """Put one run into all tables, in one pass over its log, and give the number of its events."""
-    run_id, projector = run.run_id, Projector(shape.empty())
+def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
+    """Insert one run into all tables, in one pass over its log; returns the number of its events."""
+    run_id, projector = run.run_id, Projector(empty())
     work: tuple[str | None, str | None] = (None, None)
     starts: dict[str, tuple[int, str | None]] = {}
     counted = {"session_started": 0, "compactions": 0, "artifact_loaded": 0}
@@ -136,8 +134,8 @@ def _event(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     envelope = [recorded[name] for name in ("version", "at", "writer")]
     payload = json.dumps(event, ensure_ascii=False)
-    told = (session_id, recorded["client"], int(recorded.get("redacted", False)), payload)
-    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, *told)
+    said = (session_id, recorded["client"], int(recorded.get("redacted", False)), payload)
+    return (run_id, recorded["seq"], recorded["id"], kind, *envelope, *said)
 
 
 def _load(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
@@ -159,29 +157,27 @@ def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
     return (run_id, recorded["seq"], recorded["id"], recorded["at"], *[_cell(event.get(name)) for name in names])
 
 
-def _sessions(
-    run_id: str, blocks: shape.Blocks, starts: dict[str, tuple[int, str | None]]
-) -> Iterator[tuple[Any, ...]]:
-    for told in told_sessions(blocks):
-        started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
+def _sessions(run_id: str, blocks: Blocks, starts: dict[str, tuple[int, str | None]]) -> Iterator[tuple[Any, ...]]:
+    for session in told_sessions(blocks):
+        started, ended = seconds_of(session["started_at"]), seconds_of(session["ended_at"])
         row = (
             run_id,
-            told["session_id"],
-            *starts.get(told["session_id"], (None, None)),
-            told["hostname"],
-            told["platform"],
-            told["started_at"],
-            told["ended_at"],
+            session["session_id"],
+            *starts.get(session["session_id"], (None, None)),
+            session["hostname"],
+            session["platform"],
+            session["started_at"],
+            session["ended_at"],
             round(ended - started) if started is not None and ended is not None else None,
-            told["end_reason"],
-            told["newly_completed"],
-            told["artifacts_loaded"],
+            session["end_reason"],
+            session["newly_completed"],
+            session["artifacts_loaded"],
         )
         yield tuple([_cell(value) for value in row])
 
 
 def _cell(value: Any) -> Any:
-    """Make a value fit for a column: what is no number and no text is told as JSON."""
+    """Return a value as a column holds it: a number or a text as it is, anything else as JSON."""
     if value is None or isinstance(value, str):
         return value
     if type(value) is int and abs(value) < 2**63:
@@ -195,7 +191,7 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Any) -> None:
 
 
 class Table(NamedTuple):
-    """A table: what it holds, its columns as (type, words), its key, and the columns that are asked for."""
+    """A table: what it holds, its columns as (type, description), its key, and its indexed columns."""
 
     words: str
     columns: dict[str, tuple[str, str]]
@@ -205,7 +201,7 @@ class Table(NamedTuple):
 
 RUN = ("TEXT NOT NULL REFERENCES runs (run_id)", "The run")
 EVENT = ("TEXT NOT NULL", "The event's id, a ULID")
-SEQ = ("INTEGER NOT NULL", "The event's position; two machines that wrote apart may share one")
+SEQ = ("INTEGER NOT NULL", "The event's position; two machines that wrote separately may both use it")
 AT = ("TEXT NOT NULL", "When it was recorded: UTC, ISO 8601")
 SESSION = ("TEXT", "The session's id")
 
@@ -240,8 +236,8 @@ TABLES = {
             "writer": ("TEXT NOT NULL", "The clone that recorded it"),
             "session_id": SESSION,
             "client": ("TEXT", "The client's own session id"),
-            "redacted": ("INTEGER NOT NULL", "1 if its payload was taken out, else 0"),
-            "payload": ("TEXT NOT NULL", "All else that it says, as JSON; what may stay of it, once it is redacted"),
+            "redacted": ("INTEGER NOT NULL", "1 if its payload was removed, else 0"),
+            "payload": ("TEXT NOT NULL", "The rest of what it says, as JSON; once it is redacted, only what may stay"),
         },
         "run_id, seq, id",
         ("type", "session_id"),
@@ -315,7 +311,7 @@ METADATA: dict[str, Any] = {
 
 
 def ddl() -> Iterator[str]:
-    """Give the statements that make the tables."""
+    """Yield the statements that create the tables."""
     for name, table in TABLES.items():
         columns = [f'"{column}" {kind}' for column, (kind, _) in table.columns.items()]
         yield f"CREATE TABLE {name} ({', '.join(columns)}, PRIMARY KEY ({table.key}))"

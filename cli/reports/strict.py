@@ -1,10 +1,10 @@
-"""`replay --strict`: every event held against the strict model of its type."""
+"""`replay --strict`: check every event against the strict model of its type."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from faber_ledger.cli.reports.replay import Past
+from faber_ledger.cli.reports.replay import PastEvents
 from faber_ledger.cli.ui.progress import counted, progress
 from faber_ledger.cli.ui.words import line_of
 from faber_ledger.ledger.checked import checked
@@ -14,46 +14,46 @@ from faber_ledger.schemas.strict import problems_in
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.cli.reports.replay import Wish
+    from faber_ledger.cli.reports.replay import EventFilter
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.runs.run import Run
 
 
 class Strict:
-    """One reading of a log: how many events fit their models, do not, are of no known shape, or are redacted."""
+    """One reading of a log: counts events that fit their model, do not fit, have an unknown shape, or are redacted."""
 
-    def __init__(self, run: Run, wish: Wish) -> None:
+    def __init__(self, run: Run, chosen: EventFilter) -> None:
         self.run = run
-        self.wish = wish
+        self.chosen = chosen
         self.fitting = self.misfits = self.unknown = self.redacted = 0
 
     def lines(self) -> Iterator[str]:
-        """Name each event that does not fit, and count the others."""
-        for recorded, problems in self._found():
+        """Yield each event that does not fit its model, and then the counts."""
+        for recorded, problems in self._checked_events():
             yield line_of(recorded)
             for problem in problems:
                 yield f"         {problem}"
-        told = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} are of a shape not known here"
-        yield told + (f", {self.redacted} have nothing left to check: redacted" if self.redacted else "")
+        counts = f"{self.fitting} fit their model, {self.misfits} do not, {self.unknown} have a shape unknown here"
+        yield counts + (f", {self.redacted} are redacted and cannot be checked" if self.redacted else "")
         if self.misfits:
             yield f"hint: run `faber-ledger verify {self.run.run_id}`: it says whether they were changed afterwards"
 
     def data(self) -> dict[str, Any]:
-        """Give the same as data."""
-        named = [{**recorded, "problems": problems} for recorded, problems in self._found()]
+        """Return the same as data."""
+        named = [{**recorded, "problems": problems} for recorded, problems in self._checked_events()]
         return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
 
-    def _found(self) -> Iterator[tuple[Recorded, list[str]]]:
-        past = Past(self.wish.end)
+    def _checked_events(self) -> Iterator[tuple[Recorded, list[str]]]:
+        past = PastEvents(self.chosen.end)
         with Log.read(self.run.ledger_path) as log, progress(self.run, "checking") as advance:
             for recorded in counted(checked(log), advance):
                 if not past.has(recorded):
                     if past.is_over:
                         return
-                elif self.wish.has(recorded):
-                    yield from self._held(recorded)
+                elif self.chosen.has(recorded):
+                    yield from self._check(recorded)
 
-    def _held(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
+    def _check(self, recorded: Recorded) -> Iterator[tuple[Recorded, list[str]]]:
         problems = problems_in(recorded)
         if problems:
             self.misfits += 1

@@ -1,1 +1,1 @@
-"""Drawing a run as one page."""
+"""The timeline: a run drawn as one HTML page."""

@@ -8,8 +8,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.timeline.scale import Scale, merged, stacked
-from faber_ledger.cli.ui.output import printable
-from faber_ledger.cli.ui.texts import duration
+from faber_ledger.cli.ui.texts import duration, printable
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:
@@ -21,52 +20,54 @@ if TYPE_CHECKING:
 WIDTH, GUTTER, MARGIN = 1200, 172, 14
 AXIS, GAP = 54, 16
 PHASE, SESSION, ARTIFACT = 28, 30, 20
-LEAST = 6.0  # the narrowest bar that can still be seen and clicked
-LEVELS = 4  # sessions that are open at once on one machine
-SEEN = 1.5  # the narrowest pause that is drawn
-LANES = 24  # of a kind; the others are counted
-DENSE, NAMED = 60, 12  # so many compactions stand behind the bars; up to so many are named
-LETTER = 6.7  # a letter's width, about
+MIN_BAR = 6.0  # the narrowest bar that can still be seen and clicked
+MAX_LEVELS = 4  # of sessions drawn one above the other on one machine
+MIN_PAUSE = 1.5  # the narrowest pause that is drawn
+MAX_LANES = 24  # of a kind; the others are counted
+DENSE, MAX_NAMED = 60, 12  # more compactions than DENSE are drawn behind the bars; up to MAX_NAMED get a label
+LETTER = 6.7  # a letter's width, roughly
+MAX_LETTERS = 80  # of a name; more never fit
+WIDE = "mwMW@%"
 REASONS = ("normal", "manual", "compaction", "abandoned")
 
 
 def markup(text: object) -> str:
-    """Escape a text for HTML, in content and in quotes; controls, and what turns text around, are made visible."""
+    """Escape a text for HTML, in content and in quotes; control and direction characters are made visible."""
     return html.escape(printable(str(text)).replace("\n", " "), quote=True)
 
 
 class Chart:
-    """The chart of one run; `prefix` stands before the ids of its rows, to which its bars link."""
+    """The chart of one run; its bars link to the table's rows, whose ids begin with `prefix`."""
 
-    def __init__(self, told: Timeline, prefix: str) -> None:
-        self.told, self.prefix = told, prefix
-        self.scale = Scale(told, GUTTER, WIDTH - GUTTER - MARGIN)
-        self.rows = [row["number"] for row in told["rows"]]
+    def __init__(self, timeline: Timeline, prefix: str) -> None:
+        self.timeline, self.prefix = timeline, prefix
+        self.scale = Scale(timeline, GUTTER, WIDTH - GUTTER - MARGIN)
+        self.rows = [row["number"] for row in timeline["rows"]]
         self.height = 0.0
         self.gradients: dict[tuple[int, int], str] = {}
         self.colours: dict[str, int] = {}
 
     def svg(self) -> str:
-        """Draw the chart."""
+        """Return the chart."""
         self.height = AXIS
         body = [*self._phases(), *self._machines(), *self._artifacts()]
-        over = list(self._compactions())
-        under = [*self._axis(), *self._pauses()]
-        is_dense = len(self.told["compactions"]) > DENSE
-        label = markup(f"Timeline of the run {self.told['run_id']}")
+        compactions = list(self._compactions())
+        behind = [*self._axis(), *self._pauses()]
+        is_dense = len(self.timeline["compactions"]) > DENSE
+        label = markup(f"Timeline of the run {self.timeline['run_id']}")
         return "\n".join(
             [
                 f'<svg viewBox="0 0 {WIDTH} {self.height + 8:g}" role="group" aria-label="{label}">',
                 f"<defs>{HATCH}{''.join(self._gradients())}</defs>".replace("{prefix}", self.prefix),
-                *under,
-                *(over if is_dense else ()),
+                *behind,
+                *(compactions if is_dense else ()),
                 *body,
-                *(() if is_dense else over),
+                *(() if is_dense else compactions),
                 "</svg>",
             ]
         )
 
-    # What stands behind
+    # Behind the bars
 
     def _axis(self) -> Iterator[str]:
         bottom = self.height
@@ -79,8 +80,8 @@ class Chart:
             )
 
     def _pauses(self) -> Iterator[str]:
-        for left, right, seconds in self.scale.folds() if self.scale.fold >= SEEN else ():
-            told = markup(f"pause of {duration(seconds)}, folded: no session was open")
+        for left, right, seconds in self.scale.folds() if self.scale.fold >= MIN_PAUSE else ():
+            title = markup(f"pause of {duration(seconds)}, folded: no session was open")
             count, unit = duration(seconds).split()[:2]
             short = f"{count} {unit[0]}"
             text = ""
@@ -88,16 +89,16 @@ class Chart:
                 middle = (left + right) / 2
                 text = f'<text x="{middle:.1f}" y="{self.height + 12:g}" class="fold">{short}</text>'
             yield (
-                f'<g role="img" aria-label="{told}"><title>{told}</title><rect class="pause" x="{left + 2:.1f}" '
+                f'<g role="img" aria-label="{title}"><title>{title}</title><rect class="pause" x="{left + 2:.1f}" '
                 f'y="{AXIS - 8}" width="{max(1.0, right - left - 4):.1f}" height="{self.height - AXIS:g}"/>{text}</g>'
             )
-        if self.told["pauses"]:
+        if self.timeline["pauses"]:
             self.height += 16
 
     # The lanes
 
     def _phases(self) -> Iterator[str]:
-        stretches = self.told["phases"]
+        stretches = self.timeline["phases"]
         if not stretches:
             return
         for name in [name for stretch in stretches for name in stretch["phases"]]:
@@ -105,14 +106,14 @@ class Chart:
         top = self.height
         yield self._open("Phases", "phases", "phases", "phases")
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
-        for left, right, first, last in merged(places, LEAST):
+        for left, right, first, last in merged(places, MIN_BAR):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
             fill = self._fill(self.colours[names[0]], self.colours[names[-1]])
-            told = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
+            title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
             text = _fitting(right - left, " → ".join(names), f"{names[0]} → …" if names[1:] else names[0])
             yield self._link(
                 stretches[first]["row"],
-                told,
+                title,
                 f'<rect class="bar" x="{left:.1f}" y="{top:g}" width="{right - left:.1f}" height="{PHASE - 6}" rx="3" '
                 f"{fill}/>{_label(left, top + 16, text)}",
             )
@@ -121,30 +122,30 @@ class Chart:
 
     def _machines(self) -> Iterator[str]:
         lanes: dict[str, list[Bar]] = {}
-        for bar in self.told["bars"]:
+        for bar in self.timeline["bars"]:
             lanes.setdefault(bar["machine"], []).append(bar)
-        names = shown_names(list(lanes)[:LANES], (GUTTER - 16) / 12)
-        for machine in list(lanes)[:LANES]:
+        names = shown_names(list(lanes)[:MAX_LANES], (GUTTER - 16) / 12)
+        for machine in list(lanes)[:MAX_LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
-            levels = stacked([(bar["start"], bar["end"]) for bar in bars], LEVELS)
+            levels = stacked([(bar["start"], bar["end"]) for bar in bars], MAX_LEVELS)
             yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
-                for left, right, first, last in merged([places[index] for index in chosen], LEAST):
+                for left, right, first, last in merged([places[index] for index in chosen], MIN_BAR):
                     yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
                 self.height += SESSION
             yield "</g>"
-        yield from self._left_out(len(lanes), "machines")
+        yield from self._left_out_note(len(lanes), "machines")
         self.height += GAP
 
     def _session(self, left: float, right: float, bars: list[Bar]) -> str:
         top, height = self.height, SESSION - 6
         shape = f'x="{left:.1f}" y="{top:g}" width="{right - left - 0.8:.1f}" height="{height}" rx="4"'
         if len(bars) > 1:
-            told = f"{len(bars)} sessions, {self._times(bars[0]['start'], bars[-1]['end'])}"
+            title = f"{len(bars)} sessions, {self._times(bars[0]['start'], bars[-1]['end'])}"
             text = _fitting(right - left, f"{len(bars)} sessions", f"{len(bars)}")
-            return self._link(bars[0]["row"], told, f'<rect class="bar many" {shape}/>{_label(left, top + 16, text)}')
+            return self._link(bars[0]["row"], title, f'<rect class="bar many" {shape}/>{_label(left, top + 16, text)}')
         bar = bars[0]
         one = bar["told"]
         reason = "open" if bar["is_open"] else one["end_reason"] or "ended"
@@ -152,84 +153,83 @@ class Chart:
         name = one["session_id"].rpartition("-")[2] or one["session_id"]
         drawn = f'<rect class="bar {kind}" {shape}/>'
         heard = self.scale.x(bar["heard"])
-        if reason == "abandoned" and right - heard > LEAST:
+        if reason == "abandoned" and right - heard > MIN_BAR:
             silent = f'x="{heard:.1f}" y="{top:g}" width="{right - heard:.1f}" height="{height}" rx="4"'
             drawn += f'<rect class="silent" {silent} fill="url(#{self.prefix}hatch)"/>'
         text = _fitting(right - left, f"{name} · {reason}", name)
-        return self._link(bar["row"] or bar["end_row"], _session_told(bar), drawn + _label(left, top + 16, text))
+        return self._link(bar["row"] or bar["end_row"], _session_title(bar), drawn + _label(left, top + 16, text))
 
     def _artifacts(self) -> Iterator[str]:
-        lanes = self.told["lanes"]
-        names = shown_names([lane["artifact_id"] for lane in lanes[:LANES]], (GUTTER - 16) / 11)
-        for lane in lanes[:LANES]:
+        lanes = self.timeline["lanes"]
+        names = shown_names([lane["artifact_id"] for lane in lanes[:MAX_LANES]], (GUTTER - 16) / 11)
+        for lane in lanes[:MAX_LANES]:
             top = self.height
             name = lane["artifact_id"]
             yield self._open(f"Context: {name}", name, "artifact", names[name])
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
-            for left, right, first, last in merged(places, LEAST):
-                width = max(LEAST - 1, right - left - 1)
+            for left, right, first, last in merged(places, MIN_BAR):
+                width = max(MIN_BAR - 1, right - left - 1)
                 drawn = (
                     f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
                 )
-                told = self._span_told(lane, spans[first : last + 1])
-                yield self._link(spans[first]["row"], told, drawn)
+                yield self._link(spans[first]["row"], self._span_title(lane, spans[first : last + 1]), drawn)
             yield from self._failures(lane, top)
             yield "</g>"
             self.height += ARTIFACT
-        yield from self._left_out(len(lanes), "artifacts")
+        yield from self._left_out_note(len(lanes), "artifacts")
 
     def _failures(self, lane: Lane, top: float) -> Iterator[str]:
         failures = lane["failures"]
         places = [(place := self.scale.x(failure["at"]), place) for failure in failures]
-        for left, _, first, last in merged(places, LEAST):
-            told = f"{lane['artifact_id']} could not be loaded: {failures[first]['error']}"
+        for left, _, first, last in merged(places, MIN_BAR):
+            title = f"{lane['artifact_id']} could not be loaded: {failures[first]['error']}"
             more = f" (and {last - first} more)" if last > first else ""
             cross = f"M{left:.1f} {top + 4:g}l9 9m0 -9l-9 9"
-            yield self._link(failures[first]["row"], told + more, f'<path class="failed" d="{cross}"/>')
+            yield self._link(failures[first]["row"], title + more, f'<path class="failed" d="{cross}"/>')
 
     def _compactions(self) -> Iterator[str]:
-        compactions = self.told["compactions"]
+        compactions = self.timeline["compactions"]
         places = [(place := self.scale.x(one["at"]), place) for one in compactions]
         reached = 0.0
-        for left, _, first, last in merged(places, LEAST):
+        for left, _, first, last in merged(places, MIN_BAR):
             one = compactions[first]
             count = last - first + 1
-            told = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
+            title = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
             text = ""
-            if left > reached and len(compactions) <= NAMED:
+            if left > reached and len(compactions) <= MAX_NAMED:
                 text = f'<text class="compacted" x="{left:.1f}" y="{AXIS - 6}">compaction</text>'
                 reached = left + 70
             line = f'<path class="compaction" d="M{left:.1f} {AXIS - 2}V{self.height:g}"/>'
-            yield self._link(one["row"], told if count == 1 else f"{count} compactions from {told}", line + text)
+            yield self._link(one["row"], title if count == 1 else f"{count} compactions from {title}", line + text)
 
     # Their parts
 
     def _place(self, bar: Bar) -> tuple[float, float]:
         left = self.scale.x(bar["start"])
         right = self.scale.left + self.scale.width if bar["is_open"] else self.scale.x(bar["end"])
-        return left, max(right, left + LEAST)
+        return left, max(right, left + MIN_BAR)
 
-    def _open(self, told: str, name: str, kind: str, shown: str) -> str:
+    def _open(self, label: str, name: str, kind: str, shown: str) -> str:
         middle = self.height + {"phases": 16, "machine": 16, "artifact": 13}[kind]
         return (
-            f'<g role="group" aria-label="{markup(told)}"><text class="lane {kind}" x="{GUTTER - 12}" y="{middle:g}">'
+            f'<g role="group" aria-label="{markup(label)}"><text class="lane {kind}" x="{GUTTER - 12}" y="{middle:g}">'
             f"<title>{markup(name)}</title>{markup(shown)}</text>"
         )
 
-    def _left_out(self, count: int, what: str) -> Iterator[str]:
-        if count > LANES:
-            text = f"and {count - LANES} more {what}"
+    def _left_out_note(self, count: int, what: str) -> Iterator[str]:
+        if count > MAX_LANES:
+            text = f"and {count - MAX_LANES} more {what}"
             yield f'<text class="lane" x="{GUTTER - 12}" y="{self.height + 13:g}">{text}</text>'
             self.height += ARTIFACT
 
-    def _link(self, row: int | None, told: str, drawn: str) -> str:
-        """Wrap what is drawn into a link to the row of an event, or to the last row before it."""
-        title = f"<title>{markup(told)}</title>"
+    def _link(self, row: int | None, title: str, drawn: str) -> str:
+        """Return what is drawn as a link to an event's row, or to the last row before it."""
+        shown = f"<title>{markup(title)}</title>{drawn}"
         place = bisect_right(self.rows, row or 0)
         if not self.rows:
-            return f"<g>{title}{drawn}</g>"
-        return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{title}{drawn}</a>'
+            return f"<g>{shown}</g>"
+        return f'<a href="#{self.prefix}{self.rows[max(0, place - 1)]}">{shown}</a>'
 
     def _fill(self, first: int, last: int) -> str:
         if first == last:
@@ -247,13 +247,13 @@ class Chart:
     def _times(self, start: Moment, end: Moment) -> str:
         return f"{_time(start)} to {_time(end)}"
 
-    def _span_told(self, lane: Lane, spans: list[Span]) -> str:
+    def _span_title(self, lane: Lane, spans: list[Span]) -> str:
         first, count = spans[0], sum(span["loads"] for span in spans)
-        told = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
+        title = f"{lane['artifact_id']} in context, {self._times(first['start'], spans[-1]['end'])}"
         if count > 1:
-            return f"{told}, {count} loads"
+            return f"{title}, {count} loads"
         size = f", {first['size_bytes']:,} bytes" if first["size_bytes"] is not None else ""
-        return f"{told}, from {first['source'] or 'an unknown place'}{size}"
+        return f"{title}, from {first['source'] or 'an unknown place'}{size}"
 
 
 HATCH = (
@@ -262,7 +262,7 @@ HATCH = (
 )
 
 
-def _session_told(bar: Bar) -> str:
+def _session_title(bar: Bar) -> str:
     one = bar["told"]
     length = duration(bar["end"][0] - bar["start"][0])
     end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
@@ -277,7 +277,7 @@ def _time(moment: Moment) -> str:
 
 
 def _fitting(width: float, *texts: str) -> str:
-    """Give the first text that fits, else none."""
+    """Return the first text that fits, or an empty one."""
     return next((text for text in texts if len(text) * LETTER + 14 <= width), "")
 
 
@@ -285,12 +285,8 @@ def _label(left: float, bottom: float, text: str) -> str:
     return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
 
 
-LONGEST = 80  # letters of a name that are tried; no more have ever a place
-WIDE = "mwMW@%"
-
-
 def shown_names(names: Iterable[str], room: float) -> dict[str, str]:
-    """Shorten names to what `room`, in times a font's size, has a place for, keeping that by which they differ."""
+    """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
     whole = {name: printable(name).replace("\n", " ") for name in names}
     shown = {name: _cut(text, room) for name, text in whole.items()}
     for group in _alike(shown):
@@ -305,7 +301,7 @@ def shown_names(names: Iterable[str], room: float) -> dict[str, str]:
 
 
 def width(text: str) -> float:
-    """Estimate how wide a text is, in times the font's size: rather too wide, since every browser has other fonts."""
+    """Return a text's width in multiples of the font's size, estimated on the wide side: browsers' fonts differ."""
     return sum([_letter(letter) for letter in text])
 
 
@@ -318,7 +314,7 @@ def _letter(letter: str) -> float:
 
 
 def _alike(shown: dict[str, str]) -> list[list[str]]:
-    """Give the names that are shown alike."""
+    """Return groups of names that would look the same."""
     found: dict[str, list[str]] = {}
     for name, text in shown.items():
         found.setdefault(text, []).append(name)
@@ -326,16 +322,16 @@ def _alike(shown: dict[str, str]) -> list[list[str]]:
 
 
 def _shared(texts: list[str]) -> int:
-    """Count the letters that texts begin with alike."""
+    """Return how many letters the texts have in common at their beginning."""
     shortest = min(map(len, texts))
     return next((place for place in range(shortest) if len({text[place] for text in texts}) > 1), shortest)
 
 
 def _cut(text: str, room: float) -> str:
-    """Take out of a text's middle what has no place."""
-    if width(text[: LONGEST * 2]) <= room:
+    """Return a text with as much of its middle left out as does not fit."""
+    if width(text[: MAX_LETTERS * 2]) <= room:
         return text
-    for size in range(min(len(text) - 1, LONGEST), 1, -1):
+    for size in range(min(len(text) - 1, MAX_LETTERS), 1, -1):
         shorter = f"{text[: size // 2]}…{text[-(size - size // 2) :]}"
         if width(shorter) <= room:
             return shorter
@@ -343,10 +339,10 @@ def _cut(text: str, room: float) -> str:
 
 
 def _around(text: str, start: int, end: int, room: float) -> str:
-    """Show what stands between two places of a text, and of its beginning and end as much as has a place."""
+    """Return a text's part from `start` to `end`, with as much of its beginning and end as fits."""
     middle = _cut(text[start:end], room - 2 * width("…"))
     best = f"…{middle}…"
-    for size in range(1, LONGEST):
+    for size in range(1, MAX_LETTERS):
         head = text[:size] + "…" if size < start else text[:start]
         tail = "…" + text[-size:] if size < len(text) - end else text[end:]
         if width(head + middle + tail) > room:

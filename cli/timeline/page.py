@@ -1,4 +1,4 @@
-"""A timeline as one HTML page that needs no network and no script. Everything from a log is escaped by `markup`."""
+"""A timeline as one HTML page, without network or script; `markup` escapes everything that comes from a log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger import __version__
 from faber_ledger.cli.timeline.chart import REASONS, Chart, markup
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import session_shown, words_of
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.projections.timeline import LISTED
@@ -33,7 +34,7 @@ WORDS = {
 
 
 def page(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]] = ()) -> str:
-    """Write the page of one run or of several; `problems` are runs that cannot be shown, each with its reason."""
+    """Return the page of one run or several; `problems` are runs that cannot be shown, each with its reason."""
     with open(STYLE, encoding="utf-8") as file:
         style = file.read()
     is_single = len(timelines) == 1 and not problems
@@ -55,84 +56,84 @@ def page(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]] = ()
         lines += _run(timelines[0], "e", "h1")
     else:
         lines += ["<h1>Timelines</h1>", *_index(timelines, problems)]
-        for number, told in enumerate(timelines, 1):
-            lines += [f'<section id="r{number}">', *_run(told, f"r{number}e", "h2"), "</section>"]
+        for number, timeline in enumerate(timelines, 1):
+            lines += [f'<section id="r{number}">', *_run(timeline, f"r{number}e", "h2"), "</section>"]
     return "\n".join([*lines, "</main>", "</html>"]) + "\n"
 
 
 def _index(timelines: Sequence[Timeline], problems: Sequence[tuple[str, str]]) -> Iterator[str]:
     yield '<table class="index">'
     yield "<thead><tr><th>run<th>work item<th>sessions<th>machines<th>compactions<th>events<th>first<th>last</thead>"
-    for number, told in enumerate(timelines, 1):
-        machines = ", ".join(dict.fromkeys(bar["machine"] for bar in told["bars"]))
+    for number, timeline in enumerate(timelines, 1):
+        machines = ", ".join(dict.fromkeys(bar["machine"] for bar in timeline["bars"]))
         yield (
-            f'<tr><td><a href="#r{number}">{markup(told["run_id"])}</a><td>{markup(told["work_id"] or "")}'
-            f"<td>{len(told['bars'])}<td>{markup(machines)}<td>{len(told['compactions'])}<td>{told['events']}"
-            f"<td>{_minute(told['first'])}<td>{_minute(told['last'])}"
+            f'<tr><td><a href="#r{number}">{markup(timeline["run_id"])}</a><td>{markup(timeline["work_id"] or "")}'
+            f"<td>{len(timeline['bars'])}<td>{markup(machines)}<td>{len(timeline['compactions'])}<td>{timeline['events']}"
+            f"<td>{_minute(timeline['first'])}<td>{_minute(timeline['last'])}"
         )
     for run_id, reason in problems:
         yield f'<tr><td>{markup(run_id)}<td colspan="7">cannot be shown: {markup(reason)}'
     yield "</table>"
 
 
-def _run(told: Timeline, prefix: str, heading: str) -> Iterator[str]:
-    yield f"<header><{heading}>{markup(told['run_id'])}</{heading}>"
-    yield f"<p>{' · '.join(_facts(told))}</p></header>"
-    if told["bars"]:
-        chart = Chart(told, prefix).svg()
+def _run(timeline: Timeline, prefix: str, heading: str) -> Iterator[str]:
+    yield f"<header><{heading}>{markup(timeline['run_id'])}</{heading}>"
+    yield f"<p>{' · '.join(_facts(timeline))}</p></header>"
+    if timeline["bars"]:
+        chart = Chart(timeline, prefix).svg()
         yield f"<figure><div>{chart}</div>"
-        yield f"<figcaption>{_legend(told, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>"
+        yield f"<figcaption>{_legend(timeline, are_joined='bar many' in chart)}{CAPTION}</figcaption></figure>"
     else:
         yield "<p>No session has been recorded yet.</p>"
-    yield from _events(told, prefix)
+    yield from _events(timeline, prefix)
 
 
-def _facts(told: Timeline) -> Iterator[str]:
-    if told["work_id"]:
-        yield f"work item {markup(told['work_id'])}"
-    if told["workflow_id"]:
-        yield markup(told["workflow_id"])
-    sessions, machines = len(told["bars"]), len({bar["machine"] for bar in told["bars"]})
-    yield f"{counted(sessions, 'session')} on {counted(machines, 'machine')}"
-    yield counted(len(told["compactions"]), "compaction")
-    failures = sum(len(lane["failures"]) for lane in told["lanes"])
+def _facts(timeline: Timeline) -> Iterator[str]:
+    if timeline["work_id"]:
+        yield f"work item {markup(timeline['work_id'])}"
+    if timeline["workflow_id"]:
+        yield markup(timeline["workflow_id"])
+    sessions, machines = len(timeline["bars"]), len({bar["machine"] for bar in timeline["bars"]})
+    yield f"{plural(sessions, 'session')} on {plural(machines, 'machine')}"
+    yield plural(len(timeline["compactions"]), "compaction")
+    failures = sum(len(lane["failures"]) for lane in timeline["lanes"])
     if failures:
-        yield f"<strong>{counted(failures, 'failed load')}</strong>"
-    yield counted(told["events"], "event")
-    if told["first"] is None or told["last"] is None:
+        yield f"<strong>{plural(failures, 'failed load')}</strong>"
+    yield plural(timeline["events"], "event")
+    if timeline["first"] is None or timeline["last"] is None:
         return
-    first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (told["first"], told["last"]))
+    first, last = (utc_text(moment[0]).rstrip("Z").split("T") for moment in (timeline["first"], timeline["last"]))
     yield f"{' '.join(first)} to {' '.join(last if last[0] != first[0] else last[1:])} UTC"
 
 
-def _legend(told: Timeline, *, are_joined: bool) -> str:
-    """Explain the colours that are there; each bar also says it in words."""
-    found = {"open" if bar["is_open"] else bar["told"]["end_reason"] for bar in told["bars"]}
+def _legend(timeline: Timeline, *, are_joined: bool) -> str:
+    """Return a legend of the colours in use; each bar also says it in words."""
+    found = {"open" if bar["is_open"] else bar["told"]["end_reason"] for bar in timeline["bars"]}
     keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
     if are_joined:
         keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')
-    if told["compactions"]:
+    if timeline["compactions"]:
         keys.append('<li><i class="dashed"></i>compaction: the context is emptied')
-    if any(lane["failures"] for lane in told["lanes"]):
+    if any(lane["failures"] for lane in timeline["lanes"]):
         keys.append('<li><b class="cross">✕</b>could not be loaded')
     return f"<ul>{''.join(keys)}</ul>"
 
 
-def _events(told: Timeline, prefix: str) -> Iterator[str]:
-    listed = len(told["rows"])
-    count = f"{listed:,}" if listed == told["events"] else f"{listed:,} of {told['events']:,}"
+def _events(timeline: Timeline, prefix: str) -> Iterator[str]:
+    listed = len(timeline["rows"])
+    count = f"{listed:,}" if listed == timeline["events"] else f"{listed:,} of {timeline['events']:,}"
     part = ""
-    if listed != told["events"]:
+    if listed != timeline["events"]:
         part = (
-            f"<p>Of a log of more than {LISTED:,} events the page lists the newest that tell: starts, ends, "
-            f"compactions, notes and failed loads. All of them: "
-            f"<code>faber-ledger log {markup(told['run_id'])}</code></p>"
+            f"<p>Of a log of more than {LISTED:,} events the page lists only the newest starts, ends, "
+            f"compactions, notes and failed loads. To see all: "
+            f"<code>faber-ledger log {markup(timeline['run_id'])}</code></p>"
         )
     yield f'<table class="events"><caption>Events ({count}){part}</caption>'
     heads = [f'<th scope="col">{head}' for head in ("seq", "time (UTC)", "session", "what happened")]
     yield f"<thead><tr>{''.join(heads)}</thead>"
     day = ""
-    for row in told["rows"]:
+    for row in timeline["rows"]:
         at = str(row["recorded"]["at"])
         if at[:10] != day:
             day = at[:10]
@@ -160,11 +161,6 @@ KINDS = {
     "note_recorded": "n",
     "compaction_completed": "c",
 }
-
-
-def counted(count: int, noun: str) -> str:
-    """Say how many of a thing there are."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _minute(moment: tuple[float, int] | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
+from faber_ledger.cli.ui.texts import printable
 from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 RESULT_VERSION = 1
-CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
-DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they turn what is read around
-CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
 JSON_CONTROLS = {code: f"\\u{code:04x}" for code in range(127, 160)}
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
@@ -92,11 +90,6 @@ def ask_number(last: int) -> int:
         if 1 <= number <= last:
             return number
         say(f"There is no number {number}.")
-
-
-def printable(text: str) -> str:
-    """Make control characters visible, so that none from a repository reaches a terminal; lone surrogates too."""
-    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 def documents_codes(command: Callable[P, R]) -> Callable[P, R]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.ui.output import printable, say, tell
+from faber_ledger.cli.ui.output import say, tell
+from faber_ledger.cli.ui.texts import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -108,6 +108,22 @@ def duration(seconds: float | None) -> str:
     return " ".join(words[:2])
 
 
+CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
+DIRECTIONS = (
+    0x061C,
+    0x200E,
+    0x200F,
+    *range(0x202A, 0x202F),
+    *range(0x2066, 0x206A),
+)  # they reverse text
+CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
+
+
+def printable(text: str) -> str:
+    """Make control characters visible, so that none from a repository reaches a terminal; lone surrogates too."""
+    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode()
+
+
 def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:
     """Word what stopped a session-load: no state, a broken one, or one that cannot be written."""
     if isinstance(error, StateMissing):

@@ -131,9 +131,9 @@ def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(proje
 def test_of_very_many_loads_all_are_counted_and_the_newest_told(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(show, "MOST", 1)
+    monkeypatch.setattr(show, "MAX_LISTED", 1)
     run = find_run(str(project.root), project.run_id)
-    data, lines = show.told_artifact(run, "orchestration-protocol")
+    data, lines = show.describe_artifact(run, "orchestration-protocol")
     assert (data["counts"]["loaded"], data["left_out"], len(data["loads"])) == (2, 1, 1)
     assert [one["loads"] for one in data["contents"]] == [1, 1]
     assert data["loads"][0]["sha256"] == data["contents"][1]["sha256"]

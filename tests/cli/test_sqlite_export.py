@@ -40,7 +40,7 @@ def ask(project: Path, question: str) -> list[Any]:
 
 def test_each_table_holds_what_the_log_says(project: Path) -> None:
     assert export(project, "--sqlite", "audit.db") == (
-        "audit.db: 11 events of 1 run; audit.metadata.json tells of its tables\n"
+        "audit.db: 11 events of 1 run; audit.metadata.json describes its tables\n"
     )
     assert ask(project, "SELECT * FROM runs") == [
         (RUN, "fractary-faber:default", "258", "2026-01-05T14:30:22Z", "2026-01-05T14:32:02Z", 11, 2, 1, 1)
@@ -86,7 +86,7 @@ def test_the_metadata_say_what_each_table_and_column_is(project: Path) -> None:
 
 def test_what_is_no_export_is_not_written_over(project: Path) -> None:
     (project / "audit.db").write_text("mine\n")
-    assert "audit.db is something else, and is not written over" in export(project, "--sqlite", "audit.db", code=1)
+    assert "audit.db is not an export, and is not replaced" in export(project, "--sqlite", "audit.db", code=1)
     assert (project / "audit.db").read_text() == "mine\n"
     assert not (project / "audit.metadata.json").exists()
 
@@ -107,4 +107,4 @@ def test_events_of_any_shape_have_their_row(project: Path) -> None:
 
 def test_one_form_at_a_time(project: Path) -> None:
     for arguments in (["--all"], ["--sqlite", "a.db", "-o", "b"], [RUN, "--all", "--sqlite", "a.db"]):
-        assert "Error: " in export(project, *arguments, code=2)
+        assert "error: " in export(project, *arguments, code=2)
