@@ -81,8 +81,8 @@ class PastEvents:
         """Warn if an event was left out for its time although a later one in the log's order was not."""
         if self._overtaken and self.moment is not None:
             warn(
-                f"the clocks and the log's order disagree around {self.moment.text}: {plural(self._overtaken, 'event')} that"
-                " come before others in the log have a later time, and are left out"
+                f"the clocks and the log's order disagree around {self.moment.text}: {plural(self._overtaken, 'event')}"
+                " that come before others in the log have a later time, and are left out"
             )
 
 
@@ -221,7 +221,8 @@ def _state_lines(blocks: Blocks) -> Iterator[str]:
     since = f" on {host or 'unknown'}, since {entry.get('started_at') or 'unknown'}" if entry else ""
     yield f"session:  {f'{current}{since}' if current else 'none is open'}"
     metadata = blocks.get("context_metadata")
-    reloads = metadata.get("reload_count", 0) if isinstance(metadata, dict) else 0
+    count = metadata.get("reload_count") if isinstance(metadata, dict) else 0
+    reloads = count if isinstance(count, int) else 0  # an older tool may have written anything
     yield f"history:  {plural(len(session_history(blocks)), 'session')}, {plural(reloads, 'reload')}"
     loads = artifacts_in_context(blocks)
     yield f"context:  {'' if loads else 'nothing'}".rstrip()
