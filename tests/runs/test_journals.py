@@ -296,6 +296,44 @@ def test_a_journal_of_another_user_is_not_played(origin: Project, older: bytes, 
     assert "belongs to another user" in clone.faber("verify").stdout or not path.exists()
 
 
+def run_as(user: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the installed command take itself for another user: only root could become one."""
+    (folder / "sitecustomize.py").write_text(f"import os\nos.geteuid = lambda: {user}\n")
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+
+
+@pytest.mark.parametrize("words", [("log",), ("project",), ("note", "add", "one more")], ids=" ".join)
+def test_root_plays_the_journal_that_its_own_killed_command_left_in_a_users_folder(
+    origin: Project, older: bytes, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite run by root gives a journal to the ledger's owner, as in a container.
+
+    Root gives the files of this test away. Any other user cannot: there the command takes itself for root, so that the
+    test is the same and is never skipped.
+    """
+    victim = without_git(origin)
+    (victim.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    if os.geteuid() == 0:
+        for path in (victim.ledger_path, victim.root / JOURNAL):
+            os.chown(path, 4711, -1)
+    else:
+        run_as(0, tmp_path, monkeypatch)
+    done = victim.faber(*words)
+    assert done.returncode == 0, done.stderr
+    assert "belongs to another user" not in done.stderr
+    assert "the newest note" not in texts(victim)  # it was played
+
+
+def test_any_other_user_does_not_play_the_journal_of_the_ledgers_owner(
+    origin: Project, older: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim = without_git(origin)
+    (victim.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    run_as(os.geteuid() + 1, tmp_path, monkeypatch)
+    assert "belongs to another user" in victim.faber("verify").stdout
+    assert "the newest note" in texts(victim)
+
+
 @pytest.mark.parametrize("name", ["verify", "session-start", "session-end", "note add", "seal"])
 def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, name: str) -> None:
     victim = cloned(origin)
