@@ -37,8 +37,14 @@ PARTS = {
         *[(held, name) for held in LOGS for name in vars(held) if is_work(held, name)],
         (recording, "open_log"),
     ),
-    "state": ((state_file, "read_state"), (state_file, "write_blocks")),
-    "blocks": ((blocks, "digest"), (state_file, "digest"), (blocks, "blocks_of"), (recording, "fold")),
+    "state": ((state_file, "read_state"), (state_file, "read_known"), (state_file, "write_blocks")),
+    "blocks": (
+        (blocks, "digest"),
+        (state_file, "digest_of"),
+        (state_file, "texts_of"),
+        (blocks, "blocks_of"),
+        (recording, "fold"),
+    ),
 }
 spent = dict.fromkeys(PARTS, 0.0)
 running: list[str] = []

@@ -35,6 +35,17 @@ def digest(blocks: Blocks) -> bytes:
     return sha256(text(blocks).encode("utf-8", "surrogatepass")).digest()
 
 
+def texts_of(blocks: Blocks) -> dict[str, str]:
+    """Return each block as `text` writes it alone, by its name."""
+    return {name: text({name: block}) for name, block in blocks.items()}
+
+
+def digest_of(texts: dict[str, str]) -> bytes:
+    """Return the `digest` of blocks from what `texts_of` returned for them."""
+    joined = ",".join([one[1:-1] for one in texts.values()])
+    return sha256(f"{{{joined}}}".encode("utf-8", "surrogatepass")).digest()
+
+
 def text(blocks: Blocks) -> str:
     """Write blocks as one line of JSON, keys in their order."""
     return json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))

@@ -162,9 +162,9 @@ class IncomingCall:
 
         Then nothing is recorded, so the run needs neither a lock nor a mirror. Raises LedgerLost.
         """
-        from faber_ledger.runs.lost import check_not_lost, remembered  # only until the run has a log
+        from faber_ledger.runs.copies import mirror_with_events  # only until the run has a log
 
-        if is_recovery_due(self.run.ledger_path) or remembered(self.run) or os.path.isdir(spool_path(self.run)):
+        if is_recovery_due(self.run.ledger_path) or mirror_with_events(self.run) or os.path.isdir(spool_path(self.run)):
             return False
         try:
             state = state_file.read_state(self.run).value
@@ -174,6 +174,8 @@ class IncomingCall:
         if not self.changes_nothing(state, blocks):
             return False
         if shape.session_history(blocks):
+            from faber_ledger.runs.lost import check_not_lost
+
             check_not_lost(self.run)
         return True
 

@@ -56,6 +56,7 @@ class Recording:
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
         self.view: View
+        self._known: state_file.KnownState | None = None
         self._is_open = False
         self._lock = lock or RunLock(run.lock_path)
 
@@ -134,10 +135,11 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_file.commit_blocks(self._open, self.blocks)
+            state_file.commit_blocks(self._open, shape.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
-            state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn)
+            known, self._known = self._known, None  # it is another one once it is written
+            state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn, known=known)
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         if self._open.redacted:
@@ -226,7 +228,8 @@ class Recording:
 
     def _read_state(self) -> None:
         try:
-            self.state = state_file.read_state(self.run).value
+            self._known = state_file.read_known(self.run)
+            self.state = self._known.value
         except (StateInvalid, StateMissing) as error:
             if not self.tolerant or isinstance(error, ForeignState):
                 raise
@@ -244,7 +247,7 @@ class Recording:
                 check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
         blocks = shape.blocks_of(self.state)
-        if self._log.is_checkpoint(PROJECTOR, shape.digest(blocks)):
+        if self._log.is_checkpoint(PROJECTOR, self._known.digest if self._known else shape.digest(blocks)):
             return blocks
         return fold(self._log.stream())
 

@@ -18,12 +18,11 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.mirror import RunLog, open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.recovery import is_sound
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -180,13 +179,8 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
 
 
 def places_of(run: Run) -> list[Run]:
-    """Give the run in this worktree and in the others of the clone that have it."""
-    place = work_tree_of(run.root)
-    if place is None:
-        return [run]
-    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(place.top))
-    found = [find_run(os.path.normpath(os.path.join(top, inside)), run.run_id) for top in place.other_tops()]
-    return [run, *[one for one in found if os.path.isdir(one.directory)]]
+    """Return the run in this work tree and in the others of the clone that have it."""
+    return [run, *runs_in_other_work_trees(run)]
 
 
 def redact(
@@ -260,7 +254,7 @@ def _check_ready(place: Run) -> None:
 
 
 def _check_mirror(run: Run, opened: RunLog) -> None:
-    path = remembered(run)
+    path = mirror_with_events(run)
     if path is not None and opened.mirror.log is None:
         raise Locked(
             f"this run's mirror {path} cannot be written, and would keep the payload: nothing was changed",

@@ -7,12 +7,12 @@ import os
 
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections.blocks import blocks_of, digest
+from faber_ledger.projections.blocks import blocks_of, digest, texts_of
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import find_run, is_run_id
@@ -76,7 +76,7 @@ def _written(
             raise
         if source is None:
             blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(made or {})}
-            state_file.commit_blocks(opened, blocks)
+            state_file.commit_blocks(opened, texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *UNKNOWN)
             return True, None, [name for name in names if name not in known]
@@ -142,7 +142,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     backup can, and as `Log.open`.
     """
     with RunLock(run.lock_path):
-        if not (os.path.lexists(run.ledger_path) or remembered(run)):
+        if not (os.path.lexists(run.ledger_path) or mirror_with_events(run)):
             return _put_back(run), False
         with open_log(run, warn) as opened:
             name = _put_back(run)
@@ -259,7 +259,7 @@ def _if_taken(root: str, named: str | None) -> Run | None:
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
-    if os.path.lexists(run.directory) or remembered(run) is None or _is_committed(run):
+    if os.path.lexists(run.directory) or mirror_with_events(run) is None or _is_committed(run):
         return None
     return run
 

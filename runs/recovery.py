@@ -13,12 +13,10 @@ import tempfile
 
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.journal import played_copy, put_aside, refusal, refused
+from faber_ledger.ledger.journal import put_aside, refusal, refused
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import rows_of, united, write_union
-from faber_ledger.runs.clone import is_recovery
-from faber_ledger.runs.git import GitQuery
-from faber_ledger.runs.lost import remembered
+from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-LARGEST = 1 << 30  # bytes
+SOURCES = (FILE, JOURNAL, RECOVERY, MIRROR, HEAD, INDEX)
 
 
 def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
@@ -50,7 +48,9 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
         )
     why = refusal(run.ledger_path)
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        candidates = _candidates(run, folder, with_journal=why is None)
+        names = [name for name in SOURCES if name != JOURNAL or why is None]
+        written = {copy.name: copy.write_in(folder) for copy in copies_of(run, names)}
+        candidates = {name: path for name, path in written.items() if path is not None}
         copies = {name: path for name, path in candidates.items() if _reads(path)}
         # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
         found = {name: path for name, path in copies.items() if is_sound(path)} or copies
@@ -88,36 +88,6 @@ def _keep_copy(path: str) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     with open(path, "rb") as source, open(os.open(backup, flags, 0o600), "wb") as target:
         shutil.copyfileobj(source, target)
-
-
-def _candidates(run: Run, folder: str, *, with_journal: bool) -> dict[str, str]:
-    """Give copies of the log by where they come from: some may not be one."""
-    copies: dict[str, str] = {}
-    if os.path.isfile(run.ledger_path) and not os.path.islink(run.ledger_path):
-        copies["the file alone"] = os.path.join(folder, "alone.db")
-        shutil.copyfile(run.ledger_path, copies["the file alone"])
-        played = os.path.join(folder, "played.db")
-        try:
-            if with_journal:
-                played_copy(run.ledger_path, played)
-                copies["the file with its journal"] = played
-        except (LedgerError, OSError, sqlite3.Error):
-            pass  # the journal belongs to another file, or is gone
-    begun = run.ledger_path + RECOVERED
-    if is_recovery(begun) and not os.path.islink(begun):
-        copies["an earlier recovery"] = os.path.join(folder, "begun.db")
-        shutil.copyfile(begun, copies["an earlier recovery"])
-    mirror = remembered(run)
-    if mirror is not None:
-        copies["the mirror"] = os.path.join(folder, "mirror.db")
-        shutil.copyfile(mirror, copies["the mirror"])  # another worktree may be writing it
-    for name, revision in (("the last commit", "HEAD:"), ("the index", ":")):
-        blob = GitQuery(["cat-file", "blob", f"{revision}./ledger.db"], run.directory, limit=LARGEST).answer_bytes()
-        if blob is not None:
-            copies[name] = os.path.join(folder, f"{len(copies)}.db")
-            with open(copies[name], "wb") as file:
-                file.write(blob)
-    return copies
 
 
 def is_sound(path: str) -> bool:

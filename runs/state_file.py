@@ -17,7 +17,7 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
     StateRefused,
 )
-from faber_ledger.projections.blocks import digest, text
+from faber_ledger.projections.blocks import blocks_of, digest_of, texts_of
 from faber_ledger.projections.fold import PROJECTOR
 
 TYPE_CHECKING = False
@@ -42,6 +42,11 @@ def read_state(run: Run) -> JsonText:
     Raises StateMissing; StateInvalid if it is no JSON object or another run's; LedgerError if it cannot be read.
     """
     return parse_state(run, _bytes_of(run))
+
+
+def read_known(run: Run) -> KnownState:
+    """Read a run's state under its lock; raises as `read_state`."""
+    return KnownState(read_state(run))
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
@@ -91,43 +96,70 @@ def backup_name(run: Run) -> str:
     return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
 
 
-def project_blocks(run: Run, opened: RunLog, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
+class KnownState:
+    """A state as it was read under the run's lock: `texts` are its blocks before anything was folded onto them."""
+
+    def __init__(self, document: JsonText) -> None:
+        self.document = document
+        try:
+            self.texts = texts_of(blocks_of(document.value))
+        except RecursionError:
+            self.texts = {}  # nested more deeply than Python writes: as if it had none
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """The state's members."""
+        return self.document.value
+
+    @property
+    def digest(self) -> bytes:
+        """The digest of its blocks, as a checkpoint has it."""
+        return digest_of(self.texts)
+
+
+def project_blocks(
+    run: Run, opened: RunLog, blocks: Blocks, *, warn: Callable[[str], None], known: KnownState | None = None
+) -> bool:
     """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
 
-    The caller holds the run's lock. Raises as `RunLog.commit` and `write_members`.
+    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. Raises as
+    `RunLog.commit` and `write_members`.
     """
-    commit_blocks(opened, blocks)
-    return write_blocks(run, blocks, warn=warn)
+    texts = texts_of(blocks)
+    commit_blocks(opened, texts)
+    return write_blocks(run, blocks, texts, warn=warn, known=known)
 
 
-def commit_blocks(opened: RunLog, blocks: Blocks) -> None:
-    """Commit an open log with the checkpoint of the blocks that were folded from it; raises as `RunLog.commit`."""
+def commit_blocks(opened: RunLog, texts: dict[str, str]) -> None:
+    """Commit an open log with the checkpoint of the blocks of these `texts_of`; raises as `RunLog.commit`."""
     with opened.log.writing():
-        opened.log.set_checkpoint(PROJECTOR, digest(blocks))
+        opened.log.set_checkpoint(PROJECTOR, digest_of(texts))
     opened.commit()
 
 
-def write_blocks(run: Run, blocks: Blocks, *, warn: Callable[[str], None]) -> bool:
-    """Put the blocks into state.json and tell whether it changed; the caller holds the run's lock.
-
-    Raises as `write_members`.
-    """
+def write_blocks(
+    run: Run, blocks: Blocks, texts: dict[str, str], *, warn: Callable[[str], None], known: KnownState | None
+) -> bool:
+    """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
+    if known is not None:
+        changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
+        if not changed or _is_replaced(run, known.document, changed, blocks, warn):
+            return bool(changed)
     return write_members(run, dict(blocks), warn=warn)
 
 
 def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], None]) -> bool:
-    """Put members into state.json and tell whether it changed; the caller holds the run's lock.
+    """Replace members in state.json; return whether it changed. The caller holds the run's lock.
 
-    Every other key keeps its bytes. Another tool's change meanwhile is looked for just before the rename, and taken in.
-    Raises as `read_state`, and StateNotWritten: the old file stands then.
+    Every other key keeps its bytes. Just before the rename the file is compared with what was read; if another tool
+    has changed it, its change is read and kept. Raises as `read_state`, and StateNotWritten: the old file stays then.
     """
     for _ in range(TRIES):
-        before = _bytes_of(run)
-        document = parse_state(run, before)
+        document = read_state(run)
         changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
         if not changed:
             return False
-        if _replaced(run, before, document.with_members(changed).encode(), members, warn):
+        if _is_replaced(run, document, changed, members, warn):
             return True
     raise StateNotWritten(
         f"another program rewrites {run.shown('state.json')} all the time",
@@ -251,18 +283,24 @@ def _reason(error: ValueError, content: bytes) -> str:
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     """Tell whether a state shows a block, the order of its keys included, and `true` told from 1."""
-    return name in state and state[name] == block and text({name: state[name]}) == text({name: block})
+    return name in state and state[name] == block and texts_of({name: state[name]}) == texts_of({name: block})
 
 
-def _replaced(run: Run, before: bytes, after: bytes, members: dict[str, Any], warn: Callable[[str], None]) -> bool:
-    """Write the new bytes in the place of the old; False if the old ones are there no more.
+def _is_replaced(
+    run: Run, document: JsonText, changed: dict[str, Any], members: dict[str, Any], warn: Callable[[str], None]
+) -> bool:
+    """Write the changed members into the document that was read; return False if the file has changed since.
 
     Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
     """
+    before, after = document.text.encode(), document.with_members(changed).encode()
     replaced = False
     temporary = whole_file.own_name(run.directory, "state.json")
     try:
-        like = os.stat(run.state_path, follow_symlinks=False)
+        try:
+            like = os.stat(run.state_path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False  # removed since it was read
         check_writable(run, like)
         whole_file.sweep(run.directory, "state.json")
         whole_file.write(temporary, after, like=like)

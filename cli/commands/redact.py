@@ -14,8 +14,8 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
+from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import asked
-from faber_ledger.runs.lost import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,7 @@ def _event_meant(run: Run, text: str) -> str:
     try:
         return thing_meant(run, text, ("event",)).id
     except NotFound as error:
-        known, kept = (_has_event(one, text) for one in (run.ledger_path, remembered(run)))
+        known, kept = (_has_event(one, text) for one in (run.ledger_path, mirror_with_events(run)))
         if known or not kept:
             raise
         raise NotFound(

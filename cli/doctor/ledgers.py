@@ -17,7 +17,8 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.recording.environment import hostname
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
-from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
+from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.lost import lacks_ledger, loss_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -90,7 +91,7 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
         if lost is not None:
-            bringing = projecting(run, "bring the ledger back") if is_mirrored(run) else None
+            bringing = projecting(run, "bring the ledger back") if mirror_with_events(run) is not None else None
             yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], bringing)
 
 

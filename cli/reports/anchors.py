@@ -6,20 +6,19 @@ import os
 import shlex
 import sqlite3
 import tempfile
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import GitFailed, LedgerError
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import opened
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED, Finding
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, hash_of
 from faber_ledger.ledger.union import rows_of
-from faber_ledger.runs.clone import mirror_path, writer_of
+from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
 from faber_ledger.runs.git_command import asked, git, top_of
-from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.run import RUNS, Run
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Anchors:
 
     def check(self) -> None:
         """Hold the log against every anchor there is."""
-        mirror = remembered(self.run)
+        mirror = mirror_with_events(self.run)
         if mirror is not None and self._holds("the mirror", mirror, "missing_event"):
             self.checked.append("this clone's mirror")
         if top_of(self.run.root) is None:
@@ -163,16 +162,14 @@ UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 
 def mending_hint(run: Run, names: Collection[str]) -> str | None:
     """Say what puts changed events back from this clone's mirror, or from HEAD; None if neither has them all."""
-    mirror = mirror_path(run)
-    if mirror is not None and os.path.isfile(mirror) and _has_all(mirror, names):
-        command = UNITE.format(shlex.quote(mirror))
-        return f"run `{command}` in the run's folder: this clone's mirror has it unchanged"
-    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder, suppress(GitFailed):
-        found = asked("cat-file", "blob", "HEAD:./ledger.db", at=run.directory)
-        copy = os.path.join(folder, "ledger.db")
-        with open(copy, "wb") as file:
-            file.write(found.stdout)
-        if found.returncode == 0 and _has_all(copy, names):
+    with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
+        for copy in copies_of(run, (MIRROR, HEAD)):
+            written = copy.write_in(folder)
+            if written is None or not _has_all(written, names):
+                continue
+            if copy.name == MIRROR:
+                command = UNITE.format(shlex.quote(copy.path))
+                return f"run `{command}` in the run's folder: this clone's mirror has it unchanged"
             command = "git cat-file blob HEAD:./ledger.db > unchanged.db && " + UNITE.format("unchanged.db")
             return f"run `{command}` in the run's folder: git's last commit has it unchanged"
     return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,9 +19,9 @@ from faber_ledger.ledger.union import hash_in, runs_in
 from faber_ledger.ledger.verify import findings
 from faber_ledger.projections.difference import differing
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.git_command import worktree_roots
-from faber_ledger.runs.lost import loss_of_events, remembered
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
+from faber_ledger.runs.lost import loss_of_events
+from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 
@@ -75,7 +74,7 @@ def _foreign_runs(run: Run) -> Iterator[Finding]:
 
 def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     """Compare the log with this clone's mirror of it, which no checkout touches."""
-    path = remembered(run)
+    path = mirror_with_events(run)
     if path is None:
         return
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
@@ -93,11 +92,11 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
             return
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
         lost = {name: at for name, at in rows if hash_in(log, name) is None}
-    for tree in _other_worktrees(run) if lost else ():
-        with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.ledger_path) as theirs:
+    for tree in copies_of(run, (WORK_TREE,)) if lost else ():  # they share the mirror
+        with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.path) as theirs:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
             if seen:
-                told = f"the worktree {tree.root} has {_many(lost, seen)}, that this one has not taken in"
+                told = f"the worktree {tree.run.root} has {_many(lost, seen)}, that this one has not taken in"
                 hint = f"run `faber-ledger project {run.run_id}` to take it in"
                 yield Finding("in_another_worktree", None, told, hint)
             for name in seen:
@@ -109,13 +108,6 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
             told = told.removesuffix(": git put it back")
             mend = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
         yield Finding("rolled_back", None, told, mend)
-
-
-def _other_worktrees(run: Run) -> list[Run]:
-    """Give the run as it is in the clone's other worktrees: they share its mirror, and what one records goes there."""
-    here = os.path.realpath(run.ledger_path)
-    runs = [find_run(root, run.run_id) for root in worktree_roots(run.root)]
-    return [one for one in runs if os.path.isfile(one.ledger_path) and os.path.realpath(one.ledger_path) != here]
 
 
 def _many(times: dict[str, str], names: list[str]) -> str:

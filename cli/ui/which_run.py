@@ -26,7 +26,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
-from faber_ledger.runs.lost import is_mirrored, lacks_ledger, loss_of
+from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import regenerated
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
@@ -65,7 +66,7 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
         run = find_run(root, named) if named else None
     except InvalidRunId:
         run = None
-    if run is None or not lacks_ledger(run) or not is_mirrored(run):
+    if run is None or not lacks_ledger(run) or mirror_with_events(run) is None:
         return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run

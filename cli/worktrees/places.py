@@ -7,9 +7,9 @@ import posixpath
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.copies import has_events, mirror_with_events
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import asked, top_of, worktree_roots
-from faber_ledger.runs.lost import has_events, remembered
 from faber_ledger.runs.run import RUNS, Run, find_run
 
 FILES = ("ledger.db", "state.json")
@@ -30,7 +30,7 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     places = places_of(run, worktree_roots(run.root)) if everywhere else []
     if places:
         raise LedgerError(f"{told}: {', '.join(places)}", hint="give another --run-id, or none: one is made then")
-    if everywhere and remembered(run):
+    if everywhere and mirror_with_events(run):
         hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
         raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
 

@@ -33,7 +33,7 @@ def run_of(project: Project) -> Run:
 
 
 def write(project: Project, blocks: dict[str, Any]) -> bool:
-    return state_file.write_blocks(run_of(project), blocks, warn=pytest.fail)
+    return state_file.write_members(run_of(project), blocks, warn=pytest.fail)
 
 
 def mode_of(path: Path) -> int:

@@ -13,9 +13,9 @@ from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording import spool
+from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import worktree_roots
 from faber_ledger.runs.kept_summaries import kept_paths
-from faber_ledger.runs.lost import remembered
 from faber_ledger.runs.run import find_root, find_run
 
 
@@ -42,7 +42,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         show(data, lines or ["no mirror is without its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
-    path = remembered(run)
+    path = mirror_with_events(run)
     if path is None:
         raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
     places = places_of(run, worktree_roots(root))

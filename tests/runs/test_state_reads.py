@@ -1,0 +1,87 @@
+"""How often a hook opens and decodes `state.json`: at 2,000 sessions each decoding costs more than everything else."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNTING = """
+import json, os, sys
+from faber_ledger.cli.entry import main
+from faber_ledger.runs import state_file
+
+opened, decoded = [], []
+
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[0], str) and os.path.basename(arguments[0]) == "state.json":
+        opened.append(arguments[0])
+
+def count(run, content, parse=state_file.parse_state):
+    decoded.append(run)
+    return parse(run, content)
+
+def leave(code, leave=os._exit):
+    with open(report, "w") as file:
+        json.dump([len(opened), len(decoded)], file)
+    leave(code)
+
+state_file.parse_state = count
+os._exit = leave  # a hook ends with it
+report = sys.argv.pop(1)
+sys.addaudithook(watch)
+main()
+leave(0)
+"""
+FIRST = "SessionStart.startup.print"
+
+
+def counts_of(project: Project, recorded: str, report: Path) -> list[int]:
+    """Deliver to a hook that counts; return how often it opened state.json, and how often it decoded one."""
+    content, environment, argument = project.prepared(recorded)
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, report, "hook", argument],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    counts: list[int] = json.loads(report.read_text())
+    return counts
+
+
+def test_a_start_opens_the_state_three_times_and_decodes_it_twice(tmp_path: Path) -> None:
+    """Before the lock, under it, and to compare just before the rename."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(FIRST)
+    assert counts_of(project, "SessionStart.resume.print", tmp_path / "report") == [
+        4,
+        2,
+    ]  # the artifact `state` opens it once more
+    project.assert_projected()
+
+
+def test_a_start_on_a_run_without_a_ledger_reads_the_state_once_more(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    assert counts_of(project, FIRST, tmp_path / "report") == [5, 3]
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("recorded", ["PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"])
+def test_any_other_hook_opens_the_state_twice_and_decodes_it_once(tmp_path: Path, recorded: str) -> None:
+    """Under the lock, and to compare just before the rename."""
+    project = Project.made(tmp_path / "project")
+    project.deliver(FIRST)
+    opened, decoded = counts_of(project, recorded, tmp_path / "report")
+    assert opened <= (3 if recorded.startswith("PreCompact") else 2)
+    assert decoded == (2 if recorded.startswith("PreCompact") else 1)  # its hint reads the state once more
+    project.assert_projected()
