@@ -9,6 +9,7 @@ from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, text_of
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.run import COPY_ENDINGS, OWN_FILES, RUN_FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 
 
 LAST_SECOND = 253_402_300_799  # of the year 9999; some file systems know later ones
-# What the ledger itself changes at every turn, in the run's own folder; the state has an artifact of its own.
-OF_LEDGER = {"state.json", "ledger.db", "ledger.db-journal", "ledger.lock"}
-LEFT_OVER = (".backup", ".tmp", ".recovered", ".migrating")  # copies that it keeps, or that a kill left, of any of them
 
 
 def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
@@ -102,7 +100,8 @@ def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, 
 
     What is passed over, but for hidden files and the ledger's, is added to `passed_over` by its kind.
     """
-    of_ledger = OF_LEDGER if directory == surroundings["run_dir"] else ()
+    # What the ledger itself changes at every turn, in the run's own folder; the state has an artifact of its own.
+    of_ledger = OWN_FILES if directory == surroundings["run_dir"] else ()
     folders = [surroundings["root"], *surroundings["plugin_roots"]]
     try:
         with os.scandir(directory) as entries:
@@ -119,7 +118,7 @@ def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, 
 
 
 def _is_left_over(name: str) -> bool:
-    return name.startswith(("state.json", "ledger.db")) and name.endswith(LEFT_OVER)
+    return name.startswith(RUN_FILES) and name.endswith(COPY_ENDINGS)
 
 
 def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str:

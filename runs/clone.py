@@ -1,4 +1,8 @@
-"""What this clone keeps of its runs under the common git directory: mirrors, spool, the writer's id."""
+"""What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
+
+In `.git/faber-ledger/`: `runs/` has each run's mirror and kept summaries, `spool/` the deliveries that wait, `doctor/`
+the copies that `doctor --fix` makes, `writer` the id of this clone; and there are the locks of what a clone does once.
+"""
 
 from __future__ import annotations
 
@@ -9,53 +13,81 @@ import stat
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.whole_file import sync_directory
 from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.run import LEDGER, LOGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-def is_recovery_due(path: str) -> bool:
-    """Tell whether a journal stands beside a log, or a recovery of it that was killed before its last step."""
-    return os.path.lexists(path + "-journal") or is_recovery(path + RECOVERED)
+def clone_folder(root: str) -> str | None:
+    """Return the folder that everything below is in; None without git."""
+    common = common_directory(root)
+    return os.path.join(common, "faber-ledger") if common else None
 
 
-def is_recovery(path: str) -> bool:
-    """Return whether an unfinished recovery made the file at `path`; what git tracks came with a commit."""
-    if not os.path.isfile(path):
-        return False
-    from faber_ledger.runs.git import is_tracked  # only after a kill, or with such a file in a commit
-
-    return is_tracked(path) is False
-
-
-def is_empty(path: str) -> bool:
-    """Tell whether a file has no bytes, or is not there."""
-    try:
-        return os.path.getsize(path) == 0
-    except FileNotFoundError:
-        return True
+def mirrors_folder(root: str) -> str | None:
+    """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "runs") if folder else None
 
 
 def mirror_path(run: Run) -> str | None:
-    """Give where a run's mirror stands; None without git."""
-    common = common_directory(run.root)
-    return os.path.join(common, "faber-ledger", "runs", *run.run_id.split("/"), "ledger.db") if common else None
+    """Return the path of a run's mirror; None without git."""
+    folder = mirrors_folder(run.root)
+    return os.path.join(folder, *run.run_id.split("/"), LEDGER) if folder else None
+
+
+def summaries_folder(run: Run) -> str | None:
+    """Return the folder of a run's kept summaries, which is its mirror's; None without git."""
+    mirror = mirror_path(run)
+    return os.path.dirname(mirror) if mirror else None
+
+
+def spools_folder(root: str) -> str | None:
+    """Return the folder that has the waiting deliveries of the run `a/b` in `a/b/`; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "spool") if folder else None
 
 
 def spool_path(run: Run) -> str:
-    """Give the folder of a run's waiting deliveries: `git clean` would delete one in the work tree."""
-    common = common_directory(run.root)
-    if common is None:
-        return os.path.join(run.directory, "spool")
-    return os.path.join(common, "faber-ledger", "spool", *run.run_id.split("/"))
+    """Return the folder of a run's waiting deliveries; without git it is in the run's own folder."""
+    folder = spools_folder(run.root)
+    return os.path.join(folder, *run.run_id.split("/")) if folder else os.path.join(run.directory, "spool")
+
+
+def doctor_folders(root: str) -> list[str]:
+    """Return the folders in which `doctor --fix` keeps copies of what it changes, the one to use first.
+
+    The last is for projects without git.
+    """
+    folder = clone_folder(root)
+    return [*([os.path.join(folder, "doctor")] if folder else []), os.path.join(root, *LOGS.split("/"), "doctor")]
+
+
+def cleanup_lock_path(root: str) -> str | None:
+    """Return the lock that lets one `worktree cleanup` at a time look and remove; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "cleanup.lock") if folder else None
+
+
+def registry_lock_path(root: str) -> str | None:
+    """Return the lock of the registry of work trees; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "worktrees.lock") if folder else None
+
+
+def registry_without_main(root: str) -> str | None:
+    """Return where the registry of work trees is if there is no main work tree to keep it in; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "worktrees.json") if folder else None
 
 
 def make_kept_folder(run: Run, folder: str) -> None:
-    """Make a folder below git's directory, or the run's own without git, with those between; raises OSError.
+    """Make a folder below git's directory, or below the run's own without git; raises OSError.
 
-    Git's and the run's are not made: they are missing when somebody renames the project under a running hook. Nor is a
-    link followed: it may lead anywhere.
+    The git directory and the run's folder themselves are not made: they are missing if the project is renamed under a
+    running hook. No link is followed, since it may lead anywhere.
     """
     if os.path.islink(folder):
         raise OSError(f"{folder} is a link")
@@ -70,20 +102,18 @@ def make_kept_folder(run: Run, folder: str) -> None:
         try:
             os.mkdir(folder)
         except FileExistsError:
-            continue  # another process's
+            continue  # another process has made it
         sync_directory(os.path.dirname(folder))
 
 
 def writer_of(root: str) -> str:
-    """Give the random id of this clone (32 hex digits), kept where git never tracks it and made at first use."""
-    common = common_directory(root)
-    path = (
-        os.path.join(common, "faber-ledger", "writer") if common else os.path.join(root, ".fractary", "faber", "writer")
-    )
+    """Return the random id of this clone (32 hex digits); the first use makes it, where git never tracks it."""
+    folder = clone_folder(root)
+    path = os.path.join(folder or os.path.join(root, ".fractary", "faber"), "writer")
     known = _read_writer(path)
     if known:
         return known
-    if common is None:
+    if folder is None:
         from faber_ledger.files.untrusted import folder_around  # most projects have git
 
         if folder_around(os.path.dirname(path), [root]) is None:
@@ -92,7 +122,7 @@ def writer_of(root: str) -> str:
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
         try:
-            os.mkdir(os.path.dirname(path))  # alone: a project that is renamed at this moment is not made anew
+            os.mkdir(os.path.dirname(path))  # not its parents: a project renamed at this moment is not made again
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
         with open(temporary, "w", encoding="utf-8") as file:
@@ -105,7 +135,7 @@ def writer_of(root: str) -> str:
         if os.path.exists(temporary):
             os.unlink(temporary)
     except OSError:
-        return _read_writer(path) or made  # a folder that cannot be written: an id for this process alone
+        return _read_writer(path) or made  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made
 
 
@@ -118,3 +148,28 @@ def _read_writer(path: str) -> str | None:
     except (OSError, ValueError, TypeError):  # a pipe read at once gives None
         return None
     return text if len(text) == 32 and all([letter in "0123456789abcdef" for letter in text]) else None
+
+
+# What stands beside a log
+
+
+def is_recovery_due(path: str) -> bool:
+    """Return whether a journal is beside a log, or a recovery of it that was killed before its last step."""
+    return os.path.lexists(path + "-journal") or is_recovery(path + RECOVERED)
+
+
+def is_recovery(path: str) -> bool:
+    """Return whether an unfinished recovery made the file at `path`; what git tracks came with a commit."""
+    if not os.path.isfile(path):
+        return False
+    from faber_ledger.runs.git import is_tracked  # only after a kill, or with such a file in a commit
+
+    return is_tracked(path) is False
+
+
+def is_empty(path: str) -> bool:
+    """Return whether a file has no bytes, or does not exist."""
+    try:
+        return os.path.getsize(path) == 0
+    except FileNotFoundError:
+        return True

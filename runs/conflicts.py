@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.git_command import git
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_run
+from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS, Run, find_run
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
 
@@ -52,7 +52,7 @@ def _run_of(root: str, path: str) -> Run | None:
     """Return the run whose ledger or state is at `path`; None for any other file."""
     for runs in RUNS:
         folder, _, name = path.removeprefix(runs + "/").rpartition("/")
-        if path.startswith(runs + "/") and folder and name in ("ledger.db", "state.json"):
+        if path.startswith(runs + "/") and folder and name in RUN_FILES:
             try:
                 run = find_run(root, folder)
             except InvalidRunId:

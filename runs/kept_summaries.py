@@ -9,7 +9,7 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, text_of
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.clone import make_kept_folder, mirror_path
+from faber_ledger.runs.clone import make_kept_folder, summaries_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,9 @@ def keep(run: Run, event_id: str, text: str) -> None:
 
     Without git nothing is written: there is no folder that a later `git add` leaves out.
     """
-    mirror = mirror_path(run)
-    if mirror is None:
+    folder = summaries_folder(run)
+    if folder is None:
         return
-    folder = os.path.dirname(mirror)
     make_kept_folder(run, folder)
     whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=0o600)
     for path in list(kept_paths(run).values())[:-MOST]:
@@ -39,9 +38,11 @@ def keep(run: Run, event_id: str, text: str) -> None:
 
 def kept_paths(run: Run) -> dict[str, str]:
     """Return the path of each summary that is kept, by its event's id, the oldest first."""
-    folder = os.path.dirname(mirror_path(run) or "")
+    folder = summaries_folder(run)
+    if folder is None:
+        return {}
     try:
-        names = sorted(os.listdir(folder)) if folder else []
+        names = sorted(os.listdir(folder))
     except OSError:
         return {}
     return {name[len(PREFIX) :]: os.path.join(folder, name) for name in names if name.startswith(PREFIX)}

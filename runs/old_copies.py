@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.clone import doctor_folders, mirror_path
 from faber_ledger.runs.kept_summaries import remove_redacted
+from faber_ledger.runs.run import BACKUP_ENDING, COPY_ENDINGS, JOURNAL_ENDING, STATE_BACKUP, UNFINISHED_ENDINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,15 +20,10 @@ if TYPE_CHECKING:
 # `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD). `state.json.tmp` is
 # another tool's, which may be about to rename it.
 COPIES = (
-    (
-        "ledger.",
-        (".backup", ".tmp", ".recovered", ".recovered-journal", ".tmp-journal", ".migrating", ".migrating-journal"),
-    ),
-    ("state.", (".backup", ".backup.tmp")),
+    ("ledger.", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
+    ("state.", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
     (".state.json.", (OURS,)),
 )
-NAMES = ("state.backup.json",)
-DOCTOR_COPIES = ".fractary/faber/logs/doctor"  # without git; else they are under the git directory
 
 
 def old_copies(run: Run) -> list[str]:
@@ -41,10 +36,8 @@ def old_copies(run: Run) -> list[str]:
 
 def doctor_copies(root: str) -> list[str]:
     """List the files that `doctor --fix` has copied before it changed them, of any run and of none."""
-    common = common_directory(root)
-    folders = [os.path.join(common, "faber-ledger", "doctor")] if common else []
     found = []
-    for top in [*folders, os.path.join(root, *DOCTOR_COPIES.split("/"))]:
+    for top in doctor_folders(root):
         for folder, _, names in sorted(os.walk(top)):
             found += [os.path.join(folder, name) for name in sorted(names)]
     return found
@@ -75,5 +68,5 @@ def _copies_in(folder: str) -> Iterator[str]:
         return
     for entry in entries:
         ours = any([entry.name.startswith(begins) and entry.name.endswith(ends) for begins, ends in COPIES])
-        if (ours or entry.name in NAMES) and not entry.is_dir(follow_symlinks=False):
+        if (ours or entry.name == STATE_BACKUP) and not entry.is_dir(follow_symlinks=False):
             yield entry.path

@@ -1,4 +1,8 @@
-"""A run and the files in its folder, where a project keeps its runs, and what their ids look like."""
+"""A run, the files in its folder, and where a project keeps its runs.
+
+The lists of file names below are the only ones: which files a run has, which of them travel in git, and how the copies
+are called that this program makes of them.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +18,68 @@ if TYPE_CHECKING:
 # Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
+LOGS = ".fractary/faber/logs"
+HOOK_LOG = f"{LOGS}/hooks.log"
+
+STATE = "state.json"
+LEDGER = "ledger.db"
+LOCK = "ledger.lock"
+JOURNAL_ENDING = "-journal"
+
+# One of these makes a folder a run, and a run without both cannot be resumed on another machine.
+RUN_FILES = (STATE, LEDGER)
+# What `seal` stages. `metadata.json` is committed with a run that has one, but a run is complete without it.
+TRACKED_FILES = (LEDGER, STATE, "metadata.json")
+# What this program reads and writes in a run's folder: not material for the agent.
+OWN_FILES = (STATE, LEDGER, LEDGER + JOURNAL_ENDING, LOCK)
+
+STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD); ours is `state.json.backup`
+BACKUP_ENDING = ".backup"
+UNFINISHED_ENDINGS = (".tmp", ".recovered", ".migrating")  # a killed writer leaves such files
+COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
 LONGEST_ID = 255
 JOINING = dict.fromkeys(map(ord, "._-"))
 
 
 class Run:
-    """A run and the files in its folder; they need not exist."""
+    """A run and the files in its folder, which may not exist."""
 
     def __init__(self, root: str, run_id: str, directory: str) -> None:
         self.root = root
         self.run_id = run_id
         self.directory = directory
-        self.state_path = os.path.join(directory, "state.json")
-        self.ledger_path = os.path.join(directory, "ledger.db")
-        self.lock_path = os.path.join(directory, "ledger.lock")
+        self.state_path = os.path.join(directory, STATE)
+        self.ledger_path = os.path.join(directory, LEDGER)
+        self.lock_path = os.path.join(directory, LOCK)
 
     def shown(self, name: str) -> str:
-        """Give the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
+        """Return the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
         return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
 
 
 def name_part(text: str) -> str:
-    """Make a part of a run id of a text: its letters, digits, dots, dashes and underscores."""
+    """Return a text as part of a run id: other characters than letters, digits, `.`, `-` and `_` become dashes."""
     kept = "".join([letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in text])
     return kept.strip("._-")[:60].rstrip("._-")
 
 
 def is_name(text: str) -> bool:
-    """Tell whether a text is letters, digits, dots, dashes and underscores, and starts with a letter or digit.
+    """Return whether a text has only letters, digits, `.`, `-` and `_`, and starts with a letter or digit.
 
-    Without a pattern: to compile one takes a hook longer than all that it looks at.
+    No pattern is used: compiling one takes a hook longer than the comparison of every text it looks at.
     """
     return text.isascii() and text[:1].isalnum() and text.translate(JOINING).isalnum()
 
 
 def is_run_id(text: str) -> bool:
-    """Tell whether a text is a run's id: one to three names joined by `/`, 255 characters in all."""
+    """Return whether a text is a run id: one to three names joined by `/`, at most 255 characters."""
     names = text.split("/")
     return len(text) <= LONGEST_ID and len(names) <= 3 and all([is_name(name) for name in names])
 
 
 def find_root(start: str) -> str:
-    """Find the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
+    """Return the project that a directory belongs to: the nearest ancestor with `.fractary` or `.git`, else itself."""
     at = start = os.path.abspath(start)
     while True:
         if os.path.isdir(os.path.join(at, ".fractary")) or os.path.lexists(os.path.join(at, ".git")):
@@ -68,9 +91,9 @@ def find_root(start: str) -> str:
 
 
 def find_run(root: str, run_id: str) -> Run:
-    """Give a run where it is, in either layout, else where a new one goes.
+    """Return a run from the layout that it is in, or at the place for a new one.
 
-    Raises InvalidRunId for anything that is no run id or, links resolved, leaves the runs directory.
+    Raises InvalidRunId for a text that is not a run id, and for a folder that leaves the runs directory through a link.
     """
     if not is_run_id(run_id):
         raise InvalidRunId(
@@ -97,7 +120,7 @@ def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
 
 
 def run_ids(root: str) -> list[str]:
-    """List the runs of a project that have a state.json or a ledger.db, in both layouts, in order of their names."""
+    """Return the ids of a project's runs, the folders with one of `RUN_FILES`, in both layouts, sorted."""
     found: set[str] = set()
     for runs in RUNS:
         found.update(_runs_below(os.path.join(root, *runs.split("/")), "", depth=3))
@@ -113,10 +136,7 @@ def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
         run_id = prefix + entry.name
         if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
             continue
-        if any([os.path.isfile(os.path.join(entry.path, name)) for name in ("state.json", "ledger.db")]):
+        if any([os.path.isfile(os.path.join(entry.path, name)) for name in RUN_FILES]):
             yield run_id
         if depth > 1:
             yield from _runs_below(entry.path, run_id + "/", depth - 1)
-
-
-HOOK_LOG = ".fractary/faber/logs/hooks.log"

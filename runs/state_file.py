@@ -19,6 +19,7 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import blocks_of, digest_of, texts_of
 from faber_ledger.projections.fold import PROJECTOR
+from faber_ledger.runs.run import STATE_BACKUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
-BACKUPS = ("state.json.backup", "state.backup.json")  # AGENT and RELOAD name the second
+BACKUPS = ("state.json.backup", STATE_BACKUP)  # AGENT and RELOAD name the second
 TRIES = 20
 MAX_BYTES = 64 * 1024 * 1024
 

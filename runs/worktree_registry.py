@@ -1,4 +1,4 @@
-"""The registry of the work trees that faber-ledger made (`worktrees.json`), and those of them that are gone."""
+"""The registry of the work trees that faber-ledger has seen runs in (`worktrees.json`), also those that are gone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.runs.git import WorkTree, work_tree_of
+from faber_ledger.runs.clone import registry_lock_path, registry_without_main
+from faber_ledger.runs.git import WorkTree, common_directory, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,40 +28,43 @@ LIMIT = 4 * 1024 * 1024
 
 
 class MalformedRegistry(Exception):
-    """The file is there and is no registry; the text says why."""
+    """The file is not a registry; the message says why."""
 
 
 def registry_path(root: str) -> str | None:
-    """Give where the clone's registry stands; None without git, or behind a link that leads out of the project."""
-    place = work_tree_of(root)
-    if place is None:
+    """Return the path of the clone's registry; None without git, or if a link on the way leads out of the project.
+
+    It is in the main work tree, or below the git directory if there is none.
+    """
+    tree = work_tree_of(root)
+    if tree is None:
         return None
-    if place.main is None or not os.path.isdir(place.main):
-        return os.path.join(place.common, "faber-ledger", "worktrees.json")
-    there = os.path.normpath(os.path.join(place.main, os.path.relpath(root, place.top)))
+    if tree.main is None or not os.path.isdir(tree.main):
+        return registry_without_main(root)
+    there = os.path.normpath(os.path.join(tree.main, os.path.relpath(root, tree.top)))
     path = os.path.join(there, *FILE.split("/"))
     return path if folder_around(os.path.dirname(path), [there]) is not None else None
 
 
 def read_records(path: str) -> list[Record]:
-    """Read the records; none if there is no file. Raises MalformedRegistry."""
+    """Read the records, an empty list if there is no file; raises MalformedRegistry."""
     return _document(path)[1]
 
 
 def update(
     root: str, change: Callable[[list[Record]], list[Record]], *, at: float, warn: Callable[[str], None]
 ) -> list[Record]:
-    """Change the records under the clone's lock, and give them; a malformed file is kept aside, and begun anew.
+    """Change the records under the clone's lock, and return them all.
 
-    `change` is given copies and gives all records. Raises Locked and NotWritable; the old file stands then.
+    `change` takes copies of the records and returns the new ones. A malformed file is moved aside and replaced. Raises
+    Locked and NotWritable, and leaves the file as it was.
     """
-    place, path = work_tree_of(root), registry_path(root)
-    if place is None:
+    lock, path = registry_lock_path(root), registry_path(root)
+    if lock is None:
         return []
     if path is None:
-        warn(f"no {FILE} is kept: its folder in the main work tree is behind a link that leads out of it")
+        warn(f"{FILE} is not written: its folder in the main work tree is behind a link that leads out of it")
         return []
-    lock = os.path.join(place.common, "faber-ledger", "worktrees.lock")
     try:
         os.makedirs(os.path.dirname(lock), exist_ok=True)
         with RunLock(lock):
@@ -69,7 +73,7 @@ def update(
             except MalformedRegistry as error:
                 aside = _free_name(path)
                 os.replace(path, aside)
-                warn(f"{path} is malformed ({error}); it is kept as {os.path.basename(aside)} and made anew")
+                warn(f"{path} is malformed ({error}); it is kept as {os.path.basename(aside)} and replaced")
                 rest, known = {}, []
             records = change([dict(record) for record in known])
             if records != known:  # a clone without a run gets no file
@@ -83,9 +87,9 @@ def update(
 
 
 def merged(records: list[Record], seen: list[Record], *, at: float, present: Callable[[str], bool]) -> list[Record]:
-    """Give the records with what is seen now; of a worktree that is gone, `removed` is what remains.
+    """Return the records, updated with the work trees seen now; a work tree that is gone gets the status `removed`.
 
-    A record is one run in one worktree. What another program put into it stays.
+    A record is one run in one work tree. What another program added to it stays.
     """
     moment = utc_text(at)
     fresh = {_key(record): record for record in seen}
@@ -117,7 +121,7 @@ def _changing(now: Record, record: Record) -> Record:
 
 
 def _updated(record: Record, now: Record, moment: str) -> Record:
-    """Give the new record, with a new `updated_at` if anything else in it is new."""
+    """Return the new record, with a new `updated_at` if anything else in it has changed."""
     before = {name: value for name, value in record.items() if name != "updated_at"}
     after = {name: value for name, value in now.items() if name != "updated_at"}
     return record if before == after else {**after, "updated_at": moment}
@@ -127,9 +131,9 @@ def _key(record: Record) -> tuple[str, str]:
     return record["path"], record["workflow_run_id"]
 
 
-def created_at(place: WorkTree) -> str:
-    """Give when a linked worktree was made, as far as its files tell: git writes `gitdir` once, and at a move."""
-    for path in (os.path.join(place.own, "commondir"), place.top):
+def created_at(tree: WorkTree) -> str:
+    """Return when a linked work tree was made, by its files: git writes `commondir` once."""
+    for path in (os.path.join(tree.own, "commondir"), tree.top):
         try:
             return utc_text(os.stat(path).st_mtime)
         except OSError:
@@ -158,12 +162,12 @@ def _document(path: str) -> tuple[dict[str, Any], list[Record]]:
         raise MalformedRegistry("it has no list `worktrees`")
     for number, record in enumerate(records):
         if not isinstance(record, dict):
-            raise MalformedRegistry(f"its record {number + 1} is no object")
+            raise MalformedRegistry(f"its record {number + 1} is not an object")
         for name in ("path", "workflow_run_id", "status", "created_at"):
             if not isinstance(record.get(name), str):
                 raise MalformedRegistry(f"its record {number + 1} has no `{name}`")
         if record["status"] not in STATUSES or seconds_of(record["created_at"]) is None:
-            raise MalformedRegistry(f"its record {number + 1} has a value that none may have")
+            raise MalformedRegistry(f"its record {number + 1} has an unknown status or an invalid time")
     return {name: value for name, value in document.items() if name != "worktrees"}, records
 
 
@@ -175,7 +179,7 @@ def _free_name(path: str) -> str:
 
 
 def gone_worktree(root: str, folder: str) -> str | None:
-    """Give the worktree of this clone, gone by now, that a folder lay in; None if it lay in none."""
+    """Return the work tree of this clone that a folder was in and that no longer exists; None if there is none."""
     at = os.path.join(os.path.abspath(folder), "")
     for path in (*_of_git(root), *_recorded(root)):
         if at.startswith(os.path.join(path, "")) and not os.path.lexists(path):
@@ -184,15 +188,15 @@ def gone_worktree(root: str, folder: str) -> str | None:
 
 
 def _of_git(root: str) -> Iterator[str]:
-    place = work_tree_of(root)
-    admin = os.path.join(place.common, "worktrees") if place else ""
+    common = common_directory(root)
+    admin = os.path.join(common, "worktrees") if common else ""
     for name in os.listdir(admin) if os.path.isdir(admin) else []:
         try:
             with open(os.path.join(admin, name, "gitdir"), "rb") as file:
-                told = os.fsdecode(file.read(4096)).strip()
+                gitdir = os.fsdecode(file.read(4096)).strip()
         except OSError:
             continue
-        yield os.path.dirname(os.path.normpath(os.path.join(admin, name, told)))
+        yield os.path.dirname(os.path.normpath(os.path.join(admin, name, gitdir)))
 
 
 def _recorded(root: str) -> list[str]:

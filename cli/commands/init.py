@@ -19,7 +19,7 @@ from faber_ledger.cli.setup.changes import (
 from faber_ledger.cli.setup.client_settings import settings_change
 from faber_ledger.cli.setup.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
-from faber_ledger.cli.setup.ignored import check_travellers, is_ignored
+from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_change
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
@@ -84,7 +84,7 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         changes += [git_file_change(root, name) for name in FILES]
         setting = summaries_change(root, summaries)
         changes += [setting] if setting is not None else []
-        git_says = check_travellers(root)
+        git_says = check_not_ignored(root)
         config = settings_to_make(root) if top is not None else []
         notes += [
             f"{key} is switched off: git refuses to pull over a changed ledger" for key in _switched_off(root, top)

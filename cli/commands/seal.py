@@ -25,9 +25,7 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import bring_back
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run
-
-TRAVELLERS = ("ledger.db", "state.json", "metadata.json")
+from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run
 
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
@@ -117,7 +115,7 @@ def _staged(run: Run) -> list[str]:
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
         return []
-    paths = [path for name in TRAVELLERS if os.path.isfile(path := os.path.join(run.directory, name))]
+    paths = [path for name in TRACKED_FILES if os.path.isfile(path := os.path.join(run.directory, name))]
     if active_run(run.root).run_id == run.run_id:
         named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
         paths += [path for path in named if os.path.isfile(path)][:1]

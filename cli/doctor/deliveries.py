@@ -14,7 +14,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.recording import spool
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import git_tracks
-from faber_ledger.runs.clone import spool_path
+from faber_ledger.runs.clone import spool_path, spools_folder
 from faber_ledger.runs.run import HOOK_LOG
 
 if TYPE_CHECKING:
@@ -123,6 +123,6 @@ def _waiting(run: Run) -> Iterator[Finding]:
 
 def _spools(patient: Patient) -> set[str]:
     """Give the ids of the runs for which the clone's spool holds deliveries."""
-    top = os.path.join(patient.common, "faber-ledger", "spool") if patient.common is not None else ""
+    top = spools_folder(patient.root) or ""
     folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]
     return {os.path.relpath(folder, top).replace(os.sep, "/") for folder in folders}

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend
 from faber_ledger.hooks.main import LONGEST_LOG
+from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
 from faber_ledger.runs.state_file import BACKUPS
@@ -73,9 +74,9 @@ def backups_are_few(patient: Patient) -> Iterator[Finding]:
     """Look for backups that outlive their use: of a run that is over, or for over 30 days."""
     folders = [(run.directory, patient.state(run).get("status") in FINISHED) for run in patient.runs]
     folders.append((os.path.join(patient.root, ".fractary", "faber"), False))
-    if patient.common is not None:
-        mirrors = os.walk(os.path.join(patient.common, "faber-ledger"))
-        folders += [(folder, False) for folder, _, _ in mirrors]
+    kept = clone_folder(patient.root)
+    if kept is not None:
+        folders += [(folder, False) for folder, _, _ in os.walk(kept)]
     for folder, is_over in folders:
         for entry in _entries(folder):
             if not BACKUP.fullmatch(entry.name):
@@ -97,8 +98,9 @@ def _used(patient: Patient) -> Iterator[str]:
     yield from [os.path.join(patient.root, *name.split("/")) for name in ACTIVE_FILES]
     yield os.path.join(patient.root, *HOOK_LOG.split("/"))
     yield from patient.runs_folders
-    if patient.common is not None:
-        yield os.path.join(patient.common, "faber-ledger")
+    kept = clone_folder(patient.root)
+    if kept is not None:
+        yield kept
     for run in patient.runs:
         yield run.directory
         yield from (run.state_path, run.ledger_path, run.lock_path)

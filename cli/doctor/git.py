@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
-from faber_ledger.cli.setup.ignored import TRAVELLERS, check_travellers, rules_against
+from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
 from faber_ledger.cli.worktrees.git import asked, is_forgotten, require_work_tree
 from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ACTIVE_FILES, find_run
+from faber_ledger.runs.run import ACTIVE_FILES, COPY_ENDINGS, HOOK_LOG, LOGS, RUN_FILES, STATE_BACKUP, find_run
 from faber_ledger.runs.settings import PATH, Settings
 
 if TYPE_CHECKING:
@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 
 
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
+COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
-    r"(?:^|/)(?:state\.backup\.json|[^/]*\.backup|[^/]*\.lock|[^/]*-(?:journal|wal|shm)|[^/]*\.tmp|[^/]*\.recovered)$"
-    r"|^\.fractary/faber/(?:logs/|writer$|worktrees\.json)"
+    rf"(?:^|/)(?:{re.escape(STATE_BACKUP)}|[^/]*(?:\.lock|-(?:journal|wal|shm)|{COPIES}))$"
+    rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)"
 )
-IGNORED = re.compile(r"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^\.fractary/faber/logs/hooks\.log)$")
+# Of those, what no command reads if git tracks it.
+NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.escape(HOOK_LOG)})$")
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:
@@ -104,11 +106,11 @@ def travellers_are_taken(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     try:
-        check_travellers(patient.root)
+        check_not_ignored(patient.root)
     except LedgerError as error:
         yield Finding("error", error.message, "change the rule, or take it out")
-    names = [run.shown(name) for run in patient.runs for name in ("state.json", "ledger.db")]
-    paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in TRAVELLERS)
+    names = [run.shown(name) for run in patient.runs for name in RUN_FILES]
+    paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in MUST_TRAVEL)
     for rule in rules_against(patient.root, paths):
         yield Finding("error", f"git ignores {rule}, which must travel", "change the rule, or take it out")
 
@@ -121,7 +123,7 @@ def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
         hint = f"run `git rm --cached {shlex.quote(path)}`, which leaves the file, and commit"
-        if IGNORED.search(path):
+        if NOT_READ.search(path):
             what = f"git tracks {path}, which belongs to one machine: what it says is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
                 hint += "; then move the file aside, else what it says counts again"

@@ -16,7 +16,7 @@ from faber_ledger.ledger.journal import refusal
 from faber_ledger.runs import git_tracks
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run, find_run, is_run_id
+from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS, UNFINISHED_ENDINGS, Run, find_run, is_run_id
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DEEPEST = 5
 MOST_ENTRIES = 20_000
-OF_A_RUN = ("state.json", "ledger.db")
 
 
 def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
@@ -56,7 +55,7 @@ def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
     for folder in patient.runs_folders:
         for path, names in _folders_below(folder):
             run_id = os.path.relpath(path, folder).replace(os.sep, "/")
-            held = [name for name in OF_A_RUN if name in names]
+            held = [name for name in RUN_FILES if name in names]
             if held and not is_run_id(run_id):
                 shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
                 hint = "rename it to what its state.json says: one to three parts of letters, digits and `._-`"
@@ -185,7 +184,7 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
     for name in names:
         if name.endswith(".recovered") and git_tracks(os.path.join(run.directory, name)) is True:
             continue  # named by the check of what git tracks
-        if name.endswith((".tmp", ".recovered")) or name in ("ledger.db-wal", "ledger.db-shm"):
+        if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
             what = f"{run.shown(name)} was left by a program that was killed, or is one's at work"
             yield Finding("note", what, "remove it when no session is open")
 
@@ -209,7 +208,7 @@ def _folders_below(folder: str) -> Iterator[tuple[str, list[str]]]:
         folders.sort()
         depth = os.path.relpath(path, folder).count(os.sep) + (path != folder)
         # In a run's folder other tools have folders of their own: those are not runs.
-        if depth >= DEEPEST or any([name in files for name in OF_A_RUN]):
+        if depth >= DEEPEST or any([name in files for name in RUN_FILES]):
             nested = [name for name in folders if _holds_run(os.path.join(path, name))]
             folders[:] = nested if depth < DEEPEST else []
         yield path, [*files, *folders]
@@ -218,4 +217,4 @@ def _folders_below(folder: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _holds_run(path: str) -> bool:
-    return any([os.path.lexists(os.path.join(path, name)) for name in OF_A_RUN])
+    return any([os.path.lexists(os.path.join(path, name)) for name in RUN_FILES])

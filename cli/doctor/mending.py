@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.whole_file import sync_directory
-from faber_ledger.runs.old_copies import DOCTOR_COPIES
+from faber_ledger.runs.clone import doctor_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,10 +52,7 @@ def mended(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
 def _folder_of_copies(patient: Patient) -> str:
     """Give where copies go: the git directory, which no commit and no clean touches; without git, beside the log."""
     stamp = utc_text(patient.at).replace(":", "").replace("-", "")
-    if patient.common is not None:
-        folder = os.path.join(patient.common, "faber-ledger", "doctor", stamp)
-    else:
-        folder = os.path.join(patient.root, *DOCTOR_COPIES.split("/"), stamp)
+    folder = os.path.join(doctor_folders(patient.root)[0], stamp)
     number, free = 1, folder
     while os.path.lexists(free):
         number += 1

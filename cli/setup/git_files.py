@@ -7,18 +7,16 @@ import os
 from faber_ledger.files.change import FileChange, marked, read_file, with_block, without_block
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS
+from faber_ledger.runs.run import ACTIVE_FILES, BACKUP_ENDING, JOURNAL_ENDING, RUNS, STATE_BACKUP, UNFINISHED_ENDINGS
 
 IGNORE_FILE = ".fractary/.gitignore"
 IGNORED = marked(
     "what stays on this machine",
-    "state.backup.json",
-    "*.backup",
+    STATE_BACKUP,
+    f"*{BACKUP_ENDING}",
     "*.lock",
-    "*-journal",
-    "*.tmp",
-    "*.recovered",
-    "*.migrating",
+    f"*{JOURNAL_ENDING}",
+    *[f"*{ending}" for ending in UNFINISHED_ENDINGS],
     "/faber/logs/",
     "/faber/writer",
     "/faber/worktrees.json*",

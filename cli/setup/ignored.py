@@ -8,22 +8,23 @@ import shutil
 from faber_ledger.ledger.errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import answered_within, asked
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS
+from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS
 
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
-TRAVELLERS = (ACTIVE_FILES[0], f"{RUN}/state.json", f"{RUN}/ledger.db")
+# Without one of these no other machine can resume a run. `metadata.json` is not among them: a project may ignore it.
+MUST_TRAVEL = (ACTIVE_FILES[0], *[f"{RUN}/{name}" for name in RUN_FILES])
 NO_GIT = 1000  # no exit code of a process
 GIT_SECONDS = 30.0
 
 
-def check_travellers(root: str) -> str | None:
+def check_not_ignored(root: str) -> str | None:
     """Check that git ignores neither the active file nor a run's state.json and ledger.db.
 
     Gives None, or a sentence if git is not there to be asked. Raises GitIgnores with each rule's file, line and
     pattern: the active file is committed (SPEC-00027, Active Run ID Tracking Mechanism), and a ledger that stays behind
     resumes on no other machine.
     """
-    code, output, complaint = _ignored(root, TRAVELLERS)
+    code, output, complaint = _ignored(root, MUST_TRAVEL)
     if code == NO_GIT:
         return "git is not installed: whether it would take the ledger was not checked"
     if "not a git repository" in complaint:

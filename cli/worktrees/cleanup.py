@@ -13,6 +13,7 @@ from faber_ledger.cli.worktrees.hand_back import describe, hand_back
 from faber_ledger.cli.worktrees.removal import blockers, hand_back_of, ignored_files, leftovers, merged_base
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.runs.clone import cleanup_lock_path
 from faber_ledger.runs.git import common_directory
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ LOCK_SECONDS = 60.0
 @contextmanager
 def cleanup_lock(root: str) -> Iterator[None]:
     """Let one cleanup of a clone look and remove at a time, so that the next one sees what is left; raises Locked."""
-    common = common_directory(root)
-    if common is None:
+    path = cleanup_lock_path(root)
+    if path is None:
         yield  # without git there are no worktrees: the survey reports it
         return
-    folder = os.path.join(common, "faber-ledger")
-    os.makedirs(folder, exist_ok=True)
-    with RunLock(os.path.join(folder, "cleanup.lock"), LOCK_SECONDS):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with RunLock(path, LOCK_SECONDS):
         yield
 
 

@@ -7,12 +7,10 @@ import posixpath
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
+from faber_ledger.runs.clone import mirrors_folder
 from faber_ledger.runs.copies import has_events, mirror_with_events
-from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import asked, top_of, worktree_roots
-from faber_ledger.runs.run import RUNS, Run, find_run
-
-FILES = ("ledger.db", "state.json")
+from faber_ledger.runs.run import LEDGER, RUN_FILES, RUNS, Run, find_run
 
 
 def check_is_new(run: Run, *, everywhere: bool) -> None:
@@ -38,7 +36,7 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
 def places_of(run: Run, roots: list[str]) -> list[str]:
     """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
     places = [find_run(root, run.run_id).directory for root in roots]
-    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in FILES])]
+    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in RUN_FILES])]
     return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
 
 
@@ -55,7 +53,7 @@ def _refs(run: Run) -> list[str]:
     form = "--format=%(objectname) %(*objectname) %(refname)"
     listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
     names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
-    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in FILES]
+    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in RUN_FILES]
     wanted = [(name, f"{name}:{path}") for name in names for path in paths]
     answers = asked(
         "cat-file",
@@ -74,17 +72,16 @@ def gone_runs(root: str) -> list[tuple[Run, str]]:
 
 def mirrored_runs(root: str) -> list[tuple[Run, str]]:
     """Return the runs that this clone has a mirror of, each with the mirror's path."""
-    common = common_directory(root)
-    if common is None:
+    runs, found = mirrors_folder(root), []
+    if runs is None:
         return []
-    runs, found = os.path.join(common, "faber-ledger", "runs"), []
     for folder, _, files in sorted(os.walk(runs)):
-        if "ledger.db" in files:
+        if LEDGER in files:
             try:
                 run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
             except InvalidRunId:
                 continue  # nothing of ours
-            path = os.path.join(folder, "ledger.db")
+            path = os.path.join(folder, LEDGER)
             if has_events(path):
                 found.append((run, path))
     return found

@@ -14,7 +14,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import find_run, run_ids
+from faber_ledger.runs.run import LOCK, LOGS, RUN_FILES, STATE_BACKUP, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 HERE = "you are in it"
-OURS = ("ledger.lock", "state.backup.json", "faber/writer")
-OUR_LOGS = "faber/logs/"
+# Locks, backups and logs, which nobody has written: they never keep a worktree from being removed.
+EXPENDABLE = (LOCK, STATE_BACKUP, "faber/writer")
 ENDINGS = {"bisect": "reset"}
 
 
@@ -70,12 +70,9 @@ def leftovers(site: Site) -> list[str]:
     They are locks, backups and logs: nothing that anybody has written.
     """
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    return [
-        name
-        for name in git.untracked(site.tree)
-        if name.startswith(f"{below}/")
-        and (name.endswith(tuple([f"/{ours}" for ours in OURS])) or name.startswith(f"{below}/{OUR_LOGS}"))
-    ]
+    names, logs = tuple([f"/{name}" for name in EXPENDABLE]), f"{below}/{LOGS.removeprefix('.fractary/')}/"
+    untracked = [name for name in git.untracked(site.tree) if name.startswith(f"{below}/")]
+    return [name for name in untracked if name.endswith(names) or name.startswith(logs)]
 
 
 def _some(names: list[str]) -> str:
@@ -145,7 +142,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         )
     folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
     if folders:
-        files = [os.path.join(folder, name) for folder in folders for name in ("state.json", "ledger.db")]
+        files = [os.path.join(folder, name) for folder in folders for name in RUN_FILES]
         kept_out = git.left_out(site.tree, files)
         if kept_out:
             found.append(f"git ignores {_some(kept_out)}: copy the run's folder, then `git worktree remove`")

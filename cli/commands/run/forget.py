@@ -13,6 +13,7 @@ from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording import spool
+from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import worktree_roots
 from faber_ledger.runs.kept_summaries import kept_paths
@@ -61,7 +62,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     kept = kept_paths(run).values()
     for one in kept:
         whole_file.remove(one)
-    _remove(path)
+    _remove(path, clone_folder(root) or "")
     for one in [*waits, *spool.set_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
@@ -74,13 +75,13 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     )
 
 
-def _remove(path: str) -> None:
-    """Remove a mirror and the folders that held it alone."""
+def _remove(path: str, top: str) -> None:
+    """Remove a mirror and the folders below `top` that hold nothing else."""
     for name in (path + "-journal", path):
         if os.path.lexists(name):
             os.unlink(name)
     folder = os.path.dirname(path)
-    while os.path.basename(folder) != "faber-ledger":
+    while folder.startswith(os.path.join(top, "")):
         try:
             os.rmdir(folder)
         except OSError:
