@@ -17,10 +17,10 @@ from union import clocks, since
 
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.exchange import BINARY, lines_of
-from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import INSERT
-from faber_ledger.ledger.union import take_in
+from faber_ledger.ledger.union import insert_rows
 from faber_ledger.schemas.events import are_events, check_event
 
 TYPE_CHECKING = False
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 def imported(lines: Path, path: Path) -> None:
     """Take the lines in as the command does."""
     with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
-        check(staged.problems, str(lines))
-        check(staged.problems_with(None), str(lines))
+        raise_problems(staged.problems, str(lines))
+        raise_problems(staged.problems_with(None), str(lines))
         with Log.open(str(path)) as log:
-            take_in(log, staged.missing_in(log))
+            insert_rows(log, staged.missing_in(log))
             log.commit()
 
 

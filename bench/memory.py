@@ -11,12 +11,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.exchange import lines_of
-from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import take_in, write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.union import insert_rows, write_union
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import are_events, check_event
 
@@ -30,9 +30,9 @@ def main() -> None:
     out.unlink(missing_ok=True)
     if operation == "rebuild":
         with Log.read(ledger) as log:
-            fold(checked(log))
+            fold(read_verified(log))
     elif operation == "verify":
-        if any(not finding.is_note for finding in findings(ledger, check_event=check_event)):
+        if any(not finding.is_note for finding in find_problems(ledger, check_event=check_event)):
             raise SystemExit("the ledger is damaged")
     elif operation == "union":
         write_union([ledger, ledger], str(out))
@@ -41,9 +41,9 @@ def main() -> None:
             file.writelines(lines_of(log))
     else:  # of what `export` wrote
         with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
-            check([*staged.problems, *staged.problems_with(None)], str(lines))
+            raise_problems([*staged.problems, *staged.problems_with(None)], str(lines))
             with Log.open(str(out)) as log:
-                take_in(log, staged.missing_in(log))
+                insert_rows(log, staged.missing_in(log))
                 log.commit()
         os.unlink(lines)
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024))

@@ -12,10 +12,10 @@ import sys
 
 from union import clocks, since
 
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.strict import strictly
+from faber_ledger.schemas.strict import read_strictly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ RAW = "SELECT payload, type, session_id, version, at FROM event ORDER BY seq, id
 def rebuilt(path: str) -> dict[str, Any]:
     """Fold the log as `project --rebuild` does, the hashes checked."""
     with Log.read(path) as log:
-        return fold(checked(log))
+        return fold(read_verified(log))
 
 
 def strict(path: str) -> dict[str, Any]:
     """Fold the log with every hash checked and every payload through its model."""
     with Log.read(path) as log:
-        return fold(strictly(log))
+        return fold(read_strictly(log))
 
 
 def raw(path: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from faber_ledger import __version__
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
-from faber_ledger.ledger.file import is_busy, locked
+from faber_ledger.ledger.file import is_busy, locked_error
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -177,7 +177,7 @@ def _as_ledger_error(error: click.ClickException | LedgerError | sqlite3.Databas
         return _usage_error(error)
     if isinstance(error, sqlite3.DatabaseError):
         if is_busy(error):
-            return locked("the ledger")
+            return locked_error("the ledger")
         return IntegrityError(f"the ledger cannot be read: {error}", hint="run `faber-ledger verify`")
     if _has_lost_folder():
         hint = "go to a folder that exists, and run the command again"

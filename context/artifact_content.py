@@ -7,7 +7,7 @@ import os
 
 from faber_ledger.context.artifact import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_in, find, without_value
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, text_of
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.runs import state_file
 from faber_ledger.runs.progress import value_at
@@ -108,7 +108,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     is_state = _is_state(place, surroundings)
     try:
         # Our own blocks, which grow with each session and are not given to the agent, keep no state from it.
-        text = text_of(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
+        text = read_text(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
         if text is not None and is_state:
             text = given_text(text, is_state)
             check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)

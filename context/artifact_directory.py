@@ -7,7 +7,7 @@ import stat
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.runs.run import COPY_ENDINGS, OWN_FILES, RUN_FILES
 
@@ -137,7 +137,7 @@ def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str
 def _text(path: str) -> str:
     """Read a file, or say in its place why it is not shown; raises ArtifactError for one that has just grown."""
     try:
-        text = text_of(path, MAX_BYTES)
+        text = read_text(path, MAX_BYTES)
     except FileTooLarge as error:
         raise ArtifactError(f"Artifact is larger than 1 MB: {error}", path) from error
     except FileRefused as error:

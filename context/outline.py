@@ -9,7 +9,7 @@ import json
 
 from faber_ledger.context.markdown import BELOW_HEADINGS, sections_of, wanted_in
 from faber_ledger.context.messages import kilobytes
-from faber_ledger.files.text import clipped, one_line, shares, units
+from faber_ledger.files.text import clip, one_line, shares, units
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def outline(text: str, room: int, look: int) -> str:
     """
     members = _json_members(text)
     if members is not None:
-        return clipped(_members_text(members, room), max(room, 0))
+        return clip(_members_text(members, room), max(room, 0))
     told = ""
     if len(text) > look:
         text = text[: text.rfind("\n", 0, look) + 1 or look]
@@ -42,7 +42,7 @@ def outline(text: str, room: int, look: int) -> str:
     sections = sections_of(lines)
     headings = told + _headings(lines, sections, room - units(told))
     excerpts = _excerpts(lines, sections, room - units(headings))
-    return clipped(headings + excerpts, max(room, 0))
+    return clip(headings + excerpts, max(room, 0))
 
 
 def _headings(lines: list[str], sections: list[Section], room: int) -> str:
@@ -155,7 +155,7 @@ def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
         at += 1
     kept = lines[:at]
     if left > SHORTEST_TEXT and at < end:
-        kept = [*kept, clipped(lines[at], left - 1)]
+        kept = [*kept, clip(lines[at], left - 1)]
     fences = sum([line.lstrip().startswith("```") for line in kept[start:]])
     if fences % 2 and kept[-1].lstrip().startswith("```"):
         kept.pop()
@@ -185,4 +185,4 @@ def _members_text(members: dict[str, Any], room: int) -> str:
         return ""
     more = f"(and {len(members) - len(kept)} more)\n" if len(kept) < len(members) else ""
     limits = shares([units(line) for line in told], room - len(told) - len(more))
-    return "".join([clipped(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)]) + more
+    return "".join([clip(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)]) + more

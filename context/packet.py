@@ -7,7 +7,7 @@ resume would be put into the conversation anew each time, and stay there.
 from __future__ import annotations
 
 from faber_ledger.context.messages import kilobytes
-from faber_ledger.files.text import both_ends, clipped, one_line, plain, shares, units
+from faber_ledger.files.text import clip, cut_middle, one_line, plain, shares, units
 from faber_ledger.runs.progress import current_phase, current_step, phases_completed, resume_point
 
 TYPE_CHECKING = False
@@ -72,11 +72,11 @@ def pack(
     goes to notes and summary. Whatever a repository brought, the text holds no control character.
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
-    head = clipped(head, budget, "… (more was cut)\n")
+    head = clip(head, budget, "… (more was cut)\n")
     left = budget - units(head)
     others = not_loaded or []
     listed = _listed(parts, others, int(left * INDEX_SHARE))
-    room = left - units(clipped(_index(parts, others, listed, {}), left))
+    room = left - units(clip(_index(parts, others, listed, {}), left))
     noted = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
     told = _summary_text(summary, min(room - units(noted), int(budget * SUMMARY_SHARE)))
     bodies, given = _bodies(parts, room - units(noted) - units(told))
@@ -85,7 +85,7 @@ def pack(
     for_notes, for_summary = shares([max(more, 0) for more in wanted], free)
     noted = _notes_text(notes or [], units(noted) + for_notes)
     told = _summary_text(summary, units(told) + for_summary)
-    return plain(head + clipped(_index(parts, others, listed, given), left) + noted + told + bodies), given
+    return plain(head + clip(_index(parts, others, listed, given), left) + noted + told + bodies), given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
@@ -119,7 +119,7 @@ def _problems_text(problems: list[str], room: int) -> str:
     told: list[str] = []
     for problem in problems:
         lines = [one_line(line) for line in problem.split("\n")]
-        whole = clipped("\n".join(lines), LONGEST_PROBLEM) + "\n\n"
+        whole = clip("\n".join(lines), LONGEST_PROBLEM) + "\n\n"
         left = room - SHORT_PROBLEM * (len(problems) - len(told) - 1)
         text = whole if not told or units(whole) <= left else one_line(problem, SHORT_PROBLEM) + "\n\n"
         if told and units(text) > room:
@@ -170,7 +170,7 @@ def _notes_text(notes: list[Told], room: int) -> str:
     limits = shares([units(text) for text in texts], left)
     if not texts or min(limits) < min(LEAST_NOTE, *map(units, texts)):
         return NOTES_LEFT_OUT if texts and units(NOTES_LEFT_OUT) <= room else ""
-    cut = [clipped(text, limit, _more(note)) for note, text, limit in zip(notes, texts, limits, strict=True)]
+    cut = [clip(text, limit, _more(note)) for note, text, limit in zip(notes, texts, limits, strict=True)]
     return NOTES_HEAD + "".join([f"{text}\n" for text in cut])
 
 
@@ -180,7 +180,7 @@ def _summary_text(summary: Told | None, room: int) -> str:
     head = "\n## What another conversation on this run came to\n\n"
     head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
     quoted = "\n> ".join(summary["text"].strip().splitlines())  # its headings are none of the packet's
-    text = both_ends(f"> {quoted}", room - units(head) - 1, f"\n{_more(summary).strip()}\n> ")
+    text = cut_middle(f"> {quoted}", room - units(head) - 1, f"\n{_more(summary).strip()}\n> ")
     return f"{head}{text}\n" if text else ""
 
 

@@ -6,7 +6,7 @@ import json
 import os
 
 from faber_ledger.context.artifact import artifact_of
-from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.run import is_name
 from faber_ledger.runs.settings import places_in_plugins
@@ -112,7 +112,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         try:
             if os.path.lexists(place) and folder_around(place, [root, *plugin_roots, SHIPPED]) is None:
                 raise FileRefused("it is a link that leaves the project and the plugin roots")
-            text = text_of(place, MAX_BYTES)
+            text = read_text(place, MAX_BYTES)
             config = None if text is None else json.loads(text)
         except (FileRefused, ValueError, RecursionError) as error:
             raise _unusable(shown, str(error)) from error

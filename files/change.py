@@ -118,7 +118,7 @@ REMOVAL = "(`faber-ledger uninstall` removes this block)"
 START = b"# >>> faber-ledger:"
 
 
-def marked(purpose: str, *lines: str) -> tuple[str, ...]:
+def block_lines(purpose: str, *lines: str) -> tuple[str, ...]:
     """Give the lines of a block, its markers included."""
     return f"{START.decode()} {purpose} {REMOVAL}", *lines, LAST
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
-MOST_MET = 8  # places of one name that are looked at before all members are read in turn
+MAX_CANDIDATES = 8  # places of one name that are looked at before all members are read in turn
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -105,7 +105,7 @@ class JsonText:
         text, quoted_name = self.text, f'"{name}"'
         if self._spans is None and name.isidentifier() and name.isascii() and not any(map(text.__contains__, ESCAPED)):
             at = self.end
-            for _ in range(MOST_MET):
+            for _ in range(MAX_CANDIDATES):
                 at = text.rfind(quoted_name, self.first, at)
                 if at < 0:
                     break

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-MOST_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
+MAX_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
 CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 LEAST_END, LONGEST_STEP = 100, 200  # units of an end that says something; letters given up for a whole line
 ZERO_WIDTH_JOINER = "\u200d"
@@ -36,10 +36,10 @@ def one_line(text: object, longest: int = 300) -> str:
     looked_at = str(text)
     if len(looked_at) > 4 * longest:
         looked_at = looked_at[: _place(looked_at, 4 * longest)]
-    return clipped(plain(" ".join(looked_at.split())), longest)
+    return clip(plain(" ".join(looked_at.split())), longest)
 
 
-def clipped(text: str, room: int, mark: str = "…") -> str:
+def clip(text: str, room: int, mark: str = "…") -> str:
     """Cut a text to at most `room` units and end it with `mark`; neither a character nor its marks are cut apart."""
     if units(text) <= room:
         return text
@@ -47,7 +47,7 @@ def clipped(text: str, room: int, mark: str = "…") -> str:
     return text[: _place(text, left)] + mark if left >= 0 else ""
 
 
-def both_ends(text: str, room: int, mark: str = "\n…\n") -> str:
+def cut_middle(text: str, room: int, mark: str = "\n…\n") -> str:
     """Cut the middle out of a text of more than `room` units and put `mark` there, between lines where they are short.
 
     What was done last, and what is next, stands at a summary's end.
@@ -56,7 +56,7 @@ def both_ends(text: str, room: int, mark: str = "\n…\n") -> str:
         return text
     half = (room - units(mark)) // 2
     if half < LEAST_END:
-        return clipped(text, room)
+        return clip(text, room)
     head, start = text[: _place(text, half)], max(len(text) - half, 1)
     while start < len(text) and (units(text[start:]) > half or _joins(text, start)):
         start += 1
@@ -81,10 +81,10 @@ def _place(text: str, room: int) -> int:
     at = min(room, len(text))
     while units(text[:at]) > room:
         at -= max((units(text[:at]) - room) // 2, 1)
-    for place in range(at, max(at - MOST_MARKS, 0), -1):
+    for place in range(at, max(at - MAX_MARKS, 0), -1):
         if place == len(text) or not _joins(text, place):
             return place
-    return at if at > MOST_MARKS else 0
+    return at if at > MAX_MARKS else 0
 
 
 def _joins(text: str, at: int) -> bool:

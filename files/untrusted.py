@@ -64,7 +64,7 @@ def size_of(path: str) -> int | None:
     return _regular(status)
 
 
-def text_of(path: str, limit: int) -> str | None:
+def read_text(path: str, limit: int) -> str | None:
     """Give a regular file's text, None if there is no file.
 
     Raises FileTooLarge above `limit` bytes and FileRefused for another kind of file or for content that is no UTF-8

@@ -19,16 +19,16 @@ def canonical(value: Any) -> str:
     return ENCODER.encode(value)
 
 
-def cleaned(value: Any) -> Any:
+def clean(value: Any) -> Any:
     """Make a value fit to be hashed: floats become strings, lone surrogates U+FFFD, keys strings."""
     if isinstance(value, str):
         return without_surrogates(value)
     if isinstance(value, float):
         return repr(value)
     if isinstance(value, dict):
-        return {cleaned(str(key)): cleaned(item) for key, item in value.items()}
+        return {clean(str(key)): clean(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [cleaned(item) for item in value]
+        return [clean(item) for item in value]
     return value
 
 

@@ -24,10 +24,10 @@ from faber_ledger.ledger.row import (
     ROW,
     SALT_BYTES,
     check_typed,
-    hash_of,
-    payloads_of,
-    pieces,
-    recorded,
+    compute_hash,
+    decode_rows,
+    parse_payloads,
+    split_hashes,
 )
 
 TYPE_CHECKING = False
@@ -41,39 +41,39 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-UNLIKE = (AttributeError, TypeError, ValueError)  # what a value of another type, or no JSON, comes to
+MALFORMED = (AttributeError, TypeError, ValueError)  # what a value of another type, or no JSON, comes to
 HEAD = HASH_DOMAIN.decode() + "["
 
 
-def checked(log: Log) -> Iterator[Recorded]:
+def read_verified(log: Log) -> Iterator[Recorded]:
     """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
 
     Also for the first that does not come right after its parents, or has a value of another type in its envelope.
     """
-    return chain.from_iterable(recorded_in(log, rows) for rows in checked_batches(log))
+    return chain.from_iterable(decode_batch(log, rows) for rows in verified_batches(log))
 
 
-def checked_batches(log: Log) -> Iterator[list[Row]]:
+def verified_batches(log: Log) -> Iterator[list[Row]]:
     """Give the stored rows in `(seq, id)` order, some at a time; raises as `checked`."""
     cursor = log.connection.execute(f"{ROW} ORDER BY seq, id")
     with closing(Descent(log.connection)) as descent:
         while rows := cursor.fetchmany(BATCH):
-            if hashes_of(rows) != [row[HASH] for row in rows]:
+            if compute_hashes(rows) != [row[HASH] for row in rows]:
                 for row in rows:
                     _check_alone(row)
             descent.check(rows)
             yield rows
 
 
-def recorded_in(log: Log, rows: list[Row]) -> Iterator[Recorded]:
-    """Decode a log's rows, redacted ones among them, each exactly as the log does; raises as `Log.decoded`."""
-    payloads = payloads_of([row[PAYLOAD] for row in rows])
+def decode_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
+    """Decode a log's rows, redacted ones among them, each exactly as the log does; raises as `Log.decode`."""
+    payloads = parse_payloads([row[PAYLOAD] for row in rows])
     if payloads is None:
-        return map(log.decoded, [(*row[:8], row[PAYLOAD]) for row in rows])
-    return recorded(rows, payloads)
+        return map(log.decode, [(*row[:8], row[PAYLOAD]) for row in rows])
+    return decode_rows(rows, payloads)
 
 
-def hashes_of(rows: list[Row]) -> list[bytes]:
+def compute_hashes(rows: list[Row]) -> list[bytes]:
     """Compute what the hashes of rows must be, each as `hash_of` does; fewer if one of them is out of the ordinary.
 
     Out of the ordinary is what was redacted, what has a value of another type, and what cannot be hashed.
@@ -92,7 +92,7 @@ def hashes_of(rows: list[Row]) -> list[bytes]:
                 f'[{_hex(parents)}],"{sha256(salt + payload.encode()).hexdigest()}"]'
             )
             hashes.append(sha256(hashed.encode()).digest())
-    except UNLIKE:
+    except MALFORMED:
         pass
     return hashes
 
@@ -110,8 +110,8 @@ def _hex(parents: bytes) -> str:
 def _check_alone(row: Row) -> None:
     check_typed(row)
     try:
-        is_right = hash_of(row) == row[HASH]
-    except UNLIKE:
+        is_right = compute_hash(row) == row[HASH]
+    except MALFORMED:
         is_right = False
     if not is_right:
         raise IntegrityError(
@@ -134,7 +134,7 @@ class Descent:
         for row in rows:
             before = heads.pop(row[PARENTS], None)
             if before is None:
-                before = max([self._passed(row, parent) for parent in pieces(row[PARENTS])], default=0)
+                before = max([self._passed(row, parent) for parent in split_hashes(row[PARENTS])], default=0)
             if row[0] != before + 1:
                 raise _misplaced(row, f"has seq {row[0]}, and after its parents it must be {before + 1}")
             heads[row[HASH]] = row[0]

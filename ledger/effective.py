@@ -13,15 +13,15 @@ from faber_ledger.ledger.event_types import redacted_form
 from faber_ledger.ledger.redaction import (
     WHOLE_BLOCKS,
     WORDS,
-    completed,
+    complete,
     is_same,
-    least_of,
-    left_of,
-    neutral,
+    neutral_value,
+    redact_all,
+    redact_fields,
     redaction_of,
-    shown,
+    without_envelope,
 )
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, hash_of, is_typed
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, compute_hash, is_typed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]
 def _is_unchanged(row: tuple[Any, ...]) -> bool:
     """Return whether a row is what its hash says; the copy that has it may have been changed by hand."""
     try:
-        return is_typed(row) and hash_of(row) == row[HASH]
+        return is_typed(row) and compute_hash(row) == row[HASH]
     except (TypeError, ValueError, AttributeError):
         return False
 
@@ -215,10 +215,10 @@ def _hold_against_each_other(target: str, made_from: dict[str, list[str]], found
 def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
     """Return whether a redaction leaves what `redact` leaves of a payload, or of what an earlier redaction left."""
     try:
-        for base in (shown(payload), completed(kind, payload)):
-            if one.fields and is_same(one.remains, left_of(base, one.fields)[0]):
+        for base in (without_envelope(payload), complete(kind, payload)):
+            if one.fields and is_same(one.remains, redact_fields(base, one.fields)[0]):
                 return True
-            if not one.fields and _is_part(one.remains, least_of(base)):
+            if not one.fields and _is_part(one.remains, redact_all(base)):
                 return True
     except (ValueError, TypeError, RecursionError):
         pass
@@ -232,7 +232,7 @@ def _is_part(one: Any, whole: Any) -> bool:
     if isinstance(one, list) and isinstance(whole, list):
         rest = iter(map(canonical, whole))
         return all([canonical(item) in rest for item in one])
-    return is_same(one, whole) or is_same(one, neutral(whole))
+    return is_same(one, whole) or is_same(one, neutral_value(whole))
 
 
 def lost_rows(

@@ -13,7 +13,7 @@ from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.file import HIGHEST_SEQ
 from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD, parents_of
+from faber_ledger.ledger.row import COLUMNS, ID, PAYLOAD, parents_of, parse_payload
 from faber_ledger.ledger.union import rows_of
 
 Row = tuple[Any, ...]
@@ -43,16 +43,13 @@ def payload_of(row: Row) -> dict[str, Any] | None:
     """Give a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
     if row[PAYLOAD] is None:
         return None
-    try:
-        value = json.loads(row[PAYLOAD])
-        if isinstance(value, dict) and canonical(value) == row[PAYLOAD]:
-            return value
-    except (ValueError, RecursionError):
-        pass
-    raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint="run `faber-ledger verify`")
+    payload = parse_payload(row[PAYLOAD])
+    if payload is None:
+        raise IntegrityError(f"the payload of event {row[ID]} is not canonical JSON", hint="run `faber-ledger verify`")
+    return payload
 
 
-def event_in(line: bytes) -> dict[str, Any]:
+def parse_line(line: bytes) -> dict[str, Any]:
     """Read a JSON line as the columns of one event, none of them checked further; raises ValueError."""
     try:
         event = json.loads(line.decode(), object_pairs_hook=_members)

@@ -25,8 +25,8 @@ FORMAT = 1
 REVISION = "0001"
 HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
 # A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
-LONGEST_PAYLOAD = 8 * 1024 * 1024
-LONGEST_VALUE = LONGEST_PAYLOAD + 1024 * 1024  # SQLite counts a row's other columns too
+MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+MAX_VALUE_BYTES = MAX_PAYLOAD_BYTES + 1024 * 1024  # SQLite counts a row's other columns too
 
 FORMAT_1 = """\
 CREATE TABLE event (
@@ -113,7 +113,7 @@ BUSY_SECONDS = 5.0
 DURABLE = "EXTRA"
 # For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
 # run's own log is brought back where nothing stands in its place.
-RESTORE = (
+HINT_RESTORE = (
     "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
     " back by `faber-ledger project` if this clone's mirror has it"
 )
@@ -121,9 +121,7 @@ RESTORE = (
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
-def connected(
-    path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS
-) -> sqlite3.Connection:
+def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
 
     Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
@@ -132,7 +130,7 @@ def connected(
     try:
         connection = sqlite3.connect(f"file:{quoted}?mode={mode}", uri=True, isolation_level=None, timeout=busy_seconds)
         try:
-            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+            connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
             connection.execute("PRAGMA trusted_schema = OFF")
             if mode.startswith("rw"):
                 connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -141,11 +139,11 @@ def connected(
             raise
     except sqlite3.OperationalError as error:
         if is_busy(error):
-            raise locked(path) from error
+            raise locked_error(path) from error
         hint = "check the permissions of the file and its folder"
         raise LedgerError(f"cannot open {path}: {error}", hint=hint) from error
     except UNREADABLE as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
     return connection
 
 
@@ -154,7 +152,7 @@ def is_busy(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
-def locked(path: str) -> Locked:
+def locked_error(path: str) -> Locked:
     """Word what `is_busy` tells."""
     return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
 
@@ -173,7 +171,7 @@ class Writing:
         if not isinstance(error, sqlite3.OperationalError):
             return
         if is_busy(error):
-            raise locked(self.path) from error
+            raise locked_error(self.path) from error
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
             told = f"{self.path} was replaced while it was open, as git does"
             raise Replaced(told, hint="run the command again; nothing is lost") from error
@@ -182,7 +180,7 @@ class Writing:
 
 
 SCHEMA = sorted(statements(FORMAT_1))
-VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
+HINT_VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
 # An event has a larger seq than its parents, so the newest is always a head.
 HEADS_FIT = """\
 SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
@@ -199,16 +197,16 @@ def check_file(path: str) -> bool:
     if not header:
         return False
     if len(header) < 100 and header[:16] == b"SQLite format 3\0"[: len(header)]:
-        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=RESTORE)
+        raise NotALedger(f"{path} is truncated: it has {len(header)} bytes", hint=HINT_RESTORE)
     if header[:16] != b"SQLite format 3\0":
-        raise NotALedger(f"{path} is not a SQLite database", hint=RESTORE)
+        raise NotALedger(f"{path} is not a SQLite database", hint=HINT_RESTORE)
     application, version = int.from_bytes(header[68:72], "big"), int.from_bytes(header[60:64], "big")
     if application != APPLICATION_ID:
-        raise NotALedger(f"{path} is another program's database", hint=RESTORE)
+        raise NotALedger(f"{path} is another program's database", hint=HINT_RESTORE)
     if header[18:20] != b"\1\1":
-        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=RESTORE)
+        raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=HINT_RESTORE)
     if version < 1:
-        raise IntegrityError(f"{path} has format {version}, which never was", hint=RESTORE)
+        raise IntegrityError(f"{path} has format {version}, which never was", hint=HINT_RESTORE)
     if version > FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {FORMAT}",
@@ -232,10 +230,10 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
         found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
-            raise locked(path) from error
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=RESTORE) from error
+            raise locked_error(path) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
     if sorted(found) != SCHEMA:
-        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=RESTORE)
+        raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
 
 def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
@@ -247,10 +245,10 @@ def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
         told = _first_fault(connection, path)
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
-            raise locked(path or "the ledger") from error
+            raise locked_error(path or "the ledger") from error
         told = f"cannot be read: {error}"
     if told is not None:
-        raise IntegrityError(f"{path or 'the ledger'} {told}", hint=VERIFY)
+        raise IntegrityError(f"{path or 'the ledger'} {told}", hint=HINT_VERIFY)
 
 
 def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
@@ -259,11 +257,11 @@ def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None
         return "does not end with the events that its table of heads names"
     if connection.execute("SELECT version_num FROM alembic_version").fetchmany(2) != [(REVISION,)]:
         return "names another revision of its schema than it has"
-    extra = surplus(connection, path) if path is not None else 0
+    extra = surplus_bytes(connection, path) if path is not None else 0
     return f"goes on for {extra:,} bytes after its last page" if extra else None
 
 
-def surplus(connection: sqlite3.Connection, path: str) -> int:
+def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
     """Give how many bytes a file has after its last page; the caller's transaction keeps writers away."""
     (pages,), (size,) = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")]
     return max(os.stat(path).st_size - int(pages) * int(size), 0)
@@ -293,16 +291,18 @@ def _header(path: str) -> bytes:
         return b""
     except OSError as error:
         if os.path.islink(path):
-            raise NotALedger(f"{path} is a link, and a ledger is never followed through one", hint=RESTORE) from error
+            raise NotALedger(
+                f"{path} is a link, and a ledger is never followed through one", hint=HINT_RESTORE
+            ) from error
         raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotALedger(f"{path} is not a regular file", hint=RESTORE)
+            raise NotALedger(f"{path} is not a regular file", hint=HINT_RESTORE)
         return os.read(descriptor, 100)
     finally:
         os.close(descriptor)
 
 
-def no_ledger(path: str) -> LedgerError:
+def no_ledger_error(path: str) -> LedgerError:
     """Word that no event was ever recorded at `path`."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")

@@ -6,11 +6,11 @@ It is read and never written: no journal beside it is played, no file appears be
 from __future__ import annotations
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
-from faber_ledger.ledger.file import UNREADABLE, check_file, check_schema, connected
+from faber_ledger.ledger.file import UNREADABLE, check_file, check_schema, connect
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, NULL
 
-ANEW = "get the file anew from where it is whole"
+HINT_GET_AGAIN = "get the file anew from where it is whole"
 NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
 TYPES = " OR ".join(
     [f"typeof({name}) NOT IN ({', '.join([repr(NAMES[kind]) for kind in kinds])})" for name, kinds in COLUMNS.items()]
@@ -18,24 +18,24 @@ TYPES = " OR ".join(
 WRONG = f"{TYPES} OR seq < 1 OR length(parents) % 32 OR length(hash) != 32"
 
 
-def opened(path: str) -> Log:
+def open_untrusted(path: str) -> Log:
     """Open a ledger from elsewhere for reading.
 
     Raises what `check_file` raises, and IntegrityError for another schema, damage, or a value of a wrong type.
     """
     if not check_file(path):
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
-    log = Log(connected(path, "ro&immutable=1"), path)
+    log = Log(connect(path, "ro&immutable=1"), path)
     try:
         log.connection.execute("PRAGMA cell_size_check = ON")
         check_schema(log.connection, path)
         (found,) = log.connection.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
-            raise IntegrityError(f"{path} is damaged: {found}", hint=ANEW)
+            raise IntegrityError(f"{path} is damaged: {found}", hint=HINT_GET_AGAIN)
         check_types(log)
     except UNREADABLE as error:
         log.close()
-        raise IntegrityError(f"{path} cannot be read: {error}", hint=ANEW) from error
+        raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_GET_AGAIN) from error
     except BaseException:
         log.close()
         raise
@@ -47,5 +47,6 @@ def check_types(log: Log) -> None:
     mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()
     if mistyped is not None:
         raise IntegrityError(
-            f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}", hint=ANEW
+            f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}",
+            hint=HINT_GET_AGAIN,
         )

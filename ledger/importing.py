@@ -9,25 +9,34 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Any, BinaryIO, NamedTuple
 
-from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.checked import hashes_of
+from faber_ledger.ledger.checked import compute_hashes
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.event_types import is_known
-from faber_ledger.ledger.exchange import event_in
-from faber_ledger.ledger.file import HIGHEST_SEQ, LONGEST_PAYLOAD
+from faber_ledger.ledger.exchange import parse_line
+from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.problems import NOTES, problems_alone
+from faber_ledger.ledger.problems import NOTES, find_event_problems
 from faber_ledger.ledger.redaction import redaction_of
-from faber_ledger.ledger.row import BATCH, COLUMNS, HASH, ID, PAYLOAD, payloads_of, pieces, recorded
+from faber_ledger.ledger.row import (
+    BATCH,
+    COLUMNS,
+    HASH,
+    ID,
+    PAYLOAD,
+    are_canonical,
+    decode_rows,
+    parse_payloads,
+    split_hashes,
+)
 from faber_ledger.ledger.union import NAMING, hash_in, positions_in
 
 Row = tuple[Any, ...]
 
-LONGEST_LINE = 64 * 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
 PIECE = 64 * 1024  # some hundred lines
-SHOWN = 10
+MAX_SHOWN = 10
 STAGE = f"INSERT INTO staged VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"
 KNOWN = "SELECT hash, line FROM staged WHERE seq = ? AND id = ?"
 ELSEWHERE = """
@@ -37,7 +46,7 @@ USING (id) WHERE line > first ORDER BY line
 PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
 
 
-class Problem(NamedTuple):
+class LineProblem(NamedTuple):
     """What is wrong with a line of a file, which is counted from 1; a conflict is no damage."""
 
     line: int
@@ -55,7 +64,7 @@ class Staged:
         self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
     ) -> None:
         """Read the file to its end; `check_event` tells what is wrong with a shape, `are_events` if many are right."""
-        self.problems: list[Problem] = []
+        self.problems: list[LineProblem] = []
         self.runs: set[str] = set()
         self.lines = 0
         self._connection = sqlite3.connect("", isolation_level=None)
@@ -68,15 +77,15 @@ class Staged:
             count = lines.count(b"\n") + (not lines.endswith(b"\n"))
             if not self._read_at_once(number, lines, count, are_events):
                 for place, line in enumerate(lines.split(b"\n"), number):
-                    self.problems += [Problem(place, what) for what in self._read(line, place, check_event)]
+                    self.problems += [LineProblem(place, what) for what in self._read(line, place, check_event)]
             number += count
         self.problems += self._contradictions()
 
     def _read_at_once(self, number: int, lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> bool:
         """Stage so many lines that are as `export` writes them; False, and nothing is done, if any is not."""
-        if len(lines) > LONGEST_PAYLOAD:
+        if len(lines) > MAX_PAYLOAD_BYTES:
             return False  # a payload may be longer than any log takes
-        found = rows_in(lines, count, are_events)
+        found = parse_rows(lines, count, are_events)
         try:
             self._connection.executemany(STAGE, [(*row, line) for line, (row, _) in enumerate(found, number)])
         except sqlite3.IntegrityError:
@@ -89,15 +98,15 @@ class Staged:
         """Stage one line, unless it is empty, and give what is wrong with it."""
         if not line.strip():
             return
-        if len(line) >= LONGEST_LINE:
-            yield f"it is longer than {LONGEST_LINE // 1024 // 1024} MB"
+        if len(line) >= MAX_LINE_BYTES:
+            yield f"it is longer than {MAX_LINE_BYTES // 1024 // 1024} MB"
             return
         try:
-            event = event_in(line)
+            event = parse_line(line)
         except ValueError as error:
             yield str(error)
             return
-        wrong = {kind: what for kind, what, _ in problems_alone(event, check_event) if kind not in NOTES}
+        wrong = {kind: what for kind, what, _ in find_event_problems(event, check_event) if kind not in NOTES}
         if "hash" in wrong:
             wrong.pop("shape", None)  # of what somebody changed, the shape says nothing more
         yield from wrong.values()
@@ -121,7 +130,7 @@ class Staged:
             elif event["payload"] is not None:  # a copy that has it wins, as in a union
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
-    def _contradictions(self) -> Iterator[Problem]:
+    def _contradictions(self) -> Iterator[LineProblem]:
         """Give the lines whose event stands at another position in a line before."""
         # An index to see them at once would cost every line.
         if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
@@ -139,7 +148,7 @@ class Staged:
         found: int = self._connection.execute("SELECT count(*) FROM staged").fetchone()[0]
         return found
 
-    def problems_with(self, log: Log | None) -> Iterator[Problem]:
+    def problems_with(self, log: Log | None) -> Iterator[LineProblem]:
         """Give what keeps the events from standing together with a log's (None: there is none yet)."""
         chained = self._count_chained() if log is None else 0
         if log is None and chained == len(self):
@@ -190,16 +199,16 @@ class Staged:
         self._connection.close()
 
 
-def check(problems: Iterable[Problem], name: str) -> None:
+def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
     """Raise IntegrityError if lines of the file `name` are damaged, UnionConflict if they contradict other events."""
     found, count, damaged = [], 0, False
     for problem in problems:
         count, damaged = count + 1, damaged or not problem.is_conflict
-        found += [problem] if count <= SHOWN else []
+        found += [problem] if count <= MAX_SHOWN else []
     if not count:
         return
     told = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
-    more = [f"  and {count - SHOWN} more"] if count > SHOWN else []
+    more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
     message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
     if damaged:
         raise IntegrityError(message, hint="export the log anew where it is whole")
@@ -208,33 +217,33 @@ def check(problems: Iterable[Problem], name: str) -> None:
     )
 
 
-def _conflict(line: int, name: str, first: int) -> Problem:
-    return Problem(line, f"event {name} has another content than in line {first}", is_conflict=True)
+def _conflict(line: int, name: str, first: int) -> LineProblem:
+    return LineProblem(line, f"event {name} has another content than in line {first}", is_conflict=True)
 
 
-def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[Problem]:
+def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[LineProblem]:
     """Give what keeps one event from its place after the events in `seqs`, and put it there."""
     seq, name, joined, digest, line = row
     known = None if log is None else hash_in(log, name)
     if known is not None:
         if known != digest:
-            yield Problem(line, f"event {name} has another content in the log", is_conflict=True)
+            yield LineProblem(line, f"event {name} has another content in the log", is_conflict=True)
         return
-    parents = pieces(joined)
+    parents = split_hashes(joined)
     missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
     due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
     if missing:
         told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
-        yield Problem(line, told)
+        yield LineProblem(line, told)
     elif seq != due:
-        yield Problem(line, f"its seq is {seq}, and after its parents it must be {due}")
+        yield LineProblem(line, f"its seq is {seq}, and after its parents it must be {due}")
     seqs[digest] = seq
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
     """Give the file's lines, some at a time; of one that is too long only so much that it is."""
     while lines := file.read(PIECE):
-        lines += file.readline(LONGEST_LINE + 1)
+        lines += file.readline(MAX_LINE_BYTES + 1)
         is_whole = lines.endswith(b"\n")
         yield lines
         while not is_whole and (rest := file.readline(1 << 20)):
@@ -252,7 +261,7 @@ LINE = re.compile(
 )
 
 
-def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
+def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
     """Give the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
 
     `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
@@ -260,15 +269,15 @@ def rows_in(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -
     """
     try:
         rows = [_row(values) for values in LINE.findall(lines.decode())]
-        if len(rows) != count or hashes_of(rows) != [row[HASH] for row in rows]:
+        if len(rows) != count or compute_hashes(rows) != [row[HASH] for row in rows]:
             return []
         texts = [row[PAYLOAD] for row in rows]
-        payloads = payloads_of(texts)
-        if payloads is None or canonical(payloads) != f"[{','.join(texts)}]":
+        payloads = parse_payloads(texts)
+        if payloads is None or not are_canonical(texts, payloads):
             return []
     except (ValueError, RecursionError):
         return []
-    events = [one["event"] for one in recorded(rows, payloads)]
+    events = [one["event"] for one in decode_rows(rows, payloads)]
     if not all([row[0] <= HIGHEST_SEQ and is_known(row[2], row[3]) for row in rows]) or not are_events(events):
         return []
     if any(seconds_of(at) is None for at in {row[4] for row in rows}):

@@ -11,24 +11,24 @@ import stat
 
 from faber_ledger import ledger
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
-from faber_ledger.ledger.file import LONGEST_VALUE, RESTORE, connected, no_ledger, sqlite3
+from faber_ledger.ledger.file import HINT_RESTORE, MAX_VALUE_BYTES, connect, no_ledger_error, sqlite3
 
-LARGEST_COPY = 1 << 32  # bytes
+MAX_COPY_BYTES = 1 << 32  # bytes
 MAGIC = bytes.fromhex("d9d505f920a163d7")
 HEADER = 28  # bytes: magic, number of records, nonce, pages of the database before, size of a sector, size of a page
-LARGEST_PAGE = 65536
+MAX_PAGE_BYTES = 65536
 
 
-def refusal(path: str) -> str | None:
+def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
-    return fault(path) or ("is tracked by git" if _is_tracked(path + "-journal") else None)
+    return find_fault(path) or ("is tracked by git" if _is_tracked(path + "-journal") else None)
 
 
 def _is_tracked(path: str) -> bool:
     return os.path.lexists(path) and ledger.git_tracks(path) is True
 
 
-def fault(path: str) -> str | None:
+def find_fault(path: str) -> str | None:
     """Return what is wrong with the journal beside the database at `path`, whoever tracks it, else None.
 
     The rules are those of SQLite's pager.c. A journal that ends with the magic names a super-journal before it
@@ -61,7 +61,7 @@ def _fault_in(descriptor: int, path: str) -> str | None:
         return "names another file, which SQLite would delete"
     if len(header) < HEADER or not header.startswith(MAGIC):
         return None  # SQLite plays nothing of it
-    page = int.from_bytes(header[24:28], "big") or LARGEST_PAGE
+    page = int.from_bytes(header[24:28], "big") or MAX_PAGE_BYTES
     size = os.path.getsize(path) if os.path.isfile(path) else 0
     # A writer that committed meanwhile has removed its journal, and may have made the file shorter.
     if int.from_bytes(header[16:20], "big") > -(-size // page) and os.fstat(descriptor).st_nlink:
@@ -77,12 +77,12 @@ def _owners(path: str) -> list[int]:
 
 def check_journal(path: str) -> None:
     """Raise JournalRefused if something is wrong with the journal beside the database at `path`."""
-    wrong = fault(path)
+    wrong = find_fault(path)
     if wrong is not None:
-        raise refused(path, wrong)
+        raise refusal_error(path, wrong)
 
 
-def refused(path: str, why: str) -> JournalRefused:
+def refusal_error(path: str, why: str) -> JournalRefused:
     """Word that the journal beside `path` is not played."""
     return JournalRefused(
         f"{path}-journal {why}: it is never played", hint="run `faber-ledger project`, or move it aside"
@@ -102,7 +102,7 @@ def put_aside(path: str) -> str:
     return aside
 
 
-def played_copy(path: str, copy: str) -> None:
+def copy_and_play(path: str, copy: str) -> None:
     """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
 
     Raises LedgerError and sqlite3.Error if the two do not belong together, and as `recovered`.
@@ -112,20 +112,20 @@ def played_copy(path: str, copy: str) -> None:
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)
-    recovered(copy)
+    play_journal(copy)
 
 
 def _check_size(path: str) -> None:
-    if os.path.getsize(path) > LARGEST_COPY:
-        raise LedgerError(f"{path} is too large to be copied", hint=RESTORE)
+    if os.path.getsize(path) > MAX_COPY_BYTES:
+        raise LedgerError(f"{path} is too large to be copied", hint=HINT_RESTORE)
 
 
-def recovered(path: str) -> None:
+def play_journal(path: str) -> None:
     """Let SQLite roll back what a killed writer left in its journal; raises JournalRefused and sqlite3.Error."""
-    why = refusal(path)
+    why = find_refusal(path)
     if why is not None:
-        raise refused(path, why)
-    connection = connected(path, "rw")
+        raise refusal_error(path, why)
+    connection = connect(path, "rw")
     try:
         connection.execute("BEGIN IMMEDIATE")
         connection.execute("ROLLBACK")
@@ -133,7 +133,7 @@ def recovered(path: str) -> None:
         connection.close()
 
 
-def played_in_memory(path: str) -> sqlite3.Connection:
+def open_with_journal(path: str) -> sqlite3.Connection:
     """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes.
 
     A journal that is refused is not played: the database is read alone. Raises IntegrityError if the two do not belong
@@ -144,8 +144,8 @@ def played_in_memory(path: str) -> sqlite3.Connection:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         copy = os.path.join(folder, "ledger.db")
         try:
-            if refusal(path) is None:
-                played_copy(path, copy)
+            if find_refusal(path) is None:
+                copy_and_play(path, copy)
             else:
                 _check_size(path)
                 copy = path
@@ -157,8 +157,8 @@ def played_in_memory(path: str) -> sqlite3.Connection:
         with open(copy, "rb") as file:
             content = file.read()
     if not content:  # killed in its very first transaction; SQLite would take no bytes for no memory
-        raise no_ledger(path)
+        raise no_ledger_error(path)
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     connection.deserialize(content)
     return connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger import file as formats
-from faber_ledger.ledger.canonical import cleaned
+from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict, LedgerError
 from faber_ledger.ledger.file import (
     BUSY_SECONDS,
@@ -16,8 +16,8 @@ from faber_ledger.ledger.file import (
     check_file,
     check_schema,
     check_whole,
-    connected,
-    no_ledger,
+    connect,
+    no_ledger_error,
     sqlite3,
 )
 from faber_ledger.ledger.row import (
@@ -30,11 +30,11 @@ from faber_ledger.ledger.row import (
     READ,
     ROW,
     SEQ,
-    decoded,
+    decode_row,
+    decode_rows,
     is_typed,
-    payloads_of,
-    recorded,
-    row_of,
+    make_row,
+    parse_payloads,
 )
 
 TYPE_CHECKING = False
@@ -71,7 +71,7 @@ class Log:
             from faber_ledger.ledger.journal import check_journal  # a writer is at work, or was killed
 
             check_journal(path)
-        log = cls(connected(path, "rwc", synchronous, busy_seconds), path)
+        log = cls(connect(path, "rwc", synchronous, busy_seconds), path)
         try:
             with log.writing():
                 log.connection.execute("BEGIN IMMEDIATE")
@@ -92,17 +92,17 @@ class Log:
         Raises what `check_file` and `check_whole` raise, LedgerError if there is none.
         """
         if not check_file(path):
-            raise no_ledger(path)
+            raise no_ledger_error(path)
         has_fault = check_companions(path) and _has_fault(path)
         file = path if as_it_is else _recovered_or(path)
-        log = cls(connected(file, "ro"), path)
+        log = cls(connect(file, "ro"), path)
         try:
             in_memory = has_fault or log._has_hot_journal()
             if in_memory:
-                from faber_ledger.ledger.journal import played_in_memory  # only a killed writer's readers pay for it
+                from faber_ledger.ledger.journal import open_with_journal  # only a killed writer's readers pay for it
 
                 log.close()
-                log.connection = played_in_memory(path)
+                log.connection = open_with_journal(path)
             log.connection.execute("BEGIN")  # so that nobody writes while the file is compared with what it says
             check_schema(log.connection, path)
             if not as_it_is:
@@ -153,15 +153,15 @@ class Log:
         recorded = []
         heads = self.heads()
         for draft in drafts:
-            event = cleaned(draft["event"])
+            event = clean(draft["event"])
             known = self._known(draft)
             if known is not None:
                 recorded.append(known)
                 continue
-            row = row_of(draft, event, heads, at, writer)
+            row = make_row(draft, event, heads, at, writer)
             self.connection.execute(INSERT, row)
             heads = [(row[SEQ], row[HASH])]
-            recorded.append(decoded((*row[:PARENTS], row[PAYLOAD])))
+            recorded.append(decode_row((*row[:PARENTS], row[PAYLOAD])))
         self.set_heads(heads)
         return recorded
 
@@ -177,7 +177,7 @@ class Log:
         known = self.event_of(draft["id"])
         if known is None:
             return None
-        if known["event"] != cleaned(draft["event"]) or known["client"] != draft.get("client"):
+        if known["event"] != clean(draft["event"]) or known["client"] != draft.get("client"):
             raise EventConflict(
                 f"event {draft['id']} is in the log with another content", hint="run `faber-ledger verify`"
             )
@@ -205,9 +205,9 @@ class Log:
         """Give the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
-    def decoded(self, row: tuple[Any, ...]) -> Recorded:
+    def decode(self, row: tuple[Any, ...]) -> Recorded:
         """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
-        one = decoded(row)
+        one = decode_row(row)
         if row[8] is None:
             from faber_ledger.ledger.effective import effective_redactions  # few logs have such an event
             from faber_ledger.ledger.redaction import remains
@@ -227,44 +227,44 @@ class Log:
         """Give every event in `(seq, id)` order."""
         cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
-            payloads = payloads_of([row[8] for row in rows]) if all(map(is_typed, rows)) else None
-            yield from map(self.decoded, rows) if payloads is None else recorded(rows, payloads)
+            payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
+            yield from map(self.decode, rows) if payloads is None else decode_rows(rows, payloads)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
         """Give the newest events, newest first; all of them unless a count is given."""
-        return map(self.decoded, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
+        return map(self.decode, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def event_of(self, name: str) -> Recorded | None:
         """Give the event of an id, or None."""
         row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
-        return decoded(row) if row else None
+        return decode_row(row) if row else None
 
     def start_of(self, session_id: str) -> Recorded | None:
         """Give the event that started a session, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
         ).fetchone()
-        return self.decoded(row) if row else None
+        return self.decode(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
         """Give the session starts of one client session id, newest first."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
-        return [self.decoded(row) for row in rows]
+        return [self.decode(row) for row in rows]
 
     def first_start_of(self, client: str) -> Recorded | None:
         """Give the first session start of one client session id, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
         ).fetchone()
-        return self.decoded(row) if row else None
+        return self.decode(row) if row else None
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
         """Give the compactions that other clients recorded before an event (None: before now), newest first."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
         return map(
-            decoded,
+            decode_row,
             self.connection.execute(
                 f"{READ} WHERE type = 'compaction_completed' AND client <> ? AND (seq, id) < (?, ?)"
                 " ORDER BY seq DESC, id DESC",
@@ -277,7 +277,7 @@ class Log:
         wanted = set(artifact_ids)
         found: dict[str, ArtifactLoaded] = {}
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
-        for one in map(self.decoded, rows):
+        for one in map(self.decode, rows):
             if not wanted:
                 break
             event = one["event"]
@@ -292,7 +292,7 @@ class Log:
         rows = self.connection.execute(
             f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
         )
-        return [self.decoded(row) for row in rows]
+        return [self.decode(row) for row in rows]
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
         """Tell whether blocks of this digest are what this version of the projector made of the log as it is now."""
@@ -313,9 +313,9 @@ class Log:
 def _has_fault(path: str) -> bool:
     """Return whether something is wrong with the journal beside a log."""
     # Asked before SQLite opens the journal: run by root, it would give another user's to the ledger's owner.
-    from faber_ledger.ledger.journal import fault
+    from faber_ledger.ledger.journal import find_fault
 
-    return fault(path) is not None
+    return find_fault(path) is not None
 
 
 def _recovered_or(path: str) -> str:

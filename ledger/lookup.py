@@ -12,7 +12,7 @@ from faber_ledger.ledger.tables import EVENT
 
 ARTIFACT_TYPES = ("artifact_loaded", "artifact_failed", "artifact_skipped")
 ARTIFACT_ID = func.json_extract(EVENT.c.payload, "$.artifact_id")
-MOST = 6
+MAX_MATCHES = 6
 
 
 class Match(NamedTuple):
@@ -23,7 +23,7 @@ class Match(NamedTuple):
     words: str = ""
 
 
-def matches(path: str, text: str) -> list[Match]:
+def find_matches(path: str, text: str) -> list[Match]:
     """Give what `text` may mean in the log at `path`: exact ids and positions alone where there are any.
 
     An event is meant by its seq or its id, a session by its id, its last part or its client's id, an artifact by its
@@ -46,21 +46,21 @@ def is_writer(path: str, text: str) -> bool:
         return connection.execute(select(EVENT.c.seq).where(EVENT.c.writer == text).limit(1)).first() is not None
 
 
-def machines(path: str) -> list[str]:
+def list_machines(path: str) -> list[str]:
     """Give the host names of the sessions in the log at `path`, in their order; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(HOSTNAME).where(STARTED).distinct().order_by(HOSTNAME))
         return [name for name in found if isinstance(name, str)]
 
 
-def phases(path: str) -> list[str]:
+def list_phases(path: str) -> list[str]:
     """Give the phases that events of the log at `path` name, in their order; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(PHASE).where(PHASE.is_not(None)).distinct().order_by(PHASE))
         return [name for name in found if isinstance(name, str)]
 
 
-def near(path: str, text: str) -> list[Match]:
+def find_similar(path: str, text: str) -> list[Match]:
     """Give what is written nearly as `text` is: sessions, artifacts, and the events around it; raises as `Log.read`."""
     with connection_to(path) as connection:
         names = list(connection.scalars(_sessions()))
@@ -83,13 +83,13 @@ def near(path: str, text: str) -> list[Match]:
 
 def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     if text.isdecimal() and len(text) <= 16 and whole:
-        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MOST + 1))
+        events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MAX_MATCHES + 1))
     elif whole:
         events = _events(connection, select(EVENT).where(EVENT.c.id == text.upper()))
     else:
         events = _events(
             connection,
-            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MOST + 1),
+            select(EVENT).where(EVENT.c.id >= text.upper(), EVENT.c.id < text.upper() + "a").limit(MAX_MATCHES + 1),
         )
     named = EVENT.c.session_id
     if whole:
@@ -98,8 +98,8 @@ def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     else:
         wanted = or_(named.startswith(text, autoescape=True), EVENT.c.client.startswith(text, autoescape=True))
         artifact = ARTIFACT_ID.startswith(text, autoescape=True)
-    sessions = connection.scalars(_sessions().where(wanted).limit(MOST + 1))
-    artifacts = connection.scalars(_artifacts().where(artifact).limit(MOST + 1))
+    sessions = connection.scalars(_sessions().where(wanted).limit(MAX_MATCHES + 1))
+    artifacts = connection.scalars(_artifacts().where(artifact).limit(MAX_MATCHES + 1))
     return [
         *events,
         *[Match("session", name) for name in sessions],

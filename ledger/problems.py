@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.ledger import file as formats
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.event_types import is_known
-from faber_ledger.ledger.file import LONGEST_PAYLOAD, surplus
-from faber_ledger.ledger.row import COLUMNS, hash_of, is_too_long, pieces
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, surplus_bytes
+from faber_ledger.ledger.row import COLUMNS, compute_hash, event_of, is_too_long, parse_payload, split_hashes
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
 
-RESTORE = (
+HINT_RESTORE = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
@@ -33,12 +31,14 @@ NOTES = (
     "empty",
 )
 FORGED = "forged_redaction"
-UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
-MEND = "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file anew from its events"
+HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
+HINT_REWRITE = (
+    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file anew from its events"
+)
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 
 
-class Finding(NamedTuple):
+class LogProblem(NamedTuple):
     """One thing that is wrong: its kind, the event (None: the log as a whole), what it is, and what to do."""
 
     kind: str
@@ -57,49 +57,53 @@ class Finding(NamedTuple):
         return self.kind != FORGED and not self.is_note
 
 
-def damage(log: Log, doubles: set[Any]) -> Iterator[Finding]:
+def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
     """Ask SQLite itself; the full check, since the quick one does not see an index that lacks an event's id."""
     connection = log.connection
     for (what,) in connection.execute("PRAGMA integrity_check"):
         if what != "ok" and not (doubles and "non-unique entry in index event_id" in what):
-            yield Finding("damaged", None, f"SQLite finds the file damaged: {what}", RESTORE)
+            yield LogProblem("damaged", None, f"SQLite finds the file damaged: {what}", HINT_RESTORE)
     revisions = [revision for (revision,) in connection.execute("SELECT version_num FROM alembic_version")]
     if revisions != [formats.REVISION]:
         told = ", ".join(map(repr, revisions)) or "none"
-        yield Finding("revision", None, f"it names another revision of its schema than it has: {told:.100}", MEND)
+        yield LogProblem(
+            "revision", None, f"it names another revision of its schema than it has: {told:.100}", HINT_REWRITE
+        )
     file = connection.execute("PRAGMA database_list").fetchone()[2]  # none is read where a journal was played in memory
     connection.execute("BEGIN")
     connection.execute("SELECT 1 FROM sqlite_master")  # from here on nobody writes
-    extra = surplus(connection, file) if os.path.isfile(file) else 0
+    extra = surplus_bytes(connection, file) if os.path.isfile(file) else 0
     connection.execute("COMMIT")
     if extra:
-        yield Finding("surplus", None, f"it goes on for {extra:,} bytes after its last page", MEND)
+        yield LogProblem("surplus", None, f"it goes on for {extra:,} bytes after its last page", HINT_REWRITE)
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 LONG = -1  # what is read in the place of a payload that is too long to be read
 
 
-def problems_alone(event: dict[str, Any], check_event: Callable[[Any], list[str]]) -> Iterator[tuple[str, str, str]]:
+def find_event_problems(
+    event: dict[str, Any], check_event: Callable[[Any], list[str]]
+) -> Iterator[tuple[str, str, str]]:
     """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
             "too_long",
-            f"its payload is longer than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no reader takes it",
-            RESTORE,
+            f"its payload is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no reader takes it",
+            HINT_RESTORE,
         )
         return
     mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
     if mistyped:
-        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", RESTORE
+        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", HINT_RESTORE
         return
     if not ULID.fullmatch(event["id"]):
-        yield "id", "its id is no ULID", RESTORE
+        yield "id", "its id is no ULID", HINT_RESTORE
     if seconds_of(event["at"]) is None:
-        yield "at", f"its time {event['at']!r} is no time", RESTORE
-    parents = pieces(event["parents"])
+        yield "at", f"its time {event['at']!r} is no time", HINT_RESTORE
+    parents = split_hashes(event["parents"])
     if parents != sorted(set(parents)):
-        yield "parents", "its parents are not in order, or one is there twice", RESTORE
+        yield "parents", "its parents are not in order, or one is there twice", HINT_RESTORE
     yield from _payload_problems(event, check_event)
     yield from _hash_problems(event)
 
@@ -108,37 +112,30 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
     payload = event["payload"]
     if payload is None:
         return
-    try:
-        value = json.loads(payload)
-        exact = isinstance(value, dict) and canonical(value) == payload and payload.encode() is not None
-    except (ValueError, RecursionError):
-        exact = False
-    if not exact:
-        yield "payload", "its payload is not canonical JSON", RESTORE
+    value = parse_payload(payload)
+    if value is None:
+        yield "payload", "its payload is not canonical JSON", HINT_RESTORE
         return
     if not is_known(event["type"], event["version"]):
-        told = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
-        yield "unknown_shape", told, UPGRADE
+        what = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
+        yield "unknown_shape", what, HINT_UPGRADE
         return
-    value["type"] = event["type"]
-    if event["session_id"] is not None:
-        value["session_id"] = event["session_id"]
-    for problem in check_event(value):
-        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", RESTORE
+    for problem in check_event(event_of(event["type"], event["session_id"], value)):
+        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", HINT_RESTORE
 
 
 def _hash_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     salt, payload, stored = event["salt"], event["payload"], event["payload_hash"]
     is_redacted = payload is None and salt is None and stored is not None
     if not is_redacted and (payload is None or salt is None or stored is not None):
-        yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", RESTORE
-    elif digest_of(event) != event["hash"]:
-        yield "hash", "its hash does not match what it says: it was changed after it was written", RESTORE
+        yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", HINT_RESTORE
+    elif compute_digest(event) != event["hash"]:
+        yield "hash", "its hash does not match what it says: it was changed after it was written", HINT_RESTORE
 
 
-def digest_of(event: dict[str, Any]) -> bytes | None:
+def compute_digest(event: dict[str, Any]) -> bytes | None:
     """Compute the hash that an event must have, as `hash_of`; None for text that is no text too."""
     try:
-        return hash_of(tuple(event.values()))
+        return compute_hash(tuple(event.values()))
     except UnicodeEncodeError:
         return None

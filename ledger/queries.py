@@ -27,7 +27,7 @@ STARTED = EVENT.c.type == literal_column("'session_started'")  # a bound value w
 Key: TypeAlias = tuple[int, str]
 
 
-class Wanted(NamedTuple):
+class EventQuery(NamedTuple):
     """Which events are asked for; what is None does not matter.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
@@ -53,21 +53,23 @@ class Summary(NamedTuple):
     last_type: str | None
 
 
-def events(path: str, wanted: Wanted, *, limit: int | None = None, newest_first: bool = False) -> Iterator[Recorded]:
+def find_events(
+    path: str, wanted: EventQuery, *, limit: int | None = None, newest_first: bool = False
+) -> Iterator[Recorded]:
     """Give the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
 
     With a limit the newest so many. The log is read page by page, so that whoever reads slowly, as a person with a
     pager does, keeps no hook from writing.
     """
     with connection_to(path) as connection:
-        decoded = Log(connection.connection.driver_connection, path).decoded  # type: ignore[arg-type]  # SQLite's own
+        decode = Log(connection.connection.driver_connection, path).decode  # type: ignore[arg-type]  # SQLite's own
         question = READ.where(*_conditions(wanted))
         if wanted.phase is not None:
-            yield from map(decoded, _in_phase(connection, question, wanted.phase, limit, newest_first))
+            yield from map(decode, _in_phase(connection, question, wanted.phase, limit, newest_first))
         elif newest_first:
-            yield from map(decoded, islice(_rows(connection, question, newest_first=True), limit))
+            yield from map(decode, islice(_rows(connection, question, newest_first=True), limit))
         else:
-            yield from map(decoded, _rows(connection, question, first=_newest_key(connection, question, limit)))
+            yield from map(decode, _rows(connection, question, first=_newest_key(connection, question, limit)))
 
 
 def _rows(
@@ -136,7 +138,7 @@ def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tupl
         yield row, by_session.get(row[2], known) if row[2] is not None else known
 
 
-def summary(path: str) -> Summary:
+def summarize(path: str) -> Summary:
     """Count a log's events and sessions and give its last event; raises as `Log.read`."""
     counts = select(
         select(func.count()).select_from(EVENT).scalar_subquery(),
@@ -147,7 +149,7 @@ def summary(path: str) -> Summary:
         counted = connection.execute(counts).one()
         newest = connection.execute(last).first()
         log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
-        last_one = log.decoded(tuple(newest)) if newest is not None else None
+        last_one = log.decode(tuple(newest)) if newest is not None else None
     return Summary(*counted, *((last_one["at"], last_one["event"]["type"]) if last_one else (None, None)))
 
 
@@ -184,7 +186,7 @@ def connection_to(path: str) -> Iterator[Connection]:
         engine.dispose()
 
 
-def _conditions(wanted: Wanted) -> Iterator[ColumnElement[bool]]:
+def _conditions(wanted: EventQuery) -> Iterator[ColumnElement[bool]]:
     if wanted.session is not None:
         yield or_(
             EVENT.c.session_id == wanted.session,

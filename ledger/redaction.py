@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.canonical import canonical, cleaned, payload_hash
+from faber_ledger.ledger.canonical import canonical, clean, payload_hash
 from faber_ledger.ledger.event_types import REDACTED, redacted_form
 from faber_ledger.ledger.file import FORMAT_1, statements
 from faber_ledger.ledger.row import ID, PAYLOAD, SALT
@@ -32,7 +32,7 @@ WORDS = frozenset(
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )
-LONGEST_PATH = 4096  # letters: no field of an honest event lies deeper
+MAX_PATH_LETTERS = 4096  # letters: no field of an honest event lies deeper
 KEPT = ("run_id",)  # the run's folder has it for its name
 DISARMED = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated")]
 WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # what the sessions are counted from
@@ -74,7 +74,7 @@ def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
 
 def remains(kind: str, redactions: list[Redaction]) -> Payload:
     """Return what stands in for an event's payload: what every redaction of it left, completed for its type."""
-    return completed(kind, united_remains(kind, redactions)[1])
+    return complete(kind, united_remains(kind, redactions)[1])
 
 
 def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
@@ -84,22 +84,22 @@ def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], P
     """
     several = [one for one in redactions if not one.fields] or redactions
     fields = {field for one in several for field in one.fields}
-    lefts = [left_of(completed(kind, one.remains), fields)[0] for one in several]
+    lefts = [redact_fields(complete(kind, one.remains), fields)[0] for one in several]
     if not lefts:
         return [], {}
     apart = {path for other in lefts[1:] for path in _differences(lefts[0], other)}
-    left, unknown = left_of(lefts[0], apart)
+    left, unknown = redact_fields(lefts[0], apart)
     nameless = {*unknown, *[name for name in apart if name in left and "." in name]}
     named = sorted({*fields, *apart} - nameless) if fields else []
     return named, {name: value for name, value in left.items() if name not in nameless}
 
 
-def agree(kind: str, redactions: list[Redaction]) -> bool:
+def is_consistent(kind: str, redactions: list[Redaction]) -> bool:
     """Return whether redactions of one event can all have been made from its payload."""
     fields = {field for one in redactions for field in one.fields}
-    lefts = [left_of(completed(kind, one.remains), fields)[0] for one in redactions]
+    lefts = [redact_fields(complete(kind, one.remains), fields)[0] for one in redactions]
     if not all([one.fields for one in redactions]):
-        lefts = [least_of(left) for left in lefts]
+        lefts = [redact_all(left) for left in lefts]
     return all([is_same(lefts[0], left) for left in lefts[1:]])
 
 
@@ -127,13 +127,16 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
         yield path
 
 
-def completed(kind: str, payload: Payload) -> Payload:
+def complete(kind: str, payload: Payload) -> Payload:
     """Return a payload with all that a reader needs of its type; a value of another type than needed is not used."""
     least = redacted_form(kind)
-    return {**least, **{name: value for name, value in shown(payload).items() if _fits(value, least.get(name))}}
+    return {
+        **least,
+        **{name: value for name, value in without_envelope(payload).items() if _fits(value, least.get(name))},
+    }
 
 
-def shown(payload: Payload) -> Payload:
+def without_envelope(payload: Payload) -> Payload:
     """Return a payload without the members that a reader takes from the event's envelope."""
     return {name: value for name, value in payload.items() if name not in ("type", "session_id")}
 
@@ -142,13 +145,13 @@ def _fits(value: Any, needed: Any) -> bool:
     return needed is None or type(value) is type(needed)
 
 
-def holds_any(connection: sqlite3.Connection, gone: Iterable[str]) -> bool:
+def still_holds_payload(connection: sqlite3.Connection, gone: Iterable[str]) -> bool:
     """Return whether a log still has the payload of any of these events."""
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NOT NULL"
     return any(connection.execute(question, (name,)).fetchone() for name in gone)
 
 
-def give_back(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
+def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
     """Put payloads back into a log in its open transaction, and have its blocks folded again; raises sqlite3.Error."""
     connection.execute("SAVEPOINT give_back")
     try:
@@ -168,7 +171,7 @@ def give_back(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -
     connection.execute("RELEASE give_back")
 
 
-def stripped(row: tuple[Any, ...]) -> tuple[Any, ...]:
+def without_payload(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Take salt and payload out of a row, and put the payload's hash there in their place."""
     if row[PAYLOAD] is None or row[SALT] is None:
         return row
@@ -203,9 +206,9 @@ def command_for(target: str, redactions: Iterable[Redaction]) -> str:
 # What may stay
 
 
-def least_of(payload: Payload) -> Payload:
+def redact_all(payload: Payload) -> Payload:
     """Return what may stay of a whole payload: numbers, yes and no, and words of a closed vocabulary."""
-    return {name: value if name in KEPT else _least(value) for name, value in cleaned(payload).items()}
+    return {name: value if name in KEPT else _least(value) for name, value in clean(payload).items()}
 
 
 def _least(value: Any) -> Any:
@@ -218,9 +221,9 @@ def _least(value: Any) -> Any:
     return value
 
 
-def left_of(payload: Payload, fields: Iterable[str]) -> tuple[Payload, list[str]]:
+def redact_fields(payload: Payload, fields: Iterable[str]) -> tuple[Payload, list[str]]:
     """Return a payload with the values at these paths in their neutral form, and the paths that lead to none."""
-    made: Payload = cleaned(payload)
+    made: Payload = clean(payload)
     names = {*fields}
     blocks = _parsed(made.get(BLOCKS)) if any([name.startswith(f"{BLOCKS}.") for name in names]) else None
     unknown = []
@@ -238,7 +241,7 @@ def left_of(payload: Payload, fields: Iterable[str]) -> tuple[Payload, list[str]
             unknown.append(field)
     if blocks is not None and made[BLOCKS] == "":
         made[BLOCKS] = json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
-    return cleaned(made), unknown
+    return clean(made), unknown
 
 
 def _parsed(blocks: Any) -> Any:
@@ -253,7 +256,7 @@ def _replace(holder: Any, path: list[str]) -> None:
     for part in path[:-1]:
         holder = holder[_key(holder, part)]
     key = _key(holder, path[-1])
-    holder[key] = neutral(holder[key])
+    holder[key] = neutral_value(holder[key])
 
 
 def _key(holder: Any, part: str) -> Any:
@@ -264,18 +267,18 @@ def _key(holder: Any, part: str) -> Any:
     raise KeyError(part)
 
 
-def neutral(value: Any) -> Any:
+def neutral_value(value: Any) -> Any:
     """Return what stands in a field in the place of this value."""
     if isinstance(value, str):
         return REDACTED
     if isinstance(value, dict):
-        return {name: neutral(inner) for name, inner in value.items()}
+        return {name: neutral_value(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return []
     return type(value)() if value is not None else None
 
 
-def paths_of(payload: Payload) -> list[str]:
+def list_paths(payload: Payload) -> list[str]:
     """List the paths of a payload's fields, those within objects and within adopted blocks too."""
     found: list[str] = []
     for name, value in payload.items():
@@ -306,7 +309,7 @@ def texts_of(value: Any) -> set[str]:
 def _is_within(field: str, fields: Collection[str]) -> bool:
     """Return whether a path leads into what another one names."""
     end = field.find(".")
-    while 0 <= end < LONGEST_PATH:
+    while 0 <= end < MAX_PATH_LETTERS:
         if field[:end] in fields:
             return True
         end = field.find(".", end + 1)

@@ -9,7 +9,7 @@ from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.file import HIGHEST_SEQ, LONGEST_PAYLOAD
+from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,10 +46,10 @@ SALT_BYTES = 16  # of any other length, a letter could move between salt and pay
 
 def is_too_long(payload: str) -> bool:
     """Tell whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
-    return 4 * len(payload) > LONGEST_PAYLOAD and len(payload.encode("utf-8", "surrogatepass")) > LONGEST_PAYLOAD
+    return 4 * len(payload) > MAX_PAYLOAD_BYTES and len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
 
 
-def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
+def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
     """Make a draft the row that comes after these heads; `event` is its event, cleaned.
 
     `at` is in seconds since 1970. Raises LedgerError for a payload that is too long, IntegrityError for no seq left.
@@ -57,7 +57,7 @@ def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], 
     payload = canonical({key: value for key, value in event.items() if key not in ("type", "session_id")})
     if is_too_long(payload):
         raise LedgerError(
-            f"the {event['type']} is larger than {LONGEST_PAYLOAD // 1024 // 1024} MB, and no event may be",
+            f"the {event['type']} is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no event may be",
             hint="make smaller what it is about: state.json's blocks, for a run that is adopted",
         )
     salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
@@ -72,10 +72,10 @@ def row_of(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], 
     kind, version = event["type"], EVENT_TYPES[event["type"]].version
     envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
     row = (*envelope, b"".join(parents), salt, payload, None)
-    return (*row, hash_of(row))
+    return (*row, compute_hash(row))
 
 
-def hash_of(row: Row) -> bytes | None:
+def compute_hash(row: Row) -> bytes | None:
     """Compute what a row's hash must be; None if it holds neither a payload nor, in its place, a payload's hash."""
     salt, payload, stored = row[SALT], row[PAYLOAD], row[PAYLOAD_HASH]
     if payload is None and salt is None and stored is not None:
@@ -101,10 +101,10 @@ def hash_of(row: Row) -> bytes | None:
 
 def parents_of(row: Row) -> list[bytes]:
     """Give the hashes of a row's parents."""
-    return pieces(row[PARENTS])
+    return split_hashes(row[PARENTS])
 
 
-def pieces(parents: bytes) -> list[bytes]:
+def split_hashes(parents: bytes) -> list[bytes]:
     """Split joined hashes."""
     if len(parents) == 32:
         return [parents]  # nearly every event's case
@@ -114,25 +114,53 @@ def pieces(parents: bytes) -> list[bytes]:
 BATCH = 128
 ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of what comes before the session's id
 NULLABLE = COLUMNS["session_id"]  # and of the client's
-DAMAGED = "run `faber-ledger verify`"
+HINT_VERIFY = "run `faber-ledger verify`"
 
 
-def decoded(row: Row) -> Recorded:
+def decode_row(row: Row) -> Recorded:
     """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
     check_typed(row)
-    name, payload = row[1], row[8]
     try:
-        event: Any = json.loads(payload) if payload is not None else {}
-        event["type"] = row[2]
+        payload: Any = json.loads(row[8]) if row[8] is not None else {}
+        if not isinstance(payload, dict):
+            raise TypeError("it is another value")
     except (ValueError, TypeError, RecursionError) as error:
-        raise IntegrityError(f"the payload of event {name} is no JSON object: {error}", hint=DAMAGED) from error
-    return next(recorded([row], [event]))
+        raise IntegrityError(
+            f"the payload of event {row[1]} is not a JSON object: {error}", hint=HINT_VERIFY
+        ) from error
+    return next(decode_rows([row], [payload]))
+
+
+def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:
+    """Make a payload, which is changed in place, the event: put back what is stored in the envelope alone."""
+    payload["type"] = kind
+    if session_id is not None:
+        payload["session_id"] = session_id
+    return payload
+
+
+def parse_payload(text: str) -> dict[str, Any] | None:
+    """Return a stored payload; None if it is not an object's canonical JSON, which is all that a ledger writes."""
+    try:
+        value = json.loads(text)
+        if isinstance(value, dict) and canonical(value) == text and text.encode() is not None:
+            return value
+    except (ValueError, RecursionError):  # UnicodeEncodeError, for a lone surrogate, is a ValueError too
+        pass
+    return None
+
+
+def are_canonical(texts: list[str], payloads: list[Any]) -> bool:
+    """Return whether texts are the canonical JSON of these payloads; asked at once, it costs less than one by one."""
+    return canonical(payloads) == f"[{','.join(texts)}]"
 
 
 def check_typed(row: Row) -> None:
     """Raise IntegrityError for a row whose envelope is not as `is_typed` tells."""
     if not is_typed(row):
-        raise IntegrityError(f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=DAMAGED)
+        raise IntegrityError(
+            f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=HINT_VERIFY
+        )
 
 
 def is_typed(row: Row) -> bool:
@@ -142,7 +170,7 @@ def is_typed(row: Row) -> bool:
     return types == ENVELOPE and type(session_id) in NULLABLE and type(client) in NULLABLE
 
 
-def payloads_of(texts: list[str]) -> list[Any] | None:
+def parse_payloads(texts: list[str]) -> list[Any] | None:
     """Parse payloads; None if one of them is no object's JSON, or is redacted."""
     # Between two payloads stands what no writer could foresee: else two that are no JSON alone might be some together.
     mark = os.urandom(8).hex()
@@ -155,12 +183,10 @@ def payloads_of(texts: list[str]) -> list[Any] | None:
     return payloads if is_right else None
 
 
-def recorded(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]:
+def decode_rows(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]:
     """Put payloads, which are changed in place, into their rows' envelopes."""
-    for row, event in zip(rows, payloads, strict=True):
-        seq, name, event["type"], version, at, writer, session_id, client = row[:8]
-        if session_id is not None:
-            event["session_id"] = session_id
+    for row, payload in zip(rows, payloads, strict=True):
+        seq, name, kind, version, at, writer, session_id, client = row[:8]
         yield {
             "seq": seq,
             "id": name,
@@ -168,5 +194,5 @@ def recorded(rows: Iterable[Row], payloads: Iterable[Any]) -> Iterator[Recorded]
             "at": at,
             "writer": writer,
             "client": client,
-            "event": event,
+            "event": event_of(kind, session_id, payload),
         }

@@ -16,15 +16,14 @@ import sqlite3
 from contextlib import closing
 from operator import itemgetter
 
-from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.file import FORMAT_1, HIGHEST_SEQ, statements
-from faber_ledger.ledger.foreign import ANEW, check_types, opened
+from faber_ledger.ledger.foreign import HINT_GET_AGAIN, check_types, open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
-from faber_ledger.ledger.redaction import stripped
+from faber_ledger.ledger.redaction import without_payload
 from faber_ledger.ledger.row import (
     HASH,
     ID,
@@ -36,12 +35,14 @@ from faber_ledger.ledger.row import (
     SESSION,
     TYPE,
     VERSION,
-    hash_of,
+    compute_hash,
+    event_of,
     is_too_long,
     parents_of,
-    pieces,
+    parse_payload,
+    split_hashes,
 )
-from faber_ledger.ledger.whole_file import put_in_place
+from faber_ledger.ledger.whole_file import move_into_place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ _position = itemgetter(SEQ, ID)
 NAMING = ("run_started", "run_adopted")
 (IDS,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE UNIQUE INDEX event_id ")]
 (ID_IS_NEW,) = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_id_is_new")]
-VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
+HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
 def write_union(paths: Sequence[str], out: str, check_event: Check | None = None) -> int:
@@ -70,13 +71,13 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
     logs: list[Log] = []
     try:
         for path in paths:
-            logs.append(opened(path))
+            logs.append(open_untrusted(path))
         _check_one_run(logs)
         gone = effective_redactions(*[log.connection for log in logs]).gone
-        count = write_rows(united([rows_of(log) for log in logs], gone, check_event), temporary)
-        put_in_place(temporary, out)
+        count = write_rows(merge_rows([rows_of(log) for log in logs], gone, check_event), temporary)
+        move_into_place(temporary, out)
     except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=ANEW) from error
+        raise IntegrityError(f"one of these logs cannot be read to its end: {error}", hint=HINT_GET_AGAIN) from error
     finally:
         for log in logs:
             log.close()
@@ -108,7 +109,7 @@ def _check_one_run(logs: list[Log]) -> None:
             )
 
 
-def united(
+def merge_rows(
     streams: Sequence[Iterable[Row]], gone: Collection[str] = (), check_event: Check | None = None
 ) -> Iterator[Row]:
     """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError.
@@ -122,7 +123,7 @@ def united(
             # What every log has, no log gets: of two long logs that share nearly all, that would be most of the work.
             if check_event is not None and not 1 < len(streams) == same.count(row):
                 _check_shape(row, check_event)
-            yield stripped(row) if row[ID] in gone else row
+            yield without_payload(row) if row[ID] in gone else row
 
 
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
@@ -131,7 +132,7 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
     for row in heapq.merge(*streams, key=_position):
         position = _position(row)
         if position < before:
-            raise IntegrityError(f"event {row[ID]} is out of order in the file that holds it", hint=ANEW)
+            raise IntegrityError(f"event {row[ID]} is out of order in the file that holds it", hint=HINT_GET_AGAIN)
         before = position
         yield row
 
@@ -175,7 +176,7 @@ def hash_in(log: Log, name: str) -> bytes | None:
     return found[0] if found else None
 
 
-def take_in(log: Log, rows: Iterable[Row]) -> None:
+def insert_rows(log: Log, rows: Iterable[Row]) -> None:
     """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
 
     Rows for a log without events come each before its children, and from something that looks for no id in it. All of
@@ -232,45 +233,35 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
 
 def _chosen(same: list[Row]) -> Row:
     """Choose among the copies of one event one that has its payload; what a redaction takes is taken out later."""
-    whole = [row for row in dict.fromkeys(same) if hash_of(row) == row[HASH]]
+    whole = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
     if not whole:
         raise IntegrityError(
             f"event {same[0][ID]} is not what its hash says: it was changed after it was written",
-            hint=VERIFY_EACH,
+            hint=HINT_VERIFY_EACH,
         )
     if len({row[HASH] for row in whole}) > 1:
         raise _conflict(whole)
     if not all([_is_readable(row[PAYLOAD]) for row in whole]):
         raise IntegrityError(
             f"event {same[0][ID]} has a payload that is no canonical JSON object, which no ledger writes",
-            hint=VERIFY_EACH,
+            hint=HINT_VERIFY_EACH,
         )
     return max(whole, key=lambda row: row[PAYLOAD] is not None)
 
 
 def _is_readable(payload: str | None) -> bool:
-    """Tell whether every later reader can read a payload: one event that none can would stop the log for good."""
-    if payload is None:
-        return True
-    try:
-        value = json.loads(payload)
-        return isinstance(value, dict) and canonical(value) == payload and not is_too_long(payload)
-    except (ValueError, RecursionError):
-        return False
+    """Return whether every later reader can read a payload: one event that none can would stop the log for good."""
+    return payload is None or (parse_payload(payload) is not None and not is_too_long(payload))
 
 
 def _check_shape(row: Row, check_event: Check) -> None:
-    """Refuse an event that its type's readers could not read; what only a newer program knows is let in."""
+    """Refuse an event whose payload does not fit its type; types that only a newer program knows are let in."""
     if row[PAYLOAD] is None or not is_known(row[TYPE], row[VERSION]):
         return
-    event = json.loads(row[PAYLOAD])
-    event["type"] = row[TYPE]
-    if row[SESSION] is not None:
-        event["session_id"] = row[SESSION]
-    problems = check_event(event)
+    problems = check_event(event_of(row[TYPE], row[SESSION], json.loads(row[PAYLOAD])))
     if problems:
         raise IntegrityError(
-            f"event {row[ID]} is not a {row[TYPE]} as any ledger writes it: {problems[0]}", hint=VERIFY_EACH
+            f"event {row[ID]} is not a {row[TYPE]} as any ledger writes it: {problems[0]}", hint=HINT_VERIFY_EACH
         )
 
 
@@ -281,7 +272,7 @@ def _placed(row: Row, seqs: Positions) -> Row:
     due = 1 + max(known, default=0)
     if row[SEQ] != due and (len(known) == len(parents) or not due < row[SEQ] <= HIGHEST_SEQ):
         raise IntegrityError(
-            f"event {row[ID]} has seq {row[SEQ]}, and after its parents it must be {due}", hint=VERIFY_EACH
+            f"event {row[ID]} has seq {row[SEQ]}, and after its parents it must be {due}", hint=HINT_VERIFY_EACH
         )
     seqs[row[HASH]] = row[SEQ]
     return row
@@ -308,7 +299,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
         try:
             count = _fill(log, rows)
         except sqlite3.IntegrityError as error:
-            raise UnionConflict(f"one event id stands at two positions: {error}", hint=VERIFY_EACH) from error
+            raise UnionConflict(f"one event id stands at two positions: {error}", hint=HINT_VERIFY_EACH) from error
         log.commit()
     return count
 
@@ -316,7 +307,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
     """Go past one event: it is a head until a later one names it as a parent."""
     if heads.pop(parents, None) is None:  # nearly every event has one parent, the event before it
-        for parent in pieces(parents):
+        for parent in split_hashes(parents):
             heads.pop(parent, None)
     heads[digest] = seq
 

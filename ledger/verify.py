@@ -16,38 +16,38 @@ from typing import Any
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.file import LONGEST_PAYLOAD, check_file, check_schema, connected, is_busy, locked
-from faber_ledger.ledger.journal import refusal
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, check_file, check_schema, connect, is_busy, locked_error
+from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.problems import (
     DOUBLES,
     FORGED,
+    HINT_RESTORE,
+    HINT_REWRITE,
     LONG,
-    MEND,
-    RESTORE,
-    Finding,
-    damage,
-    digest_of,
-    problems_alone,
+    LogProblem,
+    compute_digest,
+    find_damage,
+    find_event_problems,
 )
-from faber_ledger.ledger.redaction import agree, command_for, remains
-from faber_ledger.ledger.row import COLUMNS, pieces
+from faber_ledger.ledger.redaction import command_for, is_consistent, remains
+from faber_ledger.ledger.row import COLUMNS, event_of, split_hashes
 
-FETCH = (
+HINT_FIND_COPY = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
-PROJECT = "run `faber-ledger project`, which recovers what can be read and puts the journal aside"
+HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and puts the journal aside"
 JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since put another file under it"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
-    " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {LONGEST_PAYLOAD} THEN {LONG} ELSE payload END,"
+    " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
 )
 
 
-def findings(
+def find_problems(
     path: str, *, check_event: Callable[[Any], list[str]], advance: Callable[[int], object] = lambda count: None
-) -> Iterator[Finding]:
+) -> Iterator[LogProblem]:
     """Give everything that is wrong with the log at `path`, in the order of its events.
 
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
@@ -56,9 +56,11 @@ def findings(
     if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
         yield from _findings(path, _as_it_is, check_event, advance)
         return
-    why = refusal(path)
+    why = find_refusal(path)
     if why is not None:
-        yield Finding("journal", None, f"a journal stands beside the file, and is never played: it {why}", PROJECT)
+        yield LogProblem(
+            "journal", None, f"a journal stands beside the file, and is never played: it {why}", HINT_PROJECT
+        )
         yield from _findings(path, _alone, check_event, advance)
         return
     # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
@@ -67,7 +69,7 @@ def findings(
     if not any(finding.is_damage for finding in played):
         yield from played
         return
-    yield Finding("journal", None, JOURNAL, PROJECT)
+    yield LogProblem("journal", None, JOURNAL, HINT_PROJECT)
     alone = list(_findings(path, _alone, check_event, lambda count: None))
     yield from alone if not any(finding.is_damage for finding in alone) else played
 
@@ -79,7 +81,7 @@ def _as_it_is(path: str) -> Log:
 def _alone(path: str) -> Log:
     """Open the file without the journal beside it."""
     check_file(path)
-    log = Log(connected(path, "ro&immutable=1"), path)
+    log = Log(connect(path, "ro&immutable=1"), path)
     check_schema(log.connection, path)
     return log
 
@@ -89,25 +91,25 @@ def _findings(
     opened: Callable[[str], Log],
     check_event: Callable[[Any], list[str]],
     advance: Callable[[int], object],
-) -> Iterator[Finding]:
+) -> Iterator[LogProblem]:
     try:
         log = opened(path)
     except IntegrityError as error:
-        yield Finding(error.code, None, error.message, error.hint or RESTORE)
+        yield LogProblem(error.code, None, error.message, error.hint or HINT_RESTORE)
         return
     with closing(log):
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
         log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to name what every other reader refuses
         try:
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
-            yield from damage(log, doubles)
+            yield from find_damage(log, doubles)
             with closing(Positions()) as seqs:
                 yield from _Walk(log.connection, doubles, check_event, advance, seqs).findings()
             yield from _redaction_findings(log.connection, check_event)
         except sqlite3.DatabaseError as error:
             if is_busy(error):
-                raise locked(path) from error
-            yield Finding("damaged", None, f"the file cannot be read to its end: {error}", RESTORE)
+                raise locked_error(path) from error
+            yield LogProblem("damaged", None, f"the file cannot be read to its end: {error}", HINT_RESTORE)
 
 
 class _Walk:
@@ -132,15 +134,15 @@ class _Walk:
         self.told: set[Any] = set()  # ids that stand more than once, once they have been met
         self.is_missing_some = False
 
-    def findings(self) -> Iterator[Finding]:
+    def findings(self) -> Iterator[LogProblem]:
         """Give what is wrong with the events, and with the table of heads."""
-        later: list[tuple[set[bytes], Finding]] = []
+        later: list[tuple[set[bytes], LogProblem]] = []
         for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
             if event["id"] in self.told:
                 told = "another event in the log has the same id"
-                yield Finding("duplicate_id", name, told, RESTORE)
+                yield LogProblem("duplicate_id", name, told, HINT_RESTORE)
                 if event["hash"] not in self.seqs:
                     self._take_in(event)
                 continue
@@ -149,9 +151,9 @@ class _Walk:
             is_own_fault = False
             for kind, what, hint in self._problems(event):
                 is_own_fault = True
-                yield Finding(kind, name, what, hint)
+                yield LogProblem(kind, name, what, hint)
             if not is_own_fault and (told_of := self._misplaced(event)):
-                later.append((set(pieces(event["parents"])), Finding("seq", name, told_of, RESTORE)))
+                later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, told_of, HINT_RESTORE)))
             self._take_in(event)
             self.advance(1)
         # An event that is what its hash says stands where it was written: if its parent was moved, that was told.
@@ -159,9 +161,9 @@ class _Walk:
         yield from self._head_findings()
 
     def _problems(self, event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-        alone = list(problems_alone(event, self.check_event))
+        alone = list(find_event_problems(event, self.check_event))
         kinds = {kind for kind, _, _ in alone}
-        parents = pieces(event["parents"]) if isinstance(event["parents"], bytes) else []
+        parents = split_hashes(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:
             changed, parents = self._what_was_changed(event, parents)
             if changed is not None:
@@ -176,12 +178,12 @@ class _Walk:
         missing = [parent for parent in parents if self._seq_of(parent) is None]
         if missing:
             self.is_missing_some = True
-            yield "missing_parent", f"its parent {_short(missing)} is not in the log", FETCH
+            yield "missing_parent", f"its parent {_short(missing)} is not in the log", HINT_FIND_COPY
         elif "hash" in kinds and (told := self._misplaced(event)):
-            yield "seq", told, RESTORE
+            yield "seq", told, HINT_RESTORE
 
     def _misplaced(self, event: dict[str, Any]) -> str | None:
-        due = self._due(pieces(event["parents"]))
+        due = self._due(split_hashes(event["parents"]))
         return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
     def _due(self, parents: list[bytes]) -> int:
@@ -220,32 +222,34 @@ class _Walk:
         """
         seq = event["seq"]
         for before in (self._due(parents), seq - 1, seq + 1):
-            if digest_of({**event, "seq": before}) == event["hash"]:
+            if compute_digest({**event, "seq": before}) == event["hash"]:
                 self.moved.add(event["hash"])
-                return ("order", f"it was written as seq {before}, and was moved to {seq}", RESTORE), parents
+                return ("order", f"it was written as seq {before}, and was moved to {seq}", HINT_RESTORE), parents
         for (parent,) in self.connection.execute("SELECT hash FROM event WHERE seq = ?", (seq - 1,)).fetchall():
-            if isinstance(parent, bytes) and digest_of({**event, "parents": parent}) == event["hash"]:
+            if isinstance(parent, bytes) and compute_digest({**event, "parents": parent}) == event["hash"]:
                 what = f"its parent was {_short([parent])}, and {_short(parents)} was put in its place"
-                return ("forged_parent", what, RESTORE), [parent]
+                return ("forged_parent", what, HINT_RESTORE), [parent]
         return None, parents
 
-    def _head_findings(self) -> Iterator[Finding]:
+    def _head_findings(self) -> Iterator[LogProblem]:
         stored = dict(self.connection.execute("SELECT hash, seq FROM head"))
         own = self.heads
         gone = [digest for digest in stored if digest not in self.seqs]
         if not stored and own:
-            yield Finding("no_heads", None, "the table of heads is empty", MEND)
+            yield LogProblem("no_heads", None, "the table of heads is empty", HINT_REWRITE)
         elif gone:
             told = f"the table of heads names {_short(gone)}, which is not in the log: the newest events were cut off"
-            yield Finding("cut_tail", None, told, FETCH)
+            yield LogProblem("cut_tail", None, told, HINT_FIND_COPY)
         elif any([own.get(digest) != seq and digest not in self.moved for digest, seq in stored.items()]) or (
             len(own) > len(stored) and not self.is_missing_some  # what has lost its children looks like a head
         ):
             told = f"the table of heads names {_short(stored)}, and the events' own heads are {_short(own)}"
-            yield Finding("heads", None, told, MEND)
+            yield LogProblem("heads", None, told, HINT_REWRITE)
 
 
-def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]) -> Iterator[Finding]:
+def _redaction_findings(
+    connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]
+) -> Iterator[LogProblem]:
     """Hold each payload that is gone against the redactions, and each redaction against what is still there."""
     found = effective_redactions(connection)
     explained, forged = found.explained, [found.every[name] for name in found.forged]
@@ -253,37 +257,38 @@ def _redaction_findings(connection: sqlite3.Connection, check_event: Callable[[A
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # of others it was told already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
         if name in by_forged - explained:
-            yield Finding(FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", FETCH)
+            yield LogProblem(
+                FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", HINT_FIND_COPY
+            )
         elif name not in explained:
             told = "its payload is gone, and no event_redacted says so"
-            yield Finding("unexplained_redaction", str(name), told, RESTORE)
+            yield LogProblem("unexplained_redaction", str(name), told, HINT_RESTORE)
     for one in forged:
         told = f"it is forged, and takes out nothing: {found.forged[one.id]}"
-        yield Finding(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
+        yield LogProblem(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
     for name, missing in found.missing.items():
         for other in missing:
-            yield Finding("redaction", name, f"it redacts {other}, which is not in the log", RESTORE)
+            yield LogProblem("redaction", name, f"it redacts {other}, which is not in the log", HINT_RESTORE)
     for name, one in found.gone.items():
         told = f"event {one.id} redacts it, and its payload is still here"
         hint = f"run `{command_for(one.target, found.standing.get(one.target, [one]))}`, which finishes it"
-        yield Finding("not_redacted", name, told, hint)
+        yield LogProblem("not_redacted", name, told, hint)
     for name, several in found.standing.items():
         row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
-        if len(several) > 1 and row is not None and not agree(row[0], several):
+        if len(several) > 1 and row is not None and not is_consistent(row[0], several):
             told = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
             hint = (
                 f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them; neither's words are shown"
             )
-            yield Finding(FORGED, name, told, hint)
+            yield LogProblem(FORGED, name, told, hint)
         elif len(several) > 1 and any([one.fields for one in several]):
             told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
-            yield Finding("redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them")
+            yield LogProblem(
+                "redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them"
+            )
         if row is not None and row[0] in EVENT_TYPES:
-            event = remains(row[0], several) | {"type": row[0]}
-            if row[1] is not None:
-                event["session_id"] = row[1]
-            for problem in check_event(event):
-                yield Finding("shape", several[0].id, f"what it leaves is no {row[0]}: {problem}", RESTORE)
+            for problem in check_event(event_of(row[0], row[1], remains(row[0], several))):
+                yield LogProblem("shape", several[0].id, f"what it leaves is no {row[0]}: {problem}", HINT_RESTORE)
 
 
 def _short(hashes: Iterable[bytes]) -> str:

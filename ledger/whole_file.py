@@ -56,7 +56,7 @@ def sweep(folder: str, name: str) -> None:
         remove(os.path.join(folder, one))
 
 
-def put_in_place(temporary: str, path: str) -> None:
+def move_into_place(temporary: str, path: str) -> None:
     """Let a file that is written and synced take another's place, durably, with the owner and permissions of that."""
     try:
         keep_owner(temporary, os.stat(path))

@@ -17,10 +17,10 @@ from sqlalchemy.pool import NullPool
 
 from faber_ledger.ledger import file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
-from faber_ledger.ledger.file import connected
-from faber_ledger.ledger.journal import recovered
+from faber_ledger.ledger.file import connect
+from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
-from faber_ledger.ledger.whole_file import put_in_place
+from faber_ledger.ledger.whole_file import move_into_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
 EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
@@ -53,7 +53,7 @@ def migrate_file(
     """
     newest = max(known)
     if _format(path) == newest:
-        with closing(connected(path, "ro")) as current:
+        with closing(connect(path, "ro")) as current:
             _check_text(current, known[newest], path)
         return Outcome(newest, newest)
     with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
@@ -63,23 +63,23 @@ def migrate_file(
         if before not in known:
             raise IntegrityError(f"{path} has format {before}, which never was", hint="restore the ledger from git")
         if os.path.exists(path + "-journal"):
-            recovered(path)
-        with closing(connected(path, "ro")) as old, _temporary(path) as copy:
+            play_journal(path)
+        with closing(connect(path, "ro")) as old, _temporary(path) as copy:
             _check_text(old, known[before], path)
             _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
-            make(copy, revision=known[newest].revision, scripts=scripts)
+            run_revisions(copy, revision=known[newest].revision, scripts=scripts)
             _check_copy(old, copy, known[newest])
             if not dry_run:
                 _put_in_place(copy, path)
         return Outcome(before, newest)
 
 
-def make(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
+def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
     """Run Alembic's revisions up to one on the database at `path`, an empty one included, in one transaction."""
     config = Config()
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    engine = create_engine("sqlite://", creator=lambda: connected(path, "rwc"), poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=lambda: connect(path, "rwc"), poolclass=NullPool)
     try:
         with engine.connect() as connection:
             connection.exec_driver_sql("BEGIN IMMEDIATE")
@@ -124,7 +124,7 @@ def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
 
 def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
     """Compare schema text, and every event with the old ledger's: none may be missing, added or changed."""
-    with closing(connected(copy, "ro")) as new:
+    with closing(connect(copy, "ro")) as new:
         _check_text(new, wanted, copy)
         if [row for (row,) in new.execute("PRAGMA quick_check")] != ["ok"]:
             raise IntegrityError(f"the upgraded copy {copy} is damaged", hint="run the command again")
@@ -147,6 +147,6 @@ def _check_text(connection: sqlite3.Connection, wanted: Format, path: str) -> No
 
 def _put_in_place(copy: str, path: str) -> None:
     try:
-        put_in_place(copy, path)  # synced, as SQLite leaves what it commits
+        move_into_place(copy, path)  # synced, as SQLite leaves what it commits
     except OSError as error:
         raise LedgerError(f"cannot replace {path}: {error.strerror}", hint="check the folder's permissions") from error

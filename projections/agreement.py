@@ -8,7 +8,7 @@ their places: one that is left out must not make all those after it differ.
 from __future__ import annotations
 
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import MISSING, changes, identity, value_at
+from faber_ledger.projections.difference import MISSING, identity, list_changes, value_at
 from faber_ledger.projections.steps import Steps
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         distance: int
         events: int
 
-    class Settled(TypedDict):
+    class FieldDifference(TypedDict):
         """A field that differs: what the log says, what the state says, and the event that settled the first."""
 
         path: Path
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         event: Recorded | None
 
 
-def best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
+def find_best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
     """Find the position of a history whose fold is nearest to a state's blocks; of several the last."""
     steps = Steps()
     target = _keyed(found)
@@ -60,13 +60,15 @@ def best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
     return fit
 
 
-def settled(stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int) -> tuple[int, list[Settled]]:
+def explain_differences(
+    stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int
+) -> tuple[int, list[FieldDifference]]:
     """Count the fields in which a history's fold and a state differ, and give the first so many with their events."""
     steps = Steps()
     for recorded in stream():
         steps.pass_over(recorded)
-    different = changes(_keyed(steps.blocks), _keyed(found)) or changes(steps.blocks, found)
-    told: dict[Path, Settled] = {
+    different = list_changes(_keyed(steps.blocks), _keyed(found)) or list_changes(steps.blocks, found)
+    told: dict[Path, FieldDifference] = {
         path: {"path": path, "expected": _within(steps.blocks, path), "found": _within(found, path), "event": None}
         for path, _, _ in different[:limit]
     }
@@ -80,7 +82,9 @@ def settled(stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int)
     return len(different), list(told.values())
 
 
-def first_lacking(events: Iterable[tuple[Recorded, bool]], found: Blocks) -> tuple[Recorded, Path, Any, Any] | None:
+def find_first_missing(
+    events: Iterable[tuple[Recorded, bool]], found: Blocks
+) -> tuple[Recorded, Path, Any, Any] | None:
     """Give the first event that changes something and is marked as not known to a state.
 
     With it the first field that it changes, what the log says of it then, and what the state says; None if there is

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Entry: TypeAlias = dict[str, Any]
 
 NAMES = ("sessions", "context_metadata")
-DEEPEST = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
+MAX_DEPTH = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
 
 
 def empty() -> Blocks:
@@ -95,7 +95,7 @@ def artifacts_in_context(blocks: Blocks) -> list[Entry]:
 def is_too_deep(value: Any) -> bool:
     """Tell whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
     level = [value]
-    for _ in range(DEEPEST):
+    for _ in range(MAX_DEPTH):
         level = [
             inner
             for outer in level

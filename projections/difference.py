@@ -58,18 +58,18 @@ def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
     return None if same else path
 
 
-def differing(expected: Blocks, found: Blocks) -> list[str]:
+def differing_blocks(expected: Blocks, found: Blocks) -> list[str]:
     """Name the blocks whose values differ; the order of keys says nothing, and `true` is told from 1."""
     pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in shape.NAMES]
     return [name for name, one, other in pairs if first_difference(one, other) is not None]
 
 
-def difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
+def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
     """Fold events and compare: give the first field that differs and the event that last settled it, or None.
 
     `stream` gives the events anew each time, so that a long log need not be kept.
     """
-    expected = Projector(shape.empty()).folded(stream())
+    expected = Projector(shape.empty()).fold(stream())
     path = first_difference(expected, found)
     if path is None:
         return None
@@ -109,7 +109,7 @@ def _settled_by(events: Iterable[Recorded], path: Path) -> Recorded | None:
     return settled
 
 
-def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
+def list_changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
     """List the fields in which two values differ; put in order at their paths, they make the one the other.
 
     What one list has more than the other is listed item by item; a list in whose place others stand is one field.
@@ -119,10 +119,12 @@ def changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*after, *[name for name in before if name not in after]]
         pairs = [(name, before.get(name, MISSING), after.get(name, MISSING)) for name in names]
-        return [change for name, one, other in pairs for change in changes(one, other, (*path, name))]
+        return [change for name, one, other in pairs for change in list_changes(one, other, (*path, name))]
     if isinstance(before, list) and isinstance(after, list) and _is_continued(before, after):
         both = min(len(before), len(after))
-        found = [change for number in range(both) for change in changes(before[number], after[number], (*path, number))]
+        found = [
+            change for number in range(both) for change in list_changes(before[number], after[number], (*path, number))
+        ]
         found += [((*path, number), MISSING, after[number]) for number in range(both, len(after))]
         return found + [((*path, number), before[number], MISSING) for number in range(len(before) - 1, both - 1, -1)]
     return [] if type(before) is type(after) and before == after else [(path, before, after)]

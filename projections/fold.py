@@ -32,7 +32,7 @@ PROJECTOR = 1  # raised whenever the same events give other blocks than before
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
     """Fold events, in `(seq, id)` order, onto the blocks of those before them, which are changed in place."""
-    return Projector(shape.empty() if blocks is None else blocks).folded(events)
+    return Projector(shape.empty() if blocks is None else blocks).fold(events)
 
 
 class Projector:
@@ -44,7 +44,7 @@ class Projector:
         self.open: dict[str, None] = {}
         self._reindex()
 
-    def folded(self, events: Iterable[Recorded]) -> Blocks:
+    def fold(self, events: Iterable[Recorded]) -> Blocks:
         """Fold the events and give the blocks."""
         for recorded in events:
             self.apply(recorded)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.projections.blocks import Blocks
 
-    class ToldSession(TypedDict):
+    class SessionSummary(TypedDict):
         """A session; `newly_completed` are the phases that the session before had not completed yet."""
 
         session_id: str
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         artifacts_loaded: list[str]
 
 
-def told_sessions(blocks: Blocks) -> Iterator[ToldSession]:
+def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
     """Tell the sessions of a run, oldest first; entries that an older tool left unreadable are left out."""
     before: list[str] = []
     for entry in shape.session_history(blocks):

@@ -10,7 +10,7 @@ import copy
 
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import MISSING, changes
+from faber_ledger.projections.difference import MISSING, list_changes
 from faber_ledger.projections.fold import Projector
 
 TYPE_CHECKING = False
@@ -51,17 +51,17 @@ class Steps:
         if event["type"] == "run_adopted":
             whole = copy.deepcopy(self.blocks)
             self.pass_over(recorded)
-            return changes(whole, self.blocks)
+            return list_changes(whole, self.blocks)
         name = str(event.get("session_id"))
         entry = self._projector.index.get(name)
         copied = _copied(entry)
         lengths = {path: len(grown) for path in GROWING if (grown := _grown(self.blocks, path)) is not None}
         before = _without(self.blocks, lengths)
         self._projector.apply(recorded)
-        found = changes(before, _without(self.blocks, lengths))
+        found = list_changes(before, _without(self.blocks, lengths))
         if entry is not None:
             place = self._place(name)
-            found += changes(copied, entry, ("sessions", "session_history", place))
+            found += list_changes(copied, entry, ("sessions", "session_history", place))
         for path, length in lengths.items():
             grown = _grown(self.blocks, path) or []
             found += [((*path, number), MISSING, grown[number]) for number in range(length, len(grown))]

@@ -7,7 +7,7 @@ from collections import deque
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.history import summarize_sessions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.history import ToldSession
+    from faber_ledger.projections.history import SessionSummary
     from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Row, Span, Stretch, Timeline
 
 PAUSE = 600.0  # seconds without an open session from which on a pause is folded
@@ -38,7 +38,7 @@ TELLING = frozenset(
 
 def timeline(run_id: str, events: Iterable[Recorded], seconds_of: Callable[[object], float | None]) -> Timeline:
     """Fold a run's events, in `(seq, id)` order; `seconds_of` reads a time, None for what is none."""
-    return _Course(run_id, seconds_of).folded(events)
+    return _Course(run_id, seconds_of).fold(events)
 
 
 class _Course:
@@ -77,7 +77,7 @@ class _Course:
             "rows": [],
         }
 
-    def folded(self, events: Iterable[Recorded]) -> Timeline:
+    def fold(self, events: Iterable[Recorded]) -> Timeline:
         for recorded in events:
             self._apply(recorded)
         told = self.told
@@ -85,7 +85,7 @@ class _Course:
             told["last"] = last = (self.moment[0], self.moment[1] + 1)
             for _, span in self.present.values():
                 span["end"] = last
-            told["bars"] = [bar for one in told_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
+            told["bars"] = [bar for one in summarize_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
             if self.projector.open:
                 self._stretch(last, None, [], self.number)
         told["phases"] = self.stretches
@@ -197,7 +197,7 @@ class _Course:
 
     # The sessions
 
-    def _bar(self, told: ToldSession, last: Moment) -> Bar | None:
+    def _bar(self, told: SessionSummary, last: Moment) -> Bar | None:
         """Place a session; None if neither the log nor its entry says when it was."""
         name = told["session_id"]
         start, row = self.started.get(name, (self._moment_of(told["started_at"]), None))

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from typing import TypeAlias, TypedDict
 
     from faber_ledger.ledger.events import Recorded
-    from faber_ledger.projections.history import ToldSession
+    from faber_ledger.projections.history import SessionSummary
 
     Moment: TypeAlias = tuple[float, int]
 
     class Bar(TypedDict):
         """A session in time; `heard` is its last own event, `row` and `end_row` are numbers of events or None."""
 
-        told: ToldSession
+        told: SessionSummary
         machine: str
         start: Moment
         heard: Moment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from faber_ledger.files.text import both_ends
+from faber_ledger.files.text import cut_middle
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.recording.secret_rules import KEYWORDS, RULES
 
@@ -84,7 +84,7 @@ def bounded_summary(said: str) -> str:
         text = masked(without_surrogates(text))
     else:
         text = f"{masked(without_surrogates(_head(text)))}\n…\n{masked(without_surrogates(_tail(text)))}"
-    return both_ends(text.strip(), LONGEST)
+    return cut_middle(text.strip(), LONGEST)
 
 
 def masked(text: str) -> str:

@@ -7,13 +7,21 @@ import os
 import re
 from contextlib import ExitStack
 
-from faber_ledger.ledger.canonical import cleaned
+from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.effective import effective_redactions, replaces
 from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
 from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import WHOLE_BLOCKS, Redaction, least_of, left_of, paths_of, texts_of, united_remains
+from faber_ledger.ledger.redaction import (
+    WHOLE_BLOCKS,
+    Redaction,
+    list_paths,
+    redact_all,
+    redact_fields,
+    texts_of,
+    united_remains,
+)
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
@@ -85,8 +93,8 @@ def plan_of(
     before = {*united_remains(kind, several)[0], *[field for one in several for field in one.fields]}
     names = [] if all_whole else sorted({*wanted, *before})
     _check_fields(event, wanted)
-    left = left_of(event, [*wanted, *before])[0]
-    left = left if wanted else least_of(left)
+    left = redact_fields(event, [*wanted, *before])[0]
+    left = left if wanted else redact_all(left)
     told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
     problems = check_event(told)
     if problems:
@@ -116,7 +124,7 @@ def _redaction(
         "type": "event_redacted",
         "event_id": name,
         "fields": fields,
-        "remains": cleaned(left),
+        "remains": clean(left),
         "supersedes": sorted(past),
         "reason": reason,
     }
@@ -141,7 +149,7 @@ def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[st
 def _read(log: Log, name: str) -> list[Any]:
     from faber_ledger.ledger.row import READ
 
-    return [log.decoded(row) for row in log.connection.execute(f"{READ} WHERE id = ?", (name,))]
+    return [log.decode(row) for row in log.connection.execute(f"{READ} WHERE id = ?", (name,))]
 
 
 def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
@@ -169,8 +177,8 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
                 f"{field} is of the event's envelope, which its hash covers and every reader orders by: it cannot go",
                 hint="name a field of its payload; `faber-ledger show EVENT --json` shows them",
             )
-        if left_of(event, [field])[1]:
-            known = paths_of(event)
+        if redact_fields(event, [field])[1]:
+            known = list_paths(event)
             near = difflib.get_close_matches(field, known, n=4, cutoff=0.4) or known[:8]
             raise NotFound(
                 f"the event has no field {field}; near it are: {', '.join(near)}",

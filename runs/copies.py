@@ -145,10 +145,10 @@ def _git_folder(run: Run) -> str:
 
 def _is_played(path: str, target: str) -> bool:
     """Copy a log, and play the journal beside it into the copy; return whether the two belong together."""
-    from faber_ledger.ledger.journal import played_copy  # only after a kill
+    from faber_ledger.ledger.journal import copy_and_play  # only after a kill
 
     try:
-        played_copy(path, target)
+        copy_and_play(path, target)
     except (LedgerError, OSError, sqlite3.Error):
         return False
     return True

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.clone import make_kept_folder, summaries_folder
 
@@ -51,7 +51,7 @@ def kept_paths(run: Run) -> dict[str, str]:
 def read_kept(path: str) -> str | None:
     """Return what a kept file says; None if it cannot be read."""
     try:
-        return text_of(path, LARGEST)
+        return read_text(path, LARGEST)
     except FileRefused:
         return None
 

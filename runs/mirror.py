@@ -146,11 +146,14 @@ class RunLog:
     def _exchange(self, heads: list[Head], compare: bool) -> None:
         mirror = self.mirror.open()
         if mirror.heads() != heads:
-            from faber_ledger.ledger.union import missing_rows, take_in  # only after git, or another clone, was at work
+            from faber_ledger.ledger.union import (  # only after git, or another clone, was at work
+                insert_rows,
+                missing_rows,
+            )
 
             lost = list(missing_rows(self.log, mirror))
-            take_in(mirror, missing_rows(mirror, self.log))
-            take_in(self.log, lost)
+            insert_rows(mirror, missing_rows(mirror, self.log))
+            insert_rows(self.log, lost)
             self.returned = len(lost)
         elif not compare:
             return
@@ -173,16 +176,16 @@ class RunLog:
 
         They may stand below the newest event, where `commit` does not look for what is new. Raises sqlite3.Error.
         """
-        from faber_ledger.ledger.union import take_in
+        from faber_ledger.ledger.union import insert_rows
 
         mirror = self.mirror
         if mirror.state != DISABLED and mirror.log is None and mirror.known_heads == []:
             self._unite([])  # it has not begun
         mirror.known_heads = None
-        take_in(self.log, missing_in(self.log))
+        insert_rows(self.log, missing_in(self.log))
         if mirror.log is not None:
             try:
-                take_in(mirror.log, missing_in(mirror.log))
+                insert_rows(mirror.log, missing_in(mirror.log))
             except (LedgerError, OSError, sqlite3.Error) as error:
                 mirror.refuse(error)
         self.settle(source)
@@ -198,7 +201,7 @@ class RunLog:
         Where a payload has to go, both files are rewritten without it, and opened again.
         """
         from faber_ledger.ledger.effective import effective_redactions, lost_rows
-        from faber_ledger.ledger.redaction import give_back, holds_any
+        from faber_ledger.ledger.redaction import restore_payloads, still_holds_payload
 
         if self.mirror.diverged_at is not None:
             return  # the log is damaged
@@ -207,10 +210,10 @@ class RunLog:
         for copy in self.copies:
             rows = lost_rows(copy, every, gone)
             if rows:
-                give_back(copy, rows)
+                restore_payloads(copy, rows)
                 self.log.forget_redactions()
                 self.restored += len(rows)
-        if any([holds_any(copy, gone) for copy in self.copies]):
+        if any([still_holds_payload(copy, gone) for copy in self.copies]):
             self.rewrite(gone)
 
     def rewrite(self, gone: Collection[str], *, strict: bool = False) -> None:
@@ -220,14 +223,14 @@ class RunLog:
         keeps its file, since other work trees may have it open. Raises NotWritable, and the log stays as it was; with
         `strict` also whatever keeps the mirror from being written, which is otherwise refused.
         """
-        from faber_ledger.ledger.union import remove_database, rows_of, united, write_rows
-        from faber_ledger.ledger.whole_file import put_in_place
+        from faber_ledger.ledger.union import merge_rows, remove_database, rows_of, write_rows
+        from faber_ledger.ledger.whole_file import move_into_place
 
         self.mirror.known_heads = None
         path, temporary = self.log.path, self.log.path + ".tmp"
         try:
             remove_database(temporary)
-            write_rows(united([rows_of(self.log)], gone), temporary)
+            write_rows(merge_rows([rows_of(self.log)], gone), temporary)
             try:
                 self.mirror.strip(self.log, gone)
             except (LedgerError, OSError, sqlite3.Error) as error:
@@ -236,7 +239,7 @@ class RunLog:
                 self.mirror.refuse(error)
             self.log.close()  # first, since what it rolls back stands in a journal beside the file
             try:
-                put_in_place(temporary, path)
+                move_into_place(temporary, path)
             finally:
                 self.log = Log.open(path)
         except OSError as error:
@@ -367,10 +370,10 @@ class Mirror:
         if self.diverged_at is None:
             mirror.copy_newer(log)
         else:
-            from faber_ledger.ledger.union import hash_in, take_in
+            from faber_ledger.ledger.union import hash_in, insert_rows
 
             rows = log.connection.execute(f"{ROW} WHERE seq > ? ORDER BY seq, id", (self.diverged_at,)).fetchall()
-            take_in(mirror, [row for row in rows if hash_in(mirror, row[1]) is None])
+            insert_rows(mirror, [row for row in rows if hash_in(mirror, row[1]) is None])
         mirror.commit()
         self.known_heads = mirror.heads()
 

@@ -197,9 +197,9 @@ def _is_readable(run: Run) -> bool:
 
 
 def _fold_checked(log: Log) -> Blocks:
-    from faber_ledger.ledger.checked import checked  # with OpenSSL, which hooks go without
+    from faber_ledger.ledger.checked import read_verified  # with OpenSSL, which hooks go without
 
-    return fold(checked(log))
+    return fold(read_verified(log))
 
 
 def _known(log: Log, run: Run) -> dict[str, Any]:

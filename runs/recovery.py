@@ -12,10 +12,10 @@ import sqlite3
 import tempfile
 
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
-from faber_ledger.ledger.foreign import opened
-from faber_ledger.ledger.journal import put_aside, refusal, refused
+from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.journal import find_refusal, put_aside, refusal_error
 from faber_ledger.ledger.log import RECOVERED
-from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             f"{run.shown('ledger.db')} is too large to be recovered",
             hint="move it aside and restore ledger.db from git, or from another machine",
         )
-    why = refusal(run.ledger_path)
+    why = find_refusal(run.ledger_path)
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         names = [name for name in SOURCES if name != JOURNAL or why is None]
         written = {copy.name: copy.write_in(folder) for copy in copies_of(run, names)}
@@ -63,7 +63,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
         if why is not None:
-            is_journal_put_aside(run.ledger_path, refused(run.ledger_path, why), warn)
+            is_journal_put_aside(run.ledger_path, refusal_error(run.ledger_path, why), warn)
         for path in (run.ledger_path, journal):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)
@@ -93,15 +93,15 @@ def _keep_copy(path: str) -> None:
 def is_sound(path: str) -> bool:
     """Tell whether a file is a log that can be read to its end, each event what its hash says."""
     try:
-        with opened(path) as log:
-            return all(True for _ in united([rows_of(log)]))
+        with open_untrusted(path) as log:
+            return all(True for _ in merge_rows([rows_of(log)]))
     except (LedgerError, OSError, sqlite3.Error):
         return False
 
 
 def _reads(path: str) -> bool:
     try:
-        opened(path).close()
+        open_untrusted(path).close()
     except (LedgerError, OSError, sqlite3.Error):
         return False
     return True

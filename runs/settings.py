@@ -7,7 +7,7 @@ import os
 import re
 
 from faber_ledger.files.text import one_line
-from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Settings:
         try:
             if folder_around(path, [root]) is None:
                 raise FileRefused("a link that leads out of the project")
-            text = text_of(path, LIMIT)
+            text = read_text(path, LIMIT)
             values = {} if text is None else json.loads(text)
             if not isinstance(values, dict):
                 raise ValueError("it is no JSON object")
@@ -118,7 +118,7 @@ def read_user_config() -> UserConfig:
     """Read the user's configuration; a malformed one counts as empty, with the reason in `problem`."""
     path = user_config_path()
     try:
-        text = text_of(path, MAX_BYTES)
+        text = read_text(path, MAX_BYTES)
         config = {} if text is None else json.loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is no JSON object")

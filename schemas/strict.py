@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from faber_ledger.ledger.checked import UNLIKE, checked_batches, recorded_in
+from faber_ledger.ledger.checked import MALFORMED, decode_batch, verified_batches
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import is_known
-from faber_ledger.ledger.row import recorded
+from faber_ledger.ledger.row import decode_rows
 from faber_ledger.schemas.events import EVENTS, check_event
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-def strictly(log: Log) -> Iterator[Recorded]:
+def read_strictly(log: Log) -> Iterator[Recorded]:
     """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
 
     Also for one that is not what its hash says. A type or version that this program does not know has no model here,
     and a redacted event has nothing left to check: both are given as they are.
     """
-    return chain.from_iterable(_recorded(log, rows) for rows in checked_batches(log))
+    return chain.from_iterable(_recorded(log, rows) for rows in verified_batches(log))
 
 
 def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
@@ -38,10 +38,10 @@ def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
     try:
         events = EVENTS.validate_json("[" + ",".join([_text(row) for row in rows]) + "]")
         if len(events) == len(rows):
-            return recorded(rows, events)
-    except (*UNLIKE, ValidationError):
+            return decode_rows(rows, events)
+    except (*MALFORMED, ValidationError):
         pass
-    found = list(recorded_in(log, rows))
+    found = list(decode_batch(log, rows))
     for one in found:
         problems = problems_in(one)
         if problems:

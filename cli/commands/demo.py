@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError, StepFailed
 from faber_ledger.projections.blocks import blocks_of
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.history import summarize_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -87,7 +87,7 @@ def _indented(lines: Iterable[str]) -> Iterator[str]:
 def _sessions(blocks: Blocks) -> list[list[str]]:
     """Return a row for each session: machine, times (UTC), end, newly completed phases, and its loads in more rows."""
     rows = [["session", "machine", "started", "ended", "why", "newly completed", "loaded"]]
-    for session in told_sessions(blocks):
+    for session in summarize_sessions(blocks):
         first, *others = session["artifacts_loaded"]
         rows.append(
             [

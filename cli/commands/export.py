@@ -65,7 +65,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
         return
     if every:
         raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
-    from faber_ledger.ledger.checked import checked_batches
+    from faber_ledger.ledger.checked import verified_batches
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
     _check_ours(output)
@@ -76,7 +76,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
         progress(chosen, "exporting") as advance,
     ):
         check_types(log)
-        for rows in checked_batches(log):
+        for rows in verified_batches(log):
             for row in rows:
                 file.write(line_of(row) if form != "cloudevents" else cloud_event_line(row, chosen.run_id))
             count += len(rows)

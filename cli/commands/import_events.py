@@ -16,10 +16,10 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, NoActiveRun, UnionConflict
-from faber_ledger.ledger.journal import recovered
+from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import holds_any
+from faber_ledger.ledger.redaction import still_holds_payload
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
@@ -50,13 +50,13 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
     10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
     22 an event has another content in the run's log, or FILE is of another run.
     """
-    from faber_ledger.ledger.importing import Staged, check  # at its use: `--help` loads every command
+    from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import are_events, check_event
 
     with ExitStack() as stack:
         opened = sys.stdin.buffer if file == "-" else stack.enter_context(open(file, "rb"))
         staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
-        check(staged.problems, file)
+        raise_problems(staged.problems, file)
         if not staged.lines:
             raise LedgerError(f"{file} holds no event", hint="name a file that `faber-ledger export` wrote")
         run = _target(staged, run_id, file)
@@ -70,7 +70,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         takes_out = brings_back = False
         if log is not None:
             gone = effective_redactions(log.connection, staged.connection).gone
-            takes_out = holds_any(log.connection, gone)
+            takes_out = still_holds_payload(log.connection, gone)
             brings_back = bool(lost_rows(log.connection, [staged.connection], gone))
             log.close()
         code = 0
@@ -94,7 +94,7 @@ def _recover(run: Run) -> None:
     with RunLock(run.lock_path):
         if mirror_path(run) is None:
             try:
-                recovered(run.ledger_path)
+                play_journal(run.ledger_path)
             except JournalRefused as error:
                 is_journal_put_aside(run.ledger_path, error, warn)
         else:
@@ -114,16 +114,16 @@ def _target(staged: Staged, run_id: str | None, file: str) -> Run:
     try:
         return chosen_run(root, None)
     except NoActiveRun:
-        from faber_ledger.ledger.importing import check
+        from faber_ledger.ledger.importing import raise_problems
 
-        check(staged.problems_with(None), file)
+        raise_problems(staged.problems_with(None), file)
         raise
 
 
 def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None:
-    from faber_ledger.ledger.importing import check
+    from faber_ledger.ledger.importing import raise_problems
 
-    check(staged.problems_with(log), file)
+    raise_problems(staged.problems_with(log), file)
     if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):
         return
     raise UnionConflict(

@@ -61,12 +61,12 @@ def log(
     Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, session, machine or phase, or
     several sessions of that name; 12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.ledger.queries import Wanted, events  # at its use: `--help` loads every command
+    from faber_ledger.ledger.queries import EventQuery, find_events  # at its use: `--help` loads every command
 
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
     chosen = run_with_ledger(run)
-    wanted = Wanted(
+    wanted = EventQuery(
         session=session_meant(chosen, session),
         type=kind,
         machine=machine_meant(chosen, machine),
@@ -79,7 +79,7 @@ def log(
 
     def found() -> Iterator[Recorded]:
         nonlocal is_empty
-        for recorded in events(chosen.ledger_path, wanted, limit=count, newest_first=reverse):
+        for recorded in find_events(chosen.ledger_path, wanted, limit=count, newest_first=reverse):
             is_empty = False
             yield recorded
 

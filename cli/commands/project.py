@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.which_run import at_one_moment, folded, run_to_project,
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import difference
+from faber_ledger.projections.difference import find_difference
 from faber_ledger.runs import state_file
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _differences(run: Run) -> Iterator[Difference]:
     """Give the first event and field in which log and state.json differ, if they do."""
     found = shape.blocks_of(state_file.read_state(run).value)
     with Log.read(run.ledger_path) as log:
-        differs = difference(log.stream, found)
+        differs = find_difference(log.stream, found)
     if differs is not None:
         yield differs
 

@@ -105,9 +105,9 @@ def _event_meant(run: Run, text: str) -> str:
 
 
 def _has_event(path: str | None, text: str) -> bool:
-    from faber_ledger.ledger.lookup import matches
+    from faber_ledger.ledger.lookup import find_matches
 
-    return path is not None and any(one.kind == "event" for one in matches(path, text))
+    return path is not None and any(one.kind == "event" for one in find_matches(path, text))
 
 
 def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:

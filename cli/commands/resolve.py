@@ -15,9 +15,9 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import GitFailed, IntegrityError, LedgerError
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.union import rows_of, united, write_union
+from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.clone import is_recovery_due
@@ -113,8 +113,8 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
 def _check_readable(path: str, stage: str) -> None:
     """See that a side is a ledger, and name the side if not; raises IntegrityError."""
     try:
-        with opened(path) as log:
-            for _ in united([rows_of(log)]):
+        with open_untrusted(path) as log:
+            for _ in merge_rows([rows_of(log)]):
                 pass
     except (LedgerError, sqlite3.Error) as error:
         side = "our side (stage 2)" if stage == OURS else "their side (stage 3)"
@@ -124,7 +124,7 @@ def _check_readable(path: str, stage: str) -> None:
 
 def _readable(path: str) -> list[str]:
     try:
-        opened(path).close()
+        open_untrusted(path).close()
     except (LedgerError, OSError):
         return []
     return [path]

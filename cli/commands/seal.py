@@ -16,7 +16,7 @@ from faber_ledger.ledger.errors import GitFailed, IntegrityError, InvalidRunId
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
@@ -97,7 +97,7 @@ def _sealed(run: Run) -> dict[str, Any]:
 def _check(run: Run) -> None:
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
-    found = list(findings(run.ledger_path, check_event=check_event))
+    found = list(find_problems(run.ledger_path, check_event=check_event))
     wrong = [item for item in found if item.is_damage]
     for item in found:
         if item.kind == FORGED:  # what a forged redaction could not take out is whole, and goes into the commit

@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.which_run import chosen_run, folded
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import differing
+from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, warn_claim_kept
@@ -39,7 +39,7 @@ def status(run: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
     12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+    from faber_ledger.ledger.queries import summarize  # at its use: `--help` loads every command
 
     root = find_root(os.getcwd())
     active = active_run(root)
@@ -47,9 +47,9 @@ def status(run: str | None, as_json: bool) -> None:
     if run is None and not as_json:
         warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value
-    log = None if lacks_ledger(meant) else summary(meant.ledger_path)
+    log = None if lacks_ledger(meant) else summarize(meant.ledger_path)
     blocks = folded(meant) if log else shape.blocks_of(state)
-    agrees = not differing(blocks, shape.blocks_of(state))
+    agrees = not differing_blocks(blocks, shape.blocks_of(state))
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),

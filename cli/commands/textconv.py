@@ -10,7 +10,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import tell
 from faber_ledger.cli.ui.words import line_of
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 
 MOST = 50_000
 
@@ -25,7 +25,7 @@ def textconv(file: str) -> None:
     Exit codes: 0, for a file that is no ledger too: its reason is printed then, and `git diff` goes on.
     """
     try:
-        with opened(file) as log:
+        with open_untrusted(file) as log:
             for count, recorded in enumerate(log.stream()):
                 if count == MOST:
                     tell(f"(the first {MOST} events; `faber-ledger log` shows all)")

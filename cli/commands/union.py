@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.union import hash_in, write_union
 
 
@@ -57,8 +57,8 @@ def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
     if not check_file(out) or any([os.path.exists(path) and os.path.samefile(path, out) for path in ledgers]):
         return
     with ExitStack() as opened_logs:
-        there = opened_logs.enter_context(opened(out))
-        logs = [opened_logs.enter_context(opened(path)) for path in ledgers]
+        there = opened_logs.enter_context(open_untrusted(out))
+        logs = [opened_logs.enter_context(open_untrusted(path)) for path in ledgers]
         names = there.connection.execute("SELECT id FROM event")
         lost = sum([all([hash_in(log, name) is None for log in logs]) for (name,) in names])
     if lost:

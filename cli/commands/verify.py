@@ -12,7 +12,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
-from faber_ledger.ledger.problems import Finding
+from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
@@ -68,16 +68,16 @@ def _every_run() -> list[Run]:
     return [run for run in runs if os.path.lexists(run.ledger_path) or loss_of(run)]
 
 
-def _lost(run: Run) -> list[Finding]:
+def _lost(run: Run) -> list[LogProblem]:
     """Tell of a run whose ledger is gone, or an empty file."""
     lost = loss_of(run)
     if lost is not None:
-        return [Finding("rolled_back", None, *lost)]
+        return [LogProblem("rolled_back", None, *lost)]
     told = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
-    return [Finding("empty", None, told, "nothing needs to be run: the first event makes the ledger")]
+    return [LogProblem("empty", None, told, "nothing needs to be run: the first event makes the ledger")]
 
 
-def _anchors(run: Run, items: list[Finding]) -> list[str]:
+def _anchors(run: Run, items: list[LogProblem]) -> list[str]:
     """Hold a log against its anchors, put what they show behind `items`, and name those that were read."""
     from faber_ledger.cli.reports.anchors import Anchors
 
@@ -97,11 +97,11 @@ def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
         yield f"{run_id}: there is nothing outside the file to hold it against: whether events are missing is not known"
 
 
-def _data(finding: Finding) -> dict[str, object]:
+def _data(finding: LogProblem) -> dict[str, object]:
     return {**finding._asdict(), "is_note": finding.is_note}
 
 
-def _lines(run_id: str, items: list[Finding]) -> Iterator[str]:
+def _lines(run_id: str, items: list[LogProblem]) -> Iterator[str]:
     if not any(not item.is_note for item in items):
         yield f"{run_id}: sound"
     for item in items:

@@ -12,7 +12,7 @@ from faber_ledger.cli.worktrees.places import gone_runs
 from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_settings import HOOKS, unanswered
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
@@ -44,7 +44,7 @@ def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
     try:
         if os.path.lexists(path):
             if not os.path.isfile(path) or os.path.getsize(path):  # one of no bytes is the next event's to fill
-                opened(path).close()
+                open_untrusted(path).close()
             return
         folder = os.path.dirname(path)
         while not os.path.lexists(folder):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend
-from faber_ledger.files.untrusted import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
@@ -36,7 +36,7 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
     if os.path.lexists(path) and git_tracks(path) is True:
         return  # named by the check of what git tracks; its lines may be anybody's, and what they say to do too
     try:
-        text = text_of(path, LARGEST) or ""
+        text = read_text(path, LARGEST) or ""
     except FileRefused as error:
         yield Finding("warning", f"{HOOK_LOG} cannot be read: {error}", "move it aside; the next hook makes a new one")
         return

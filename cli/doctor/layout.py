@@ -12,7 +12,7 @@ from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import written
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.ledger.journal import refusal
+from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.runs import git_tracks
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.progress import FINISHED
@@ -173,7 +173,7 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
         what = f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it"
         yield Finding("error", what, "remove it, then run the command again")
-    elif "ledger.db-journal" in names and (why := refusal(run.ledger_path)) is not None:
+    elif "ledger.db-journal" in names and (why := find_refusal(run.ledger_path)) is not None:
         what = f"{run.shown('ledger.db-journal')} {why}: it is never played"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield Finding("warning", what, hint, projecting(run, "move aside the journal that is never played"))

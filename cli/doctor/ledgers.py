@@ -22,7 +22,7 @@ from faber_ledger.runs.lost import lacks_ledger, loss_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
-    from faber_ledger.ledger.problems import Finding as Fault
+    from faber_ledger.ledger.problems import LogProblem as Fault
     from faber_ledger.runs.run import Run
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from faber_ledger.cli.worktrees.git import asked
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.errors import GitFailed, InvalidRunId, LedgerError
-from faber_ledger.ledger.problems import Finding as Fault
+from faber_ledger.ledger.problems import LogProblem as Fault
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of

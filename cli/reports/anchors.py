@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED, Finding
-from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, hash_of
+from faber_ledger.ledger.problems import FORGED, LogProblem
+from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
@@ -45,7 +45,7 @@ class Anchors:
         """Read the log's hashes; raises as `Log.read`."""
         self.run = run
         self.checked: list[str] = []
-        self.findings: list[Finding] = []
+        self.findings: list[LogProblem] = []
         with Log.read(run.ledger_path, as_it_is=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
             found = effective_redactions(log.connection)
@@ -83,12 +83,12 @@ class Anchors:
         """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
         redacted, unredacted, missing = 0, set(), []
         try:
-            with opened(path) as copy:
+            with open_untrusted(path) as copy:
                 for row in rows_of(copy):
                     redacted += row[PAYLOAD] is None and row[ID] not in self._gone
                     unredacted |= {row[ID]} if row[PAYLOAD] is not None and row[ID] in self._gone else set()
                     if self._hashes.get(row[ID]) != row[HASH]:
-                        if hash_of(row) != row[HASH]:
+                        if compute_hash(row) != row[HASH]:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
                         missing.append(row)
                 if unredacted:
@@ -119,7 +119,7 @@ class Anchors:
             told = f"it is forged: {found.forged[name]}, in {where}"
             command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
             hint = f"run `{command}` in the run's folder, which brings the payload back"
-            self.findings.append(Finding(FORGED, name, told, hint))
+            self.findings.append(LogProblem(FORGED, name, told, hint))
         return names - found.gone.keys()
 
     def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
@@ -129,7 +129,9 @@ class Anchors:
         self._told.add(name)
         if name in self._hashes:
             self.findings.append(
-                Finding("changed_event", name, f"{where} has it with another content", "keep both files, and compare")
+                LogProblem(
+                    "changed_event", name, f"{where} has it with another content", "keep both files, and compare"
+                )
             )
         elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
             self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
@@ -137,10 +139,10 @@ class Anchors:
             hint = (
                 f"run `faber-ledger project {self.run.run_id}`; if it stays away, `faber-ledger union` with that copy"
             )
-            self.findings.append(Finding("missing_event", name, f"{where} has it, and the log does not", hint))
+            self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
-        self.findings.append(Finding(kind, None, what, hint))
+        self.findings.append(LogProblem(kind, None, what, hint))
 
 
 def _versions(run: Run, revisions: str) -> Iterator[Version]:
@@ -177,10 +179,10 @@ def mending_hint(run: Run, names: Collection[str]) -> str | None:
 
 def _has_all(path: str, names: Collection[str]) -> bool:
     try:
-        with opened(path) as log:
+        with open_untrusted(path) as log:
             for name in names:
                 row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
-                if row is None or hash_of(row) != row[HASH]:
+                if row is None or compute_hash(row) != row[HASH]:
                     return False
     except (LedgerError, OSError, sqlite3.Error):
         return False

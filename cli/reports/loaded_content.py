@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
-from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import GitFailed
 from faber_ledger.runs.git_command import asked
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
@@ -64,7 +64,7 @@ def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
     for folder in (root, *read_user_config()["plugin_roots"]):
         place = os.path.join(folder, *source.split("/"))
         try:
-            text = text_of(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
+            text = read_text(place, MAX_BYTES) if folder_around(place, [folder]) is not None else None
         except FileRefused:
             text = None
         if text is not None:

@@ -9,11 +9,11 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty, entry_of, session_history
-from faber_ledger.projections.difference import changes
+from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import Projector
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.projections.difference import Change
-    from faber_ledger.projections.history import ToldSession
+    from faber_ledger.projections.history import SessionSummary
     from faber_ledger.runs.run import Run
 
 
@@ -102,7 +102,7 @@ class Replay:
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", is_told=True) as advance:
-            for recorded in counted(events(self.run.ledger_path, Wanted()), advance):
+            for recorded in counted(find_events(self.run.ledger_path, EventQuery()), advance):
                 if self.past.has(recorded):
                     if self.chosen.has(recorded):
                         yield recorded, self.steps.apply(recorded)
@@ -112,13 +112,13 @@ class Replay:
                     break
         self.past.warn_of_clocks(self.warn)
 
-    def sessions(self) -> Iterator[ToldSession]:
+    def sessions(self) -> Iterator[SessionSummary]:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
         wanted, clients = self.chosen.session, set()
         if wanted is not None:
-            found = events(self.run.ledger_path, Wanted(session=wanted, type="session_started"))
+            found = find_events(self.run.ledger_path, EventQuery(session=wanted, type="session_started"))
             clients = {recorded["event"].get("session_id") for recorded in found}
-        for session in told_sessions(self.steps.blocks):
+        for session in summarize_sessions(self.steps.blocks):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
                 yield session
 
@@ -170,7 +170,7 @@ def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dic
         "phase": position.phase,
         "step": position.step,
         "blocks": projector.blocks,
-        "sessions": [session_data(session) for session in told_sessions(projector.blocks)],
+        "sessions": [session_data(session) for session in summarize_sessions(projector.blocks)],
     }
     return data, _lines_at(past, position, projector.blocks)
 
@@ -201,10 +201,10 @@ def _lines_at(past: PastEvents, position: _PhaseTracker, blocks: Blocks) -> Iter
     yield ""
     yield f"phase:    {position.phase or 'unknown'}{f', step {position.step}' if position.step else ''}"
     yield from _state_lines(blocks)
-    yield from _session_lines(lambda: told_sessions(blocks))
+    yield from _session_lines(lambda: summarize_sessions(blocks))
 
 
-def _session_lines(sessions: Callable[[], Iterator[ToldSession]]) -> Iterator[str]:
+def _session_lines(sessions: Callable[[], Iterator[SessionSummary]]) -> Iterator[str]:
     """Yield a table of sessions after an empty line; nothing if there are none."""
     for number, line in enumerate(session_table(sessions)):
         if number == 0:
@@ -248,7 +248,7 @@ def changes_between(
     (one, before), (other, after) = sides
     one.warn_of_clocks(warn)
     other.warn_of_clocks(warn)
-    changed = changes(before.blocks, after.blocks)
+    changed = list_changes(before.blocks, after.blocks)
     data = {
         "run_id": run.run_id,
         "from": _moment_data(first, one),

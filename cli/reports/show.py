@@ -14,10 +14,10 @@ from faber_ledger.context.artifact_content import NOT_CONTENT
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Wanted, events
-from faber_ledger.ledger.row import HASH, READ, ROW, hash_of, parents_of
+from faber_ledger.ledger.queries import EventQuery, find_events
+from faber_ledger.ledger.row import HASH, READ, ROW, compute_hash, parents_of
 from faber_ledger.projections.fold import fold
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
             f"{NEIGHBOUR} seq > ? AND instr(parents, ?) ORDER BY seq, id", (row[0], row[HASH])
         ).fetchall()
         changed = _changes(log, name)
-        recorded = log.decoded((*row[:8], row[10]))
+        recorded = log.decode((*row[:8], row[10]))
         by = [one.id for one in effective_redactions(log.connection).standing.get(name, [])]
     data = {
         "kind": "event",
@@ -55,7 +55,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "parents": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in parents],
         "children": [dict(zip(("seq", "id", "type"), one, strict=True)) for one in children],
         "hash": row[HASH].hex(),
-        "hash_holds": hash_of(row) == row[HASH],
+        "hash_holds": compute_hash(row) == row[HASH],
         "is_redacted": row[10] is None,
         "redacted_by": by,
         "changes": [change_data(change) for change in changed],
@@ -91,8 +91,8 @@ def _changes(log: Log, name: str) -> list[Change]:
 def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
     with Log.read(run.ledger_path) as log:
-        session = next((one for one in told_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
-    found = list(events(run.ledger_path, Wanted(session=session_id)))
+        session = next((one for one in summarize_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
+    found = list(find_events(run.ledger_path, EventQuery(session=session_id)))
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
     data = {
@@ -125,7 +125,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
             " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",
             (artifact_id,),
         )
-        for one in map(log.decoded, rows):
+        for one in map(log.decode, rows):
             if one["event"].get("artifact_id") != artifact_id:
                 continue
             newest.append(one)

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.output_file import output_file, replaced
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
@@ -17,7 +17,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
-from faber_ledger.projections.history import told_sessions
+from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.lost import lacks_ledger
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
     count = 0
     with Log.read(run.ledger_path) as log:
         check_types(log)
-        for recorded in checked(log):
+        for recorded in read_verified(log):
             event, kind = recorded["event"], recorded["event"]["type"]
             projector.apply(recorded)
             count += 1
@@ -158,7 +158,7 @@ def _compaction(run_id: str, recorded: Recorded) -> tuple[Any, ...]:
 
 
 def _sessions(run_id: str, blocks: Blocks, starts: dict[str, tuple[int, str | None]]) -> Iterator[tuple[Any, ...]]:
-    for session in told_sessions(blocks):
+    for session in summarize_sessions(blocks):
         started, ended = seconds_of(session["started_at"]), seconds_of(session["ended_at"])
         row = (
             run_id,

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.ui.progress import counted, progress
 from faber_ledger.cli.ui.words import line_of, value_words
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import pieces
+from faber_ledger.ledger.row import split_hashes
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.agreement import best_fit, first_lacking, settled
+from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.git_command import asked, top_of
@@ -85,12 +85,12 @@ def _of_head(content: bytes, log: Log) -> dict[str, Any]:
 
 def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
     """Say how a state stands to a log."""
-    if shape.text(fold(counted(checked(log), advance))) == shape.text(found):
+    if shape.text(fold(counted(read_verified(log), advance))) == shape.text(found):
         return {"outcome": "agrees"}
-    fit, side = best_fit(log.stream(), found), None
+    fit, side = find_best_fit(log.stream(), found), None
     if fit["distance"]:
         for one in _sides(log):
-            other = best_fit(one.of(log.stream()), found)
+            other = find_best_fit(one.of(log.stream()), found)
             if other["distance"] < fit["distance"]:
                 fit, side = other, one
     told: dict[str, Any] = {
@@ -99,7 +99,7 @@ def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
         "events_since": fit["events"] - fit["position"],
     }
     if fit["distance"]:
-        count, fields = settled(
+        count, fields = explain_differences(
             lambda: islice(side.of(log.stream()) if side else log.stream(), fit["position"]), found, TOLD
         )
         told["differing"] = count
@@ -108,7 +108,7 @@ def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
         return told | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
     if fit["position"] == fit["events"] and side is None:
         return {"outcome": "agrees"}  # the order of keys alone is another
-    lacking = first_lacking(_marked(log.stream(), side, fit["position"]), found)
+    lacking = find_first_missing(_marked(log.stream(), side, fit["position"]), found)
     return told | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
 
 
@@ -139,7 +139,7 @@ def _sides(log: Log) -> Iterator[Side]:
     for (parents,) in merges:
         if len(tips) >= SIDES:
             break
-        tips.update(dict.fromkeys(pieces(parents)))
+        tips.update(dict.fromkeys(split_hashes(parents)))
     for tip in tips:
         wanted, flags = {tip}, bytearray()
         for digest, parents in log.connection.execute(LINKS):
@@ -147,7 +147,7 @@ def _sides(log: Log) -> Iterator[Side]:
             flags.append(is_there)
             if is_there:
                 wanted.remove(digest)
-                wanted.update(pieces(parents))
+                wanted.update(split_hashes(parents))
         flags.reverse()
         yield Side(flags)
 
@@ -172,7 +172,7 @@ def _committed_log(run: Run) -> Iterator[Log]:
         path = os.path.join(folder, "ledger.db")
         with open(path, "wb") as file:
             file.write(content)
-        with opened(path) as log:
+        with open_untrusted(path) as log:
             yield log
 
 

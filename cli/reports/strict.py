@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.replay import PastEvents
 from faber_ledger.cli.ui.progress import counted, progress
 from faber_ledger.cli.ui.words import line_of
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.log import Log
 from faber_ledger.schemas.strict import problems_in
 
@@ -46,7 +46,7 @@ class Strict:
     def _checked_events(self) -> Iterator[tuple[Recorded, list[str]]]:
         past = PastEvents(self.chosen.end)
         with Log.read(self.run.ledger_path) as log, progress(self.run, "checking") as advance:
-            for recorded in counted(checked(log), advance):
+            for recorded in counted(read_verified(log), advance):
                 if not past.has(recorded):
                     if past.is_over:
                         return

@@ -13,11 +13,11 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.problems import FORGED, Finding
-from faber_ledger.ledger.redaction import command_for, holds_any
+from faber_ledger.ledger.problems import FORGED, LogProblem
+from faber_ledger.ledger.redaction import command_for, still_holds_payload
 from faber_ledger.ledger.union import hash_in, runs_in
-from faber_ledger.ledger.verify import findings
-from faber_ledger.projections.difference import differing
+from faber_ledger.ledger.verify import find_problems
+from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
 from faber_ledger.runs.lost import loss_of_events
@@ -25,16 +25,16 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 
-def run_findings(run: Run) -> list[Finding]:
+def run_findings(run: Run) -> list[LogProblem]:
     """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
 
     Raises as `findings`.
     """
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
-    found: list[Finding] = []
+    found: list[LogProblem] = []
     with progress(run, "verifying") as advance:
-        found += findings(run.ledger_path, check_event=check_event, advance=advance)
+        found += find_problems(run.ledger_path, check_event=check_event, advance=advance)
     changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
     hint = mending_hint(run, changed) if changed else None
     if hint is not None:
@@ -53,41 +53,41 @@ def run_findings(run: Run) -> list[Finding]:
     return found
 
 
-def _events_lost(run: Run) -> Finding | None:
+def _events_lost(run: Run) -> LogProblem | None:
     """Tell of a log without an event where git's last commit has another one."""
     with Log.read(run.ledger_path, as_it_is=True) as log:
         if log.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None:
             return None
     lost = loss_of_events(run)
-    return None if lost is None else Finding("rolled_back", None, *lost)
+    return None if lost is None else LogProblem("rolled_back", None, *lost)
 
 
-def _foreign_runs(run: Run) -> Iterator[Finding]:
+def _foreign_runs(run: Run) -> Iterator[LogProblem]:
     """Name other runs whose start is in the log beside this one's: somebody has mixed two ledgers."""
     with Log.read(run.ledger_path, as_it_is=True) as log:
         named = runs_in(log)
     if len(named) > 1:
         others = ", ".join(sorted([f"{name:.80}" for name in named - {run.run_id}])[:3])
         hint = "restore ledger.db from git, from before the two were mixed; the run's own events are there"
-        yield Finding("foreign_run", None, f"it holds the start of another run, too: {others}", hint)
+        yield LogProblem("foreign_run", None, f"it holds the start of another run, too: {others}", hint)
 
 
-def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
+def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     """Compare the log with this clone's mirror of it, which no checkout touches."""
     path = mirror_with_events(run)
     if path is None:
         return
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
         found = effective_redactions(log.connection, mirror.connection)
-        kept = {one.target for name, one in found.gone.items() if holds_any(mirror.connection, [name])}
+        kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
             told = "it is redacted, and this clone's mirror still holds its payload"
             hint = f"run `{command_for(name, found.standing.get(name, []))}`, which finishes it"
-            yield Finding("not_redacted", name, told, hint)
+            yield LogProblem("not_redacted", name, told, hint)
         for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
             told = f"it is forged: {found.forged[name]}, in this clone's mirror"
             hint = f"run `faber-ledger project {run.run_id}`, which brings the payload back"
-            yield Finding(FORGED, name, told, hint)
+            yield LogProblem(FORGED, name, told, hint)
         if mirror.heads() == log.heads() and not is_damaged:
             return
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
@@ -98,7 +98,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
             if seen:
                 told = f"the worktree {tree.run.root} has {_many(lost, seen)}, that this one has not taken in"
                 hint = f"run `faber-ledger project {run.run_id}` to take it in"
-                yield Finding("in_another_worktree", None, told, hint)
+                yield LogProblem("in_another_worktree", None, told, hint)
             for name in seen:
                 del lost[name]
     if lost:
@@ -107,7 +107,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
         if is_damaged:
             told = told.removesuffix(": git put it back")
             mend = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
-        yield Finding("rolled_back", None, told, mend)
+        yield LogProblem("rolled_back", None, told, mend)
 
 
 def _many(times: dict[str, str], names: list[str]) -> str:
@@ -115,7 +115,7 @@ def _many(times: dict[str, str], names: list[str]) -> str:
     return f"{events_shown(len(names))}, " + (f"of {first}" if len(names) == 1 else f"from {first} to {last}")
 
 
-def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
+def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
     if is_damaged:
         hint = "mend the log first: what it projects now is not to be relied on"
@@ -127,7 +127,9 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[Finding]:
     try:
         state = read_state(run).value
     except (StateMissing, StateInvalid) as error:
-        yield Finding(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
+        yield LogProblem(ProjectionDiffers.code, None, f"state.json cannot be compared: {error.message}", error.hint)
         return
-    for name in differing(blocks, state):
-        yield Finding(ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint)
+    for name in differing_blocks(blocks, state):
+        yield LogProblem(
+            ProjectionDiffers.code, None, f"the block `{name}` in state.json is not what the log says", hint
+        )

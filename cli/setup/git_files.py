@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.change import FileChange, marked, read_file, with_block, without_block
+from faber_ledger.files.change import FileChange, block_lines, read_file, with_block, without_block
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import ACTIVE_FILES, BACKUP_ENDING, JOURNAL_ENDING, RUNS, STATE_BACKUP, UNFINISHED_ENDINGS
 
 IGNORE_FILE = ".fractary/.gitignore"
-IGNORED = marked(
+IGNORED = block_lines(
     "what stays on this machine",
     STATE_BACKUP,
     f"*{BACKUP_ENDING}",
@@ -22,7 +22,7 @@ IGNORED = marked(
     "/faber/worktrees.json*",
 )
 ATTRIBUTES_FILE = ".fractary/.gitattributes"
-ATTRIBUTES = marked(
+ATTRIBUTES = block_lines(
     "how git merges and shows a run's files",
     *[f"{runs.removeprefix('.fractary')}/**/ledger.db binary merge=faber-ledger diff=faber-ledger" for runs in RUNS],
     *[f"{runs.removeprefix('.fractary')}/**/state.json merge=faber-ledger" for runs in RUNS],

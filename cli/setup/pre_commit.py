@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 
-from faber_ledger.files.change import FileChange, has_block, marked, read_file, with_block, without_block
+from faber_ledger.files.change import FileChange, block_lines, has_block, read_file, with_block, without_block
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import git
 
 ALONE = b"#!/bin/sh\n"
 SHELL = re.compile(rb"#! ?(/usr)?(/local)?/bin/(env (-S )?)?(ba|da|k|z)?sh\b")
 LINE = "faber-ledger seal </dev/null || exit $?"
-BLOCK = marked(
+BLOCK = block_lines(
     "prepares the active run for the commit",
     "if command -v faber-ledger >/dev/null 2>&1; then",
     f"  {LINE}",

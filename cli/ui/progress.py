@@ -30,10 +30,10 @@ def progress(run: Run, label: str, *, is_told: bool = False) -> Iterator[Callabl
     """
     count = 0
     if sys.stderr.isatty() and not (is_told and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
-        from faber_ledger.ledger.queries import summary
+        from faber_ledger.ledger.queries import summarize
 
         with suppress(LedgerError, sqlite3.DatabaseError):
-            count = summary(run.ledger_path).events
+            count = summarize(run.ledger_path).events
     if not count:
         yield lambda done: None
         return

@@ -24,18 +24,18 @@ ANYTHING = ("event", "session", "artifact")
 
 def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
-    from faber_ledger.ledger.lookup import MOST, matches, near
+    from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
 
-    found = [one for one in matches(run.ledger_path, text) if one.kind in kinds]
+    found = [one for one in find_matches(run.ledger_path, text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
     if found:
-        more = "\n  and others" if len(found) > MOST else ""
+        more = "\n  and others" if len(found) > MAX_MATCHES else ""
         raise NotFound(
-            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MOST])}{more}",
+            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MAX_MATCHES])}{more}",
             hint="give more of the id, or the whole of it",
         )
-    close = [one for one in near(run.ledger_path, text) if one.kind in kinds]
+    close = [one for one in find_similar(run.ledger_path, text) if one.kind in kinds]
     told = f"; near it are:\n{_listed(close)}" if close else ""
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
@@ -55,18 +55,18 @@ def session_meant(run: Run, text: str | None) -> str | None:
 
 def machine_meant(run: Run, text: str | None) -> str | None:
     """Give a machine that the log knows; raises NotFound with those that it knows."""
-    from faber_ledger.ledger.lookup import is_writer, machines
+    from faber_ledger.ledger.lookup import is_writer, list_machines
 
     if text is None or is_writer(run.ledger_path, text):
         return text
-    return _known(run, "machine", text, machines(run.ledger_path))
+    return _known(run, "machine", text, list_machines(run.ledger_path))
 
 
 def phase_meant(run: Run, text: str | None) -> str | None:
     """Give FABER's phase, or one that the log knows; raises NotFound with those that it knows."""
-    from faber_ledger.ledger.lookup import phases
+    from faber_ledger.ledger.lookup import list_phases
 
-    return text if text is None or text in PHASES else _known(run, "phase", text, phases(run.ledger_path))
+    return text if text is None or text in PHASES else _known(run, "phase", text, list_phases(run.ledger_path))
 
 
 def _known(run: Run, kind: str, text: str, names: list[str]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from faber_ledger.projections.difference import Change
-    from faber_ledger.projections.history import ToldSession
+    from faber_ledger.projections.history import SessionSummary
 
 
 LONGEST_LINE = 200
@@ -136,18 +136,18 @@ def value_words(value: Any) -> str:
 TITLES = ("session", "machine", "started", "ran", "ended", "newly completed", "loaded")
 
 
-def session_data(told: ToldSession) -> dict[str, Any]:
+def session_data(told: SessionSummary) -> dict[str, Any]:
     """Give a session as `--json` has it; `ran_seconds` is null while it is open, or where its times cannot be read."""
     return {**told, "ran_seconds": ran_seconds(told)}
 
 
-def ran_seconds(told: ToldSession) -> float | None:
+def ran_seconds(told: SessionSummary) -> float | None:
     """Give how long a session ran, in seconds, as its clocks said; None if it is open or its times are unreadable."""
     started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
     return None if started is None or ended is None else ended - started
 
 
-def session_lines(told: ToldSession) -> Iterator[str]:
+def session_lines(told: SessionSummary) -> Iterator[str]:
     """Say what a session came to."""
     end = (
         f"ended {told['ended_at']} ({told['end_reason'] or 'unknown'}), after {duration(ran_seconds(told))}"
@@ -160,7 +160,7 @@ def session_lines(told: ToldSession) -> Iterator[str]:
     yield f"  loaded: {', '.join(told['artifacts_loaded']) or 'none'}"
 
 
-def session_table(sessions: Callable[[], Iterable[ToldSession]]) -> Iterator[str]:
+def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
     """Give a table of sessions, a line each; nothing for none. They are asked for twice, and never all kept."""
     widths = [len(title) for title in TITLES[:-1]]
     ends: Counter[str] = Counter()
@@ -174,7 +174,7 @@ def session_table(sessions: Callable[[], Iterable[ToldSession]]) -> Iterator[str
         yield _row(_cells(told, ends), widths)
 
 
-def _cells(told: ToldSession, ends: Counter[str]) -> tuple[str, ...]:
+def _cells(told: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
     end = _end_of(told["session_id"])
     return (
         end if ends[end] == 1 else told["session_id"],

@@ -7,7 +7,7 @@ import re
 
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.files.untrusted import FileRefused, folder_around, text_of
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.clock import seconds_of
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def json_object(run: Run, path: str) -> dict[str, Any] | None:
         return None
     if folder_around(place, [run.directory]) is None:
         raise FileRefused("a link that leads out of the run's folder")
-    text = text_of(place, MAX_BYTES)
+    text = read_text(place, MAX_BYTES)
     if text is None:
         raise FileRefused("a link to nothing")
     return JsonText(text).value

@@ -6,7 +6,7 @@ from faber_ledger.context.artifact import ArtifactError, artifact_of
 from faber_ledger.context.artifact_source import find
 from faber_ledger.context.markdown import front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.files.untrusted import FileRefused, text_of
+from faber_ledger.files.untrusted import FileRefused, read_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
 
 
 def _text(path: str) -> str:
-    text = text_of(path, MAX_BYTES)
+    text = read_text(path, MAX_BYTES)
     if text is None:
         raise FileRefused("No such file or directory")
     return text

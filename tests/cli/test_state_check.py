@@ -16,7 +16,7 @@ from support.sample_log import FIRST, RUN, SECOND, START, history, write_run, wr
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
-from faber_ledger.projections.agreement import best_fit, settled
+from faber_ledger.projections.agreement import explain_differences, find_best_fit
 from faber_ledger.projections.fold import fold
 
 
@@ -154,6 +154,6 @@ def test_a_state_that_cannot_be_read_and_one_that_git_does_not_have_are_told(pro
 def test_an_older_fold_of_any_history_is_found_exactly(drawn: list[Any], data: st.DataObject) -> None:
     position = data.draw(st.integers(0, len(drawn)))
     blocks = fold(drawn[:position])
-    fit = best_fit(drawn, blocks)
+    fit = find_best_fit(drawn, blocks)
     assert fit["position"] >= position
-    assert settled(lambda: drawn[: fit["position"]], blocks, 20) == (0, [])
+    assert explain_differences(lambda: drawn[: fit["position"]], blocks, 20) == (0, [])

@@ -14,8 +14,8 @@ from support.sample_log import RUN, append_sample, write_run
 from support.verifying import COMMAND, folder, verify
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
-from faber_ledger.ledger.problems import Finding
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.problems import LogProblem
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
 
 HASH = "(SELECT hash FROM event WHERE seq = 2)"
@@ -33,14 +33,14 @@ def ledger(tmp_path: Path) -> Path:
     return tmp_path / "ledger.db"
 
 
-def found(path: Path) -> list[Finding]:
-    return list(findings(str(path), check_event=check_event))
+def found(path: Path) -> list[LogProblem]:
+    return list(find_problems(str(path), check_event=check_event))
 
 
 def test_a_sound_ledger_has_no_finding(ledger: Path) -> None:
     before = ledger.read_bytes()
     counted: list[int] = []
-    assert list(findings(str(ledger), check_event=check_event, advance=counted.append)) == []
+    assert list(find_problems(str(ledger), check_event=check_event, advance=counted.append)) == []
     assert sum(counted) == 11
     assert ledger.read_bytes() == before
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]

@@ -14,7 +14,7 @@ from support.project import PROTOCOL, RUN, Project
 from faber_ledger.context.markdown import wanted_sections
 from faber_ledger.context.outline import outline
 from faber_ledger.context.packet import pack
-from faber_ledger.files.text import MOST_MARKS, both_ends, clipped, one_line, shares, units
+from faber_ledger.files.text import MAX_MARKS, clip, cut_middle, one_line, shares, units
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,7 +79,7 @@ CHARACTERS = st.sampled_from(
 @example(["👩\u200d👩\u200d👧\u200d👦"], 4)
 def test_a_cut_is_between_characters_as_readers_see_them(characters: list[str], room: int) -> None:
     text = "".join(characters)
-    cut = clipped(text, room)
+    cut = clip(text, room)
     assert units(cut) <= room
     if cut != text and room:
         beginnings = {"".join(characters[:count]) for count in range(len(characters))}
@@ -166,7 +166,7 @@ def test_no_artifact_is_left_out_without_being_named_or_counted(
 @example("👩\u200d🔬" * 3, 7)
 @example(":\u200d" * 40, 5)
 def test_a_cut_is_never_within_a_character_nor_between_it_and_its_marks(text: str, room: int) -> None:
-    cut = clipped(text, room)
+    cut = clip(text, room)
     assert units(cut) <= room
     if cut == text:
         return
@@ -178,7 +178,7 @@ def test_a_cut_is_never_within_a_character_nor_between_it_and_its_marks(text: st
     follows = unicodedata.category(text[at])[0] == "M" or text[at] in "\u200d\U0001f3fd"
     is_joined = text[at - 1 : at] == "\u200d" and not text[at].isascii()  # a joiner joins no letter of ASCII's
     if at and (follows or is_joined):
-        before = text[max(at - MOST_MARKS + 1, 1) : at]
+        before = text[max(at - MAX_MARKS + 1, 1) : at]
         assert all(unicodedata.category(letter)[0] == "M" or letter in "\u200d🔬👩\U0001f3fd" for letter in before)
 
 
@@ -412,7 +412,7 @@ def test_many_headings_are_listed_as_far_as_half_the_room_goes() -> None:
 
 @given(TEXTS, st.integers(0, 2_000))
 def test_a_text_that_loses_its_middle_keeps_to_its_room(text: str, room: int) -> None:
-    cut = both_ends(text, room)
+    cut = cut_middle(text, room)
     assert units(cut) <= room
     if cut != text and "\n…\n" in cut and "…" not in text:
         head, tail = cut.split("\n…\n")

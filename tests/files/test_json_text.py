@@ -13,7 +13,7 @@ from support.histories import json_values, texts
 
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.projections.blocks import DEEPEST, is_too_deep
+from faber_ledger.projections.blocks import MAX_DEPTH, is_too_deep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +138,7 @@ def test_a_value_nested_without_end_is_refused(opened: str, closed: str) -> None
 
 def test_the_deepest_value_that_is_not_too_deep_can_be_written_and_read() -> None:
     deepest: list[Any] = []
-    for _ in range(DEEPEST - 1):
+    for _ in range(MAX_DEPTH - 1):
         deepest = [deepest]
     assert not is_too_deep(deepest)
     assert is_too_deep([deepest])

@@ -17,12 +17,12 @@ from support.sample_log import CLIENT, START, WRITER, append_sample, drafts, eve
 from faber_ledger.ledger import file
 from faber_ledger.ledger import log as log_module
 from faber_ledger.ledger.errors import EventConflict, IntegrityError, LedgerError, Locked, NewerFormat, NotALedger
-from faber_ledger.ledger.file import LONGEST_PAYLOAD
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import HASH, PARENTS, SEQ
 from faber_ledger.ledger.union import rows_of, write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
 
 WRITER_LOOP = """
@@ -202,7 +202,7 @@ def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, mon
     with pytest.raises(Locked):
         Log.open(str(ledger))
     with pytest.raises(Locked):
-        list(findings(str(ledger), check_event=lambda event: []))
+        list(find_problems(str(ledger), check_event=lambda event: []))
     other.execute("ROLLBACK")
 
 
@@ -227,7 +227,7 @@ def test_a_ledger_that_does_not_fit_itself_is_neither_read_nor_written(ledger: P
             use(str(ledger))
         assert "faber-ledger verify" in refused.value.hint
     assert ledger.read_bytes() == before
-    assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))
+    assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
     write_union([str(ledger)], str(ledger))  # what verify says to run
     assert append_sample(ledger)
 
@@ -237,7 +237,7 @@ def test_a_file_that_goes_on_after_its_last_page_is_refused_and_united_anew(ledg
     for use in (Log.open, Log.read):
         with pytest.raises(IntegrityError, match="after its last page"):
             use(str(ledger))
-    assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["surplus"]
+    assert [item.kind for item in find_problems(str(ledger), check_event=check_event)] == ["surplus"]
     write_union([str(ledger)], str(ledger))
     assert ledger.stat().st_size < 1024**2
     assert append_sample(ledger)
@@ -251,7 +251,7 @@ def test_a_writer_at_work_does_not_make_the_file_look_longer_than_it_says(ledger
 
 
 def test_no_event_is_larger_than_what_a_reader_takes(ledger: Path) -> None:
-    note: Any = {**every_type()[4], "error": "x" * LONGEST_PAYLOAD}
+    note: Any = {**every_type()[4], "error": "x" * MAX_PAYLOAD_BYTES}
     with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
         log.append([{"event": note}], at=START, writer=WRITER)
 

@@ -18,18 +18,18 @@ from support.sample_log import START, append_sample, every_type, write_run
 from support.verifying import folder
 from support.worked_clones import Work, done, worked
 
-from faber_ledger.ledger.checked import checked, hashes_of
+from faber_ledger.ledger.checked import compute_hashes, read_verified
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, hash_of, payloads_of
+from faber_ledger.ledger.row import HASH, INSERT, PAYLOAD, PAYLOAD_HASH, ROW, SALT, compute_hash, parse_payloads
 from faber_ledger.projections.fold import fold
-from faber_ledger.schemas.strict import strictly
+from faber_ledger.schemas.strict import read_strictly
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
 
-READERS: list[Callable[[Log], Iterator[Recorded]]] = [checked, strictly]
+READERS: list[Callable[[Log], Iterator[Recorded]]] = [read_verified, read_strictly]
 
 
 @pytest.fixture
@@ -81,15 +81,15 @@ def test_many_hashes_at_once_are_those_of_each_event(rows: list[tuple[Any, ...]]
     usual = [row[SALT] is not None and len(row[SALT]) == 16 and row[PAYLOAD] is not None for row in rows]
     usual = [one and row[PAYLOAD_HASH] is None for one, row in zip(usual, rows, strict=True)]
     first = usual.index(False) if False in usual else len(rows)
-    assert hashes_of(rows) == [hash_of(row) for row in rows[:first]]
+    assert compute_hashes(rows) == [compute_hash(row) for row in rows[:first]]
 
 
 @pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize("value", [1.5, "1", None, b"1"])
 def test_a_number_of_another_type_is_never_hashed_as_one(ledger: Path, place: int, value: object) -> None:
     row = sqlite3.connect(ledger).execute(ROW).fetchone()
-    assert hashes_of([row]) == [row[HASH]]
-    assert hashes_of([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
+    assert compute_hashes([row]) == [row[HASH]]
+    assert compute_hashes([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
 
 
 @pytest.mark.parametrize("reader", [*READERS, Log.stream])
@@ -98,7 +98,7 @@ def test_a_fitting_hash_makes_no_fraction_a_version(tmp_path: Path, reader: Any)
     with Log.open(path) as log:
         envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee", 1.5, "2026-01-05T15:00:00Z", "w", None, None)
         row = (*envelope, b"", bytes(16), "{}", None)
-        digest = hash_of((*row, None))
+        digest = compute_hash((*row, None))
         log.connection.execute(INSERT, (*row, digest))
         log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
         log.commit()
@@ -158,7 +158,7 @@ def test_a_redacted_event_is_read_and_has_nothing_to_be_checked(ledger: Path, tm
     ],
 )
 def test_payloads_that_are_no_objects_alone_are_none_together(payloads: list[str]) -> None:
-    assert payloads_of(payloads) is None
+    assert parse_payloads(payloads) is None
 
 
 def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Path) -> None:
@@ -167,14 +167,14 @@ def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Pa
         with Log.open(path) as log:
             envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", kind, version, "2026-01-05T15:00:00Z", "w", None, None)
             row = (*envelope, b"", bytes(16), '{"artifact_id":1}', None)
-            digest = hash_of((*row, None))
+            digest = compute_hash((*row, None))
             log.connection.execute(INSERT, (*row, digest))
             log.connection.execute("INSERT INTO head VALUES (?, 1)", (digest,))
             log.commit()
         with Log.read(path) as log:
-            assert len(list(checked(log))) == 1
+            assert len(list(read_verified(log))) == 1
             if is_wrong:
                 with pytest.raises(IntegrityError, match="is not a artifact_loaded as this program writes it"):
-                    list(strictly(log))
+                    list(read_strictly(log))
             else:
-                assert list(strictly(log)) == list(log.stream())
+                assert list(read_strictly(log)) == list(log.stream())

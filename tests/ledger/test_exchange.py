@@ -30,12 +30,12 @@ from faber_ledger.ledger import importing
 from faber_ledger.ledger.canonical import canonical
 from faber_ledger.ledger.errors import IntegrityError, UnionConflict
 from faber_ledger.ledger.exchange import cloud_event_line, line_of
-from faber_ledger.ledger.file import LONGEST_PAYLOAD
-from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import hash_of
-from faber_ledger.ledger.union import rows_of, take_in
-from faber_ledger.ledger.union import united as united_rows
+from faber_ledger.ledger.row import compute_hash
+from faber_ledger.ledger.union import insert_rows, rows_of
+from faber_ledger.ledger.union import merge_rows as united_rows
 from faber_ledger.schemas.events import are_events, check_event
 
 LINES = 11
@@ -246,7 +246,7 @@ def test_whatever_is_wrong_with_a_line_is_told_with_its_number_and_nothing_is_im
         assert {problem.line for problem in staged.problems} == {4}, told
         assert told in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
         with pytest.raises(IntegrityError, match="line 4: "):
-            check(staged.problems, "e.jsonl")
+            raise_problems(staged.problems, "e.jsonl")
 
 
 def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(tmp_path: Path) -> None:
@@ -260,11 +260,11 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
         event = {**json.loads(lines[1]), "type": kind}
         with Log.read(path) as log:
             row = list(rows_of(log))[1]
-        event["hash"] = (hash_of((*row[:2], kind, *row[3:])) or b"").hex()
+        event["hash"] = (compute_hash((*row[:2], kind, *row[3:])) or b"").hex()
         staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event, are_events)
         if told:
             with pytest.raises(IntegrityError, match=told):
-                check(staged.problems, "e.jsonl")
+                raise_problems(staged.problems, "e.jsonl")
         else:
             assert (staged.problems, list(staged.problems_with(None)), staged.lines) == ([], [], 2)
 
@@ -302,7 +302,7 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
             log.commit()
     one, other = map(export_of, logs)
     with pytest.raises(UnionConflict, match="line 2: event 01KE7Q3S8W000000000000000A has another content than in"):
-        check(Staged(io.BytesIO(one + other), check_event, are_events).problems, "e.jsonl")
+        raise_problems(Staged(io.BytesIO(one + other), check_event, are_events).problems, "e.jsonl")
     ledger_of(project).unlink()
     assert faber(project, "import", "-", content=one).returncode == 0
     before = ledger_of(project).read_bytes()
@@ -319,9 +319,9 @@ def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp
         for row in rows_of(log):
             name = chain[2][1] if row[0] in (5, 9) else row[1]
             moved = (row[0], name, *row[2:8], chain[-1][12] if chain else b"", *row[9:12])
-            chain.append((*moved, hash_of((*moved, None))))
+            chain.append((*moved, compute_hash((*moved, None))))
     with pytest.raises(UnionConflict) as raised:
-        check(Staged(io.BytesIO(b"".join(map(line_of, chain))), check_event, are_events).problems, "e.jsonl")
+        raise_problems(Staged(io.BytesIO(b"".join(map(line_of, chain))), check_event, are_events).problems, "e.jsonl")
     assert str(raised.value).splitlines()[1:] == [
         f"  line {line}: event {chain[2][1]} has another content than in line 3" for line in (5, 9)
     ]
@@ -333,9 +333,9 @@ def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_othe
         told = list(rows_of(log))
     with Log.open(str(tmp_path / "b.db")) as log:
         with pytest.raises(sqlite3.IntegrityError, match=r"event\.id"):
-            take_in(log, [*told, (LINES + 1, *told[0][1:])])
+            insert_rows(log, [*told, (LINES + 1, *told[0][1:])])
         assert (list(rows_of(log)), log.heads()) == ([], [])
-        take_in(log, told)
+        insert_rows(log, told)
         log.commit()
     with Log.read(str(tmp_path / "b.db")) as log:  # which compares the schema
         assert list(rows_of(log)) == told
@@ -356,7 +356,7 @@ def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_on
     with Log.read(str(tmp_path / "a.db")) as log:
         *_, before, _, row = rows_of(log)
     forged = (*row[:8], before[12], *row[9:12])
-    last = line_of((*forged, hash_of((*forged, None))))
+    last = line_of((*forged, compute_hash((*forged, None))))
     staged = Staged(io.BytesIO(b"".join([*lines[:-1], last])), check_event, are_events)
     assert [problem.what for problem in staged.problems_with(None)] == [
         f"its seq is {LINES}, and after its parents it must be {LINES - 1}"
@@ -368,7 +368,7 @@ def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     monkeypatch.setattr(importing, "PIECE", piece)
-    monkeypatch.setattr(importing, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(importing, "MAX_LINE_BYTES", 10_000)
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
     content = [b"\n", lines[0], b"[\n", b" \r\n", *lines[1:5], b"x" * 50_000 + b"\n", *lines[5:], b"{"]
@@ -395,7 +395,7 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
     with Log.read(path) as log:
         row = list(rows_of(log))[-1]
     forged["seq"] = 2**53
-    forged["hash"] = (hash_of((2**53, *row[1:])) or b"").hex()
+    forged["hash"] = (compute_hash((2**53, *row[1:])) or b"").hex()
     staged = Staged(io.BytesIO(b"".join(lines[:-1]) + json.dumps(forged).encode()), check_event, are_events)
     assert staged.problems == []
     assert [(problem.line, problem.what) for problem in staged.problems_with(None)] == [
@@ -403,14 +403,14 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("size", [LONGEST_PAYLOAD // 2, LONGEST_PAYLOAD])
+@pytest.mark.parametrize("size", [MAX_PAYLOAD_BYTES // 2, MAX_PAYLOAD_BYTES])
 def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Path, size: int) -> None:
     append_sample(tmp_path / "a.db")
     with Log.read(str(tmp_path / "a.db")) as log:
         told = list(rows_of(log))
     payload = canonical({**json.loads(told[4][10]), "error": "é" * size})
     row = (told[-1][0] + 1, "01KE791W1G0000000000000000", *told[4][2:8], told[-1][12], told[4][9], payload, None)
-    last = (*row, hash_of((*row, None)))
+    last = (*row, compute_hash((*row, None)))
     staged = Staged(io.BytesIO(b"".join(map(line_of, [*told, last]))), check_event, are_events)
     assert [(problem.line, problem.what) for problem in staged.problems] == [
         (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
@@ -421,7 +421,7 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
 
 def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1 << 20
-    monkeypatch.setattr(importing, "LONGEST_LINE", limit)
+    monkeypatch.setattr(importing, "MAX_LINE_BYTES", limit)
 
     class Endless(io.RawIOBase):
         left = 30 * limit

@@ -15,10 +15,10 @@ from support.project import Project
 from support.sample_log import START, append_sample, every_type, history
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, NewerFormat
-from faber_ledger.ledger.foreign import opened
+from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import rows_of, united, write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.union import merge_rows, rows_of, write_union
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
 
 
@@ -62,10 +62,10 @@ SCHEMAS = {
 def test_another_schema_is_refused_for_reading_uniting_and_writing(ledger: Path, statement: str) -> None:
     changed(ledger, statement)
     before = ledger.read_bytes()
-    for use in (opened, Log.open, Log.read, lambda path: write_union([path], f"{path}.out")):
+    for use in (open_untrusted, Log.open, Log.read, lambda path: write_union([path], f"{path}.out")):
         with pytest.raises(IntegrityError, match=r"schema|cannot be read"):
             use(str(ledger))
-    assert [item.kind for item in findings(str(ledger), check_event=check_event)] == ["integrity"]
+    assert [item.kind for item in find_problems(str(ledger), check_event=check_event)] == ["integrity"]
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
     assert ledger.read_bytes() == before
 
@@ -101,7 +101,7 @@ def test_a_value_that_no_ledger_writes_is_refused(ledger: Path, statement: str) 
     with pytest.raises(IntegrityError, match=r"type|too big|cannot be read"):
         write_union([str(ledger)], f"{ledger}.out")
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
-    assert any(not item.is_note for item in findings(str(ledger), check_event=check_event))
+    assert any(not item.is_note for item in find_problems(str(ledger), check_event=check_event))
 
 
 BYTES = {
@@ -135,7 +135,7 @@ def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
     for suffix in ("-wal", "-shm"):
         Path(f"{ledger}{suffix}").write_bytes(b"not ours")
     before = {path.name: path.read_bytes() for path in ledger.parent.iterdir()}
-    with opened(str(ledger)) as log:
+    with open_untrusted(str(ledger)) as log:
         assert len(list(rows_of(log))) == len(history())
     assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
 
@@ -144,7 +144,7 @@ def test_a_link_and_what_is_no_file_are_refused(ledger: Path, tmp_path: Path) ->
     (tmp_path / "link.db").symlink_to(ledger)
     (tmp_path / "folder.db").mkdir()
     for name in ("link.db", "folder.db"):
-        for use in (opened, Log.open, Log.read):
+        for use in (open_untrusted, Log.open, Log.read):
             with pytest.raises(IntegrityError):
                 use(str(tmp_path / name))
 
@@ -166,7 +166,7 @@ def test_a_payload_as_deep_as_a_well_is_refused_where_it_is_read(ledger: Path) -
     changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)
     with Log.read(str(ledger)) as log, pytest.raises(IntegrityError, match="JSON"):
         list(log.stream())
-    assert {item.kind for item in findings(str(ledger), check_event=check_event)} == {"payload", "hash"}
+    assert {item.kind for item in find_problems(str(ledger), check_event=check_event)} == {"payload", "hash"}
 
 
 def test_a_value_of_another_type_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited
 @pytest.mark.parametrize("size", [3, 16, 50, 99])
 def test_a_file_cut_within_its_header_is_called_truncated(ledger: Path, size: int) -> None:
     ledger.write_bytes(ledger.read_bytes()[:size])
-    for use in (opened, Log.open, Log.read):
+    for use in (open_untrusted, Log.open, Log.read):
         with pytest.raises(IntegrityError, match="truncated"):
             use(str(ledger))
 
@@ -268,15 +268,15 @@ def use(content: bytes) -> None:
         path = Path(folder) / "ledger.db"
         path.write_bytes(content)
         try:
-            with opened(str(path)) as log:
-                count = len(list(united([rows_of(log)])))
+            with open_untrusted(str(path)) as log:
+                count = len(list(merge_rows([rows_of(log)])))
             assert write_union([str(path)], f"{folder}/out.db") == count
             Path(f"{folder}/out.db").unlink()
         except (LedgerError, sqlite3.DatabaseError):
             with pytest.raises(LedgerError):
                 write_union([str(path)], f"{folder}/out.db")
         try:
-            list(findings(str(path), check_event=check_event))
+            list(find_problems(str(path), check_event=check_event))
         except LedgerError:
             pass
         assert [item.name for item in Path(folder).iterdir()] == ["ledger.db"]

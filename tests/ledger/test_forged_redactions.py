@@ -26,9 +26,9 @@ from support.worked_clones import blocks, rows, written
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import least_of, left_of, paths_of, strip_in_place
+from faber_ledger.ledger.redaction import list_paths, redact_all, redact_fields, strip_in_place
 from faber_ledger.ledger.union import write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.recording.redact import plan_of
 from faber_ledger.schemas.events import check_event
 
@@ -112,22 +112,22 @@ class Forging(Redacting):
         anywhere = sorted({row[1] for other in self.paths for row in rows(other) if row[2] == "event_redacted"})
         some = anywhere[which % len(anywhere)] if anywhere else "01KE791W1G0000000000000000"
         if how == "everything":
-            forge(path, target, remains=least_of(said), supersedes=[name for name in ids if name != target])
+            forge(path, target, remains=redact_all(said), supersedes=[name for name in ids if name != target])
         elif how == "words":
             forge(path, target, fields=["step"], remains={**said, "step": "[redacted]", "text": WORDS})
         elif how == "whole words":
-            forge(path, target, remains={**least_of(said), "phase": "release"})
+            forge(path, target, remains={**redact_all(said), "phase": "release"})
         elif how == "another's place":
             self.open.add(target)
-            forge(path, target, remains=least_of(said), supersedes=[some])
+            forge(path, target, remains=redact_all(said), supersedes=[some])
         elif how == "later words":
             forge(path, target, fields=["text"], remains={**said, "text": WORDS}, supersedes=[some])
         elif how == "a redaction":
             forge(path, some, remains={})
         elif how == "nothing known":
-            forge(path, target, remains=least_of(said), supersedes=["01KE791W1G0000000000000000"])
+            forge(path, target, remains=redact_all(said), supersedes=["01KE791W1G0000000000000000"])
         else:
-            forge(path, "01KE791W1G0000000000000000", remains=least_of(said))
+            forge(path, "01KE791W1G0000000000000000", remains=redact_all(said))
 
 
 HOW = ["everything", "words", "whole words", "another's place", "later words", "a redaction", "nothing known", "nobody"]
@@ -202,7 +202,7 @@ def test_whatever_redact_plans_holds_where_the_payload_still_is(tmp_path: Path) 
     names = sample(tmp_path / "before.db")
     tried = 0
     for name in names.values():
-        choices: list[list[str]] = [[], *[[path] for path in paths_of(payload_of(before, name))]]
+        choices: list[list[str]] = [[], *[[path] for path in list_paths(payload_of(before, name))]]
         for first, second in itertools.product(choices, repeat=2):
             path = str(tmp_path / "after.db")
             shutil.copyfile(before, path)
@@ -229,7 +229,7 @@ def test_what_redact_refuses_to_take_out_is_not_taken_by_a_redaction_that_says_s
     refused = 0
     for kind, name in names.items():
         said = payload_of(str(tmp_path / "a.db"), name)
-        for fields in ([], *[[path] for path in paths_of(said)]):
+        for fields in ([], *[[path] for path in list_paths(said)]):
             try:
                 with Log.read(str(tmp_path / "a.db")) as log:
                     plan_of(log, name, fields, None, check_event)
@@ -239,7 +239,9 @@ def test_what_redact_refuses_to_take_out_is_not_taken_by_a_redaction_that_says_s
             if fields and fields[0].startswith("findings."):
                 continue  # of a severity that is no more `verify` says that it does not fit the event's shape
             path = written(tmp_path / "forged.db", (tmp_path / "a.db").read_bytes())
-            forged = forge(path, name, fields=fields, remains=left_of(said, fields)[0] if fields else least_of(said))
+            forged = forge(
+                path, name, fields=fields, remains=redact_fields(said, fields)[0] if fields else redact_all(said)
+            )
             assert list(forged_in(path)) == [forged], (kind, fields)
             write_union([path], path)
             assert has_payload(path, name)
@@ -291,7 +293,7 @@ def test_what_is_not_what_redact_leaves_is_forged(tmp_path: Path, fields: list[s
 def test_a_truth_of_another_type_is_forged(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     path, name = str(tmp_path / "a.db"), names["artifact_failed"]
-    left = least_of(payload_of(path, name))
+    left = redact_all(payload_of(path, name))
     forged = forge(path, name, remains={**left, "required": int(left["required"])})
     assert list(forged_in(path)) == [forged]
 
@@ -321,7 +323,7 @@ def test_where_the_payload_is_nowhere_what_two_redactions_say_apart_is_shown_of_
         both = written(tmp_path / "both.db", united(other, path))
         assert WORDS not in str(payload_of(both, name))
         assert payload_of(both, name)["step"] == "[redacted]"
-        assert [(one.kind, one.event) for one in findings(both, check_event=check_event)] == [
+        assert [(one.kind, one.event) for one in find_problems(both, check_event=check_event)] == [
             ("forged_redaction", name)
         ]
         redact(both, name)
@@ -424,7 +426,7 @@ def forgery(peer: Project, how: str) -> tuple[str, list[str]]:
     said = payload_of(path, name)
     if how == "everything":
         ids = [one["id"] for one in peer.events]
-        return forge(path, name, remains=least_of(said), supersedes=ids), ids
+        return forge(path, name, remains=redact_all(said), supersedes=ids), ids
     return forge(path, name, fields=["step"], remains={**said, "step": None, "text": WORDS}), [name]
 
 

@@ -13,10 +13,10 @@ from support.sample_log import START, WRITER, drafts
 
 from faber_ledger.ledger import event_types
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import Wanted, events
+from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.ledger.row import HASH
 from faber_ledger.ledger.union import rows_of
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.migrations.upgrade import migrate_file
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import check_event
@@ -43,7 +43,9 @@ def test_its_events_are_read_as_they_were_written(frozen: str) -> None:
         hashes = [row[HASH].hex() for row in rows_of(log)]
         read = [{**one, "hash": digest} for one, digest in zip(log.stream(), hashes, strict=True)]
     assert read == EXPECTED
-    assert [{**one, "hash": digest} for one, digest in zip(events(frozen, Wanted()), hashes, strict=True)] == EXPECTED
+    assert [
+        {**one, "hash": digest} for one, digest in zip(find_events(frozen, EventQuery()), hashes, strict=True)
+    ] == EXPECTED
 
 
 def test_its_blocks_are_what_they_were(frozen: str) -> None:
@@ -53,7 +55,7 @@ def test_its_blocks_are_what_they_were(frozen: str) -> None:
 
 
 def test_it_verifies_and_needs_no_migration_that_loses_anything(frozen: str) -> None:
-    assert list(findings(frozen, check_event=check_event)) == []
+    assert list(find_problems(frozen, check_event=check_event)) == []
     migrate_file(frozen)
     test_its_events_are_read_as_they_were_written(frozen)
 
@@ -63,7 +65,7 @@ def test_it_can_be_written_on(frozen: str) -> None:
         assert len(log.heads()) == 2
         log.append(drafts(), at=START + 999, writer=WRITER)
         log.commit()
-    assert list(findings(frozen, check_event=check_event)) == []
+    assert list(find_problems(frozen, check_event=check_event)) == []
 
 
 def test_the_same_events_get_the_same_hashes_today(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import METADATA
 from faber_ledger.migrations import upgrade
-from faber_ledger.migrations.upgrade import Format, Outcome, make, migrate_file
+from faber_ledger.migrations.upgrade import Format, Outcome, migrate_file, run_revisions
 
 SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY rowid"
 SECOND = """\
@@ -66,7 +66,7 @@ def test_the_tables_that_are_queried_are_the_formats_own() -> None:
 
 
 def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    make(str(tmp_path / "alembic.db"))
+    run_revisions(str(tmp_path / "alembic.db"))
     assert capfd.readouterr() == ("", "")
     with Log.open(str(tmp_path / "hook.db")) as log:
         log.commit()

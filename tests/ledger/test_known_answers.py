@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ulid import ULID
 
-from faber_ledger.ledger.canonical import canonical, cleaned, event_hash, payload_hash
+from faber_ledger.ledger.canonical import canonical, clean, event_hash, payload_hash
 from faber_ledger.ledger.clock import event_id, run_id, session_id
 
 MOMENT = 1767623422.123
@@ -24,7 +24,7 @@ def test_what_json_does_not_know_is_refused() -> None:
 
 def test_floats_surrogates_and_other_keys_are_made_fit_to_be_hashed() -> None:
     value = {"x\ud800": [1.5, "a\udfffb", ("c",)], 7: {"deep": float("nan")}, "fine": True}
-    assert cleaned(value) == {"x\ufffd": ["1.5", "a\ufffdb", ["c"]], "7": {"deep": "nan"}, "fine": True}
+    assert clean(value) == {"x\ufffd": ["1.5", "a\ufffdb", ["c"]], "7": {"deep": "nan"}, "fine": True}
 
 
 def test_a_payloads_hash_covers_salt_and_text() -> None:

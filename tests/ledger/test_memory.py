@@ -21,13 +21,13 @@ from faber_ledger.ledger.positions import Positions
 SHORT, LONG = 10_000, 80_000
 MOST = 4 * 1024 + 512  # KB; a dict of hashes grows by 6 MB and more between the two lengths
 OPERATIONS = {
-    "rebuild": "fold(checked(Log.read(path)))",
-    "strict": "fold(strictly(Log.read(path)))",
-    "verify": "assert not list(findings(path, check_event=check_event))",
+    "rebuild": "fold(read_verified(Log.read(path)))",
+    "strict": "fold(read_strictly(Log.read(path)))",
+    "verify": "assert not list(find_problems(path, check_event=check_event))",
     "union": "write_union([path, path + '.other'], path + '.out')",
     "mirror": """
 with Log.open(path + '.mirror', 'OFF') as mirror, Log.read(path) as log:
-    take_in(mirror, missing_rows(mirror, log))
+    insert_rows(mirror, missing_rows(mirror, log))
 """,
     "export": """
 with open(os.devnull, 'wb') as file, Log.read(path) as log:
@@ -37,22 +37,22 @@ with open(os.devnull, 'wb') as file, Log.read(path) as log:
 with open(path + '.jsonl', 'rb') as file, closing(Staged(file, check_event, are_events)) as staged:
     assert not [*staged.problems, *staged.problems_with(None)]
     with Log.open(path + '.in', 'OFF') as log:
-        take_in(log, staged.missing_in(log))
+        insert_rows(log, staged.missing_in(log))
         log.commit()
 """,
 }
 CHILD = """
 import os, resource, sys
 from contextlib import closing
-from faber_ledger.ledger.checked import checked
+from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.exchange import lines_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.importing import Staged
-from faber_ledger.ledger.union import missing_rows, take_in, write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.union import insert_rows, missing_rows, write_union
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import are_events, check_event
-from faber_ledger.schemas.strict import strictly
+from faber_ledger.schemas.strict import read_strictly
 path = sys.argv[1]
 {operation}
 most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

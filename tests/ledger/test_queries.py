@@ -15,7 +15,7 @@ from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import PAGE, Summary, Wanted, connection_to, events, summary
+from faber_ledger.ledger.queries import PAGE, EventQuery, Summary, connection_to, find_events, summarize
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 
@@ -32,8 +32,8 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def seqs(path: str, wanted: Wanted, limit: int | None = None, newest_first: bool = False) -> list[int]:
-    return [one["seq"] for one in events(path, wanted, limit=limit, newest_first=newest_first)]
+def seqs(path: str, wanted: EventQuery, limit: int | None = None, newest_first: bool = False) -> list[int]:
+    return [one["seq"] for one in find_events(path, wanted, limit=limit, newest_first=newest_first)]
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -42,46 +42,46 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_query_gives_what_the_log_gives(ledger: str) -> None:
     with Log.read(ledger) as log:
-        assert list(events(ledger, Wanted())) == list(log.stream())
+        assert list(find_events(ledger, EventQuery())) == list(log.stream())
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(session=FIRST), [3, 4, 5, 6, 7, 8, 10]),
-        (Wanted(session="def456"), [11]),
-        (Wanted(session="f456"), []),
-        (Wanted(session="%"), []),
-        (Wanted(session=CLIENT), list(range(1, 12))),
-        (Wanted(type="session_started"), [3, 11]),
-        (Wanted(machine="desktop"), [11]),
-        (Wanted(machine="dev-machine-1"), [3, 4, 5, 6, 7, 8, 10]),
-        (Wanted(machine=WRITER), list(range(1, 12))),
-        (Wanted(machine="nowhere"), []),
-        (Wanted(since=seconds_of("2026-01-05T14:31:42Z")), [9, 10, 11]),
-        (Wanted(until=seconds_of("2026-01-05T14:30:42Z")), [1, 2, 3]),
-        (Wanted(since=-1e12, until=1e15), list(range(1, 12))),
-        (Wanted(since=1e15), []),
-        (Wanted(session=FIRST, type="session_ended"), [10]),
-        (Wanted(phase="frame"), [3, 4, 5, 6, 7]),
-        (Wanted(phase="build"), [8, 9, 10, 11]),
-        (Wanted(phase="release"), []),
-        (Wanted(phase="frame", type="artifact_loaded"), [4]),
-        (Wanted(phase="build", session=FIRST), [8, 10]),
+        (EventQuery(session=FIRST), [3, 4, 5, 6, 7, 8, 10]),
+        (EventQuery(session="def456"), [11]),
+        (EventQuery(session="f456"), []),
+        (EventQuery(session="%"), []),
+        (EventQuery(session=CLIENT), list(range(1, 12))),
+        (EventQuery(type="session_started"), [3, 11]),
+        (EventQuery(machine="desktop"), [11]),
+        (EventQuery(machine="dev-machine-1"), [3, 4, 5, 6, 7, 8, 10]),
+        (EventQuery(machine=WRITER), list(range(1, 12))),
+        (EventQuery(machine="nowhere"), []),
+        (EventQuery(since=seconds_of("2026-01-05T14:31:42Z")), [9, 10, 11]),
+        (EventQuery(until=seconds_of("2026-01-05T14:30:42Z")), [1, 2, 3]),
+        (EventQuery(since=-1e12, until=1e15), list(range(1, 12))),
+        (EventQuery(since=1e15), []),
+        (EventQuery(session=FIRST, type="session_ended"), [10]),
+        (EventQuery(phase="frame"), [3, 4, 5, 6, 7]),
+        (EventQuery(phase="build"), [8, 9, 10, 11]),
+        (EventQuery(phase="release"), []),
+        (EventQuery(phase="frame", type="artifact_loaded"), [4]),
+        (EventQuery(phase="build", session=FIRST), [8, 10]),
     ],
 )
-def test_a_filter_gives_what_it_says(ledger: str, wanted: Wanted, found: list[int]) -> None:
+def test_a_filter_gives_what_it_says(ledger: str, wanted: EventQuery, found: list[int]) -> None:
     assert seqs(ledger, wanted) == found
 
 
 def test_limit_and_order_go_together(ledger: str) -> None:
-    assert seqs(ledger, Wanted(), limit=3, newest_first=True) == [11, 10, 9]
-    assert seqs(ledger, Wanted(), limit=2) == [10, 11]
-    assert seqs(ledger, Wanted(), limit=99) == list(range(1, 12))
+    assert seqs(ledger, EventQuery(), limit=3, newest_first=True) == [11, 10, 9]
+    assert seqs(ledger, EventQuery(), limit=2) == [10, 11]
+    assert seqs(ledger, EventQuery(), limit=99) == list(range(1, 12))
 
 
 def test_a_phase_goes_with_limit_and_order(ledger: str) -> None:
-    frame = Wanted(phase="frame")
+    frame = EventQuery(phase="frame")
     assert seqs(ledger, frame, newest_first=True) == [7, 6, 5, 4, 3]
     assert seqs(ledger, frame, limit=2, newest_first=True) == [7, 6]
     assert seqs(ledger, frame, limit=2) == [6, 7]
@@ -93,8 +93,8 @@ def test_an_event_without_a_phase_has_that_of_its_session_before_that_of_the_run
     with Log.open(ledger) as log:
         log.append([{"event": event} for event in (other, first, second, history()[8])], at=START + 900, writer="w")  # type: ignore[typeddict-item]
         log.commit()
-    assert seqs(ledger, Wanted(phase="release")) == [12, 15]
-    assert seqs(ledger, Wanted(phase="build")) == [8, 9, 10, 11, 13, 14]
+    assert seqs(ledger, EventQuery(phase="release")) == [12, 15]
+    assert seqs(ledger, EventQuery(phase="build")) == [8, 9, 10, 11, 13, 14]
 
 
 def test_a_log_of_many_pages_is_given_whole_in_both_directions(ledger: str) -> None:
@@ -102,20 +102,20 @@ def test_a_log_of_many_pages_is_given_whole_in_both_directions(ledger: str) -> N
         log.append([{"event": history()[8]} for _ in range(2 * PAGE - 11)], at=START + 900, writer="w")
         log.commit()
     whole = list(range(1, 2 * PAGE + 1))
-    for wanted in (Wanted(), Wanted(since=0.0)):
+    for wanted in (EventQuery(), EventQuery(since=0.0)):
         assert seqs(ledger, wanted) == whole
         assert seqs(ledger, wanted, newest_first=True) == whole[::-1]
-    build = Wanted(phase="build")
+    build = EventQuery(phase="build")
     assert seqs(ledger, build) == whole[7:]
     assert seqs(ledger, build, newest_first=True, limit=PAGE + 1) == whole[: -PAGE - 2 : -1]
     assert seqs(ledger, build, limit=PAGE + 1) == whole[-PAGE - 1 :]
 
 
 def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
-    assert summary(ledger) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
+    assert summarize(ledger) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
     with Log.open(str(tmp_path / "empty.db")) as log:
         log.commit()
-    assert summary(str(tmp_path / "empty.db")) == Summary(0, 0, None, None)
+    assert summarize(str(tmp_path / "empty.db")) == Summary(0, 0, None, None)
 
 
 def test_counting_sessions_reads_the_index_alone(ledger: str) -> None:
@@ -134,9 +134,9 @@ def test_a_query_cannot_write(ledger: str) -> None:
 def test_a_file_that_is_no_ledger_is_refused_as_everywhere(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("not a database, by any means " * 10)
     with pytest.raises(IntegrityError):
-        summary(str(tmp_path / "ledger.db"))
+        summarize(str(tmp_path / "ledger.db"))
     with pytest.raises(LedgerError):
-        list(events(str(tmp_path / "none.db"), Wanted()))
+        list(find_events(str(tmp_path / "none.db"), EventQuery()))
 
 
 def test_log_gives_one_line_an_event(project: Path) -> None:

@@ -19,17 +19,17 @@ from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import NotFound, UsageFailed
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.redaction import least_of, remains
-from faber_ledger.ledger.row import hash_of
+from faber_ledger.ledger.redaction import redact_all, remains
+from faber_ledger.ledger.row import compute_hash
 from faber_ledger.ledger.union import write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.redact import plan_of
 from faber_ledger.schemas.events import check_event
 
 
 def wrong_with(path: str) -> list[str]:
-    return [one.kind for one in findings(path, check_event=check_event) if not one.is_note]
+    return [one.kind for one in find_problems(path, check_event=check_event) if not one.is_note]
 
 
 clones = st.integers(0, 3)
@@ -53,7 +53,7 @@ def assert_no_secret(content: bytes, path: Path) -> None:
                     == recorded.get("redacted", False)
                     == (recorded["event"]["text"] == "[redacted]")
                 )
-    assert all([hash_of(row) == row[12] for row in rows(name)])
+    assert all([compute_hash(row) == row[12] for row in rows(name)])
 
 
 @given(st.lists(steps, max_size=14))
@@ -118,7 +118,7 @@ def test_where_nothing_says_what_stays_an_event_still_fits_its_shape() -> None:
 
 def test_numbers_and_words_of_a_closed_vocabulary_stay() -> None:
     payload = {"size_bytes": 7, "given": "inline", "required": True, "source": "/home/me", "run_id": "r", "also": ["a"]}
-    assert least_of(payload) == {**payload, "source": "[redacted]", "also": []}
+    assert redact_all(payload) == {**payload, "source": "[redacted]", "also": []}
 
 
 def test_a_session_whose_start_was_redacted_keeps_its_place_times_and_end(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_two_clones_that_redact_apart_end_with_both_fields_out_and_verify_says_w
         (event,) = [one["event"] for one in log.stream() if one["id"] == name]
     environment = event["environment"]  # type: ignore[typeddict-item]  # a session's start
     assert (environment["hostname"], environment["cwd"]) == ("[redacted]", "[redacted]")
-    (finding,) = [one for one in findings(both, check_event=check_event) if not one.is_note]
+    (finding,) = [one for one in find_problems(both, check_event=check_event) if not one.is_note]
     assert finding.kind == "redacted_apart"
     assert "--field environment.cwd --field environment.hostname --yes" in finding.hint
     redact(both, name, "environment.cwd", "environment.hostname")
@@ -182,7 +182,7 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
         assert plan.event is not None
         log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()
-    (finding,) = [one for one in findings(path, check_event=check_event) if not one.is_note]
+    (finding,) = [one for one in find_problems(path, check_event=check_event) if not one.is_note]
     assert (finding.kind, finding.event) == ("not_redacted", name)
     assert f"faber-ledger redact {name} --yes" in finding.hint
     write_union([path], path)

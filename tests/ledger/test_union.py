@@ -23,9 +23,9 @@ from support.worked_clones import EVENTS, Clones, Work, blocks, done, rows, unit
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.row import INSERT, ROW, hash_of
-from faber_ledger.ledger.union import take_in, write_rows, write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.row import INSERT, ROW, compute_hash
+from faber_ledger.ledger.union import insert_rows, write_rows, write_union
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.schemas.events import check_event
 
 
@@ -121,7 +121,7 @@ def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
 def log_of(path: Path, *told: tuple[Any, ...]) -> str:
     """Write rows into a log as they are."""
     with Log.open(str(path)) as log:
-        take_in(log, told)
+        insert_rows(log, told)
         log.commit()
     return str(path)
 
@@ -200,7 +200,7 @@ def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, t
     assert len(rows(out)) == len(rows(str(ledger))) - 2
     write_union([out, str(ledger)], out)
     assert rows(out) == rows(str(ledger))
-    assert list(findings(out, check_event=check_event)) == []
+    assert list(find_problems(out, check_event=check_event)) == []
 
 
 def test_text_that_is_no_text_is_refused(ledger: Path, tmp_path: Path) -> None:
@@ -214,11 +214,11 @@ def test_what_cannot_be_taken_in_leaves_an_open_log_as_it_was(ledger: Path, tmp_
     new = sealed(told[-1], id="01KE791W1G0000000000000000")
     with Log.open(str(ledger)) as log:
         with pytest.raises(sqlite3.IntegrityError):
-            take_in(log, [new, told[2]])
+            insert_rows(log, [new, told[2]])
         log.append([{"event": EVENTS[0]}], at=START, writer="w")
         log.commit()
     assert rows(str(ledger))[:-1] == told
-    assert list(findings(str(ledger), check_event=check_event)) == []
+    assert list(find_problems(str(ledger), check_event=check_event)) == []
 
 
 @pytest.mark.parametrize("is_first", [True, False])
@@ -232,7 +232,7 @@ def test_a_full_disk_is_told_as_one_and_takes_in_nothing(tmp_path: Path, is_firs
         (pages,) = log.connection.execute("PRAGMA page_count").fetchone()
         log.connection.execute(f"PRAGMA max_page_count = {pages + 5}")
         with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
-            take_in(log, many)
+            insert_rows(log, many)
         if log.connection.in_transaction:  # SQLite takes back the statement alone or, where it must, the transaction
             assert log.connection.execute(ROW).fetchall() == before
 
@@ -377,7 +377,7 @@ def test_an_event_that_no_reader_could_read_is_not_let_in(tmp_path: Path, payloa
         ((_, parent),) = log.heads()
         envelope = (2, "01KE7Q3S8W000000000000000B", "x", 1, "2026-01-05T14:30:22Z", "w", None, None)
         row = (*envelope, parent, b"s" * 16, payload)
-        log.connection.execute(INSERT, (*row, None, hash_of((*row, None, b""))))
+        log.connection.execute(INSERT, (*row, None, compute_hash((*row, None, b""))))
         log.commit()
     with pytest.raises(IntegrityError, match="no canonical JSON object"):
         write_union([str(path)], str(tmp_path / "out.db"))

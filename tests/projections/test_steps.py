@@ -12,7 +12,7 @@ from support.histories import broken_histories, histories
 from support.step_changes import applied
 
 from faber_ledger.projections import blocks as shape
-from faber_ledger.projections.difference import MISSING, changes
+from faber_ledger.projections.difference import MISSING, list_changes
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.steps import Steps
 
@@ -35,7 +35,7 @@ def test_a_step_tells_what_a_whole_copy_before_and_after_would(history: list[Rec
             continue
         before = copy.deepcopy(steps.blocks)
         told = steps.apply(recorded)
-        assert keyed(told) == keyed(changes(before, steps.blocks))
+        assert keyed(told) == keyed(list_changes(before, steps.blocks))
         assert applied(before, told) == steps.blocks
     assert shape.text(steps.blocks) == shape.text(fold(history))
 
@@ -46,11 +46,11 @@ def test_what_changed_between_two_moments_makes_the_one_state_the_other(
     history: list[Recorded], first: int, second: int
 ) -> None:
     before, after = fold(history[:first]), fold(history[:second])
-    told = changes(before, after)
+    told = list_changes(before, after)
     assert applied(before, told) == after
     assert (told == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
 
 
 def test_a_state_that_says_missing_is_told_from_one_that_lacks_it() -> None:
-    assert changes({"tool": "(missing)"}, {}) == [(("tool",), "(missing)", MISSING)]
-    assert changes({"tool": "(missing)"}, {"tool": "(missing)"}) == []
+    assert list_changes({"tool": "(missing)"}, {}) == [(("tool",), "(missing)", MISSING)]
+    assert list_changes({"tool": "(missing)"}, {"tool": "(missing)"}) == []

@@ -437,7 +437,7 @@ def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended
             log.connection.execute("ROLLBACK")
             raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("faber_ledger.ledger.union.take_in", refuses)
+    monkeypatch.setattr("faber_ledger.ledger.union.insert_rows", refuses)
     with pytest.raises(NotWritable, match="disk is full"):
         open_log(find_run(str(project.root), RUN), pytest.fail)
     assert project.ledger_path.read_bytes() == before

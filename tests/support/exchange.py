@@ -11,9 +11,9 @@ from typing import Any
 
 from faber_ledger.ledger.canonical import canonical, payload_hash
 from faber_ledger.ledger.exchange import lines_of
-from faber_ledger.ledger.importing import Staged, check
+from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.union import take_in
+from faber_ledger.ledger.union import insert_rows
 from faber_ledger.schemas.events import are_events, check_event
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
@@ -33,10 +33,10 @@ def export_of(path: str) -> bytes:
 def imported(content: bytes, path: str) -> None:
     """Take lines into the log at a path, as the command does."""
     staged = Staged(io.BytesIO(content), check_event, are_events)
-    check(staged.problems, "the file")
+    raise_problems(staged.problems, "the file")
     with Log.open(path, "OFF") as log:
-        check(staged.problems_with(log), "the file")
-        take_in(log, staged.missing_in(log))
+        raise_problems(staged.problems_with(log), "the file")
+        insert_rows(log, staged.missing_in(log))
         log.commit()
 
 

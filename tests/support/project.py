@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
@@ -288,7 +288,7 @@ class Project:
     def assert_projected(self) -> None:
         """Check that state.json shows what the whole log says, and that the log is whole."""
         assert shape.text(shape.blocks_of(self.state)) == shape.text(self.folded())
-        assert list(findings(str(self.ledger_path), check_event=check_event)) == []
+        assert list(find_problems(str(self.ledger_path), check_event=check_event)) == []
 
     @property
     def log_lines(self) -> list[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import write_union
-from faber_ledger.ledger.verify import findings
+from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import check_event
@@ -89,7 +89,7 @@ def united(*paths: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/united.db"
         write_union(paths, out)
-        found = [item for item in findings(out, check_event=check_event) if not item.is_note]
+        found = [item for item in find_problems(out, check_event=check_event) if not item.is_note]
         # A payload is cut out by hand, or each of two clones has redacted the same event.
         assert [item for item in found if item.kind not in ("unexplained_redaction", "redacted_apart")] == []
         return Path(out).read_bytes()

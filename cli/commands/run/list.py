@@ -49,7 +49,7 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
 
 
 def _row(root: str, run_id: str) -> dict[str, Any]:
-    from faber_ledger.ledger.queries import summary  # at its use: `--help` loads every command
+    from faber_ledger.ledger.queries import summarize  # at its use: `--help` loads every command
 
     run = find_run(root, run_id)
     try:
@@ -57,7 +57,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
     except LedgerError as error:
         state, problem, ledger_problem = {}, error.message, None
     try:
-        log = None if lacks_ledger(run) else summary(run.ledger_path)
+        log = None if lacks_ledger(run) else summarize(run.ledger_path)
     except (LedgerError, sqlite3.DatabaseError) as error:
         log, ledger_problem = None, str(error)
     blocks = shape.blocks_of(state)
