@@ -40,6 +40,7 @@ def write_database(runs: list[Run], path: str, warn: Callable[[str], None]) -> t
     were.
     """
     _check_replaceable(path)
+    _check_companions(path)
     count, exported = 0, [run for run in runs if not lacks_ledger(run)]
     for run in runs:
         if run not in exported:  # only with --all: a run that was named has a ledger
@@ -77,6 +78,20 @@ def _check_replaceable(path: str) -> None:
         return  # writing it will say so
     if header and header[68:72] != EXPORT_ID.to_bytes(4, "big"):
         raise LedgerError(f"{path} is not an export, and is not replaced", hint="name another file")
+
+
+def _check_companions(path: str) -> None:
+    """Raise LedgerError if a journal or a log of another database is beside `path`: SQLite would play it into ours.
+
+    A repository can bring one along: it would be played by whoever opens the export, and can delete a file.
+    """
+    target = os.path.realpath(path)
+    for name in [target + suffix for suffix in ("-journal", "-wal", "-shm")]:
+        if os.path.lexists(name):
+            raise LedgerError(
+                f"{name} is there, and whoever opens {path} would let SQLite play it",
+                hint=f"move {name} away, or name another file, then run the command again",
+            )
 
 
 def _metadata(path: str) -> dict[str, Any]:

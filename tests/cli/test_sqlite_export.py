@@ -91,6 +91,31 @@ def test_what_is_no_export_is_not_written_over(project: Path) -> None:
     assert not (project / "audit.metadata.json").exists()
 
 
+@pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
+@pytest.mark.parametrize("is_there", [False, True])
+def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Path, suffix: str, is_there: bool) -> None:
+    """A repository can bring one along, and what it names is deleted by whoever opens the export."""
+    if is_there:
+        export(project, "--sqlite", "audit.db")
+    before = sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file())
+    beside = project / f"audit.db{suffix}"
+    beside.write_bytes(b"brought along")
+    told = export(project, "--sqlite", "audit.db", code=1)
+    assert told == (
+        f"error: {beside} is there, and whoever opens audit.db would let SQLite play it\n\n"
+        f"hint: move {beside} away, or name another file, then run the command again\n"
+    )
+    beside.unlink()
+    assert sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file()) == before
+
+
+def test_nor_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) -> None:
+    export(project, "--sqlite", "real.db")
+    (project / "audit.db").symlink_to("real.db")
+    (project / "real.db-journal").write_bytes(b"brought along")
+    assert "real.db-journal is there" in export(project, "--sqlite", "audit.db", code=1)
+
+
 def test_events_of_any_shape_have_their_row(project: Path) -> None:
     facts: Any = [
         {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}},
