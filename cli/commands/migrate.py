@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from typing import TYPE_CHECKING
 
 import click
@@ -9,10 +11,11 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 
 if TYPE_CHECKING:
     from faber_ledger.migrations.upgrade import Outcome
+    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="Bring a ledger to the newest format.")
@@ -37,7 +40,8 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     for one in runs:
         try:
             outcomes[one.run_id] = migrate_file(one.ledger_path, dry_run=dry_run)
-        except LedgerError as error:
+        except LedgerError as found:
+            error = _with_journal(one, found)
             failures.append(error)
             if len(runs) > 1:
                 warn(f"{one.run_id}: {error.message}")
@@ -45,6 +49,19 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     show({"runs": data}, [_line(run_id, outcome, dry_run) for run_id, outcome in outcomes.items()], as_json=as_json)
     if failures:
         raise failures[0]
+
+
+def _with_journal(run: Run, error: LedgerError) -> LedgerError:
+    """Return what to run where SQLite cannot read a ledger because a journal is beside it; else the error itself."""
+    is_refused = isinstance(error, JournalRefused)
+    is_unread = isinstance(error.__cause__, sqlite3.Error) and os.path.lexists(run.ledger_path + "-journal")
+    if not (is_refused or is_unread):
+        return error
+    journal = run.shown("ledger.db-journal")
+    return IntegrityError(
+        error.message if is_refused else f"the journal {journal} is beside the ledger: a killed writer left it there",
+        hint=f"run `faber-ledger project {run.run_id}`, which recovers what can be read, then run the command again",
+    )
 
 
 def _line(run_id: str, outcome: Outcome, dry_run: bool) -> str:

@@ -13,6 +13,7 @@ from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_settings import HOOKS, unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
+from faber_ledger.ledger.journal import find_fault
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
@@ -40,6 +41,11 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
 def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
     """Look at a run's mirror: what is no ledger remembers nothing, and what is in its folder's place lets none be."""
     if path is None:
+        return
+    why = find_fault(path)
+    if why is not None:
+        what = f"the journal beside this clone's mirror of {run_id} {why}: it is never played"
+        yield Finding("warning", what, f"run `faber-ledger project {run_id}`, which moves it aside")
         return
     try:
         if os.path.lexists(path):

@@ -122,12 +122,23 @@ def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
     listed = os.fsdecode(asked("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
-        hint = f"run `git rm --cached {shlex.quote(path)}`, which leaves the file, and commit"
+        hint = f"run `git rm --cached {_quoted(path)}`, which leaves the file, and commit"
         if NOT_READ.search(path):
             what = f"git tracks {path}, which belongs to one machine: what it says is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
                 hint += "; then move the file aside, else what it says counts again"
         yield Finding("warning", what, hint)
+
+
+def _quoted(path: str) -> str:
+    """Quote a path for a shell, in printable characters alone."""
+    if path.isprintable():
+        return shlex.quote(path)
+    shown = [
+        char if char.isprintable() and char not in "\\'" else "".join([f"\\x{byte:02x}" for byte in os.fsencode(char)])
+        for char in path
+    ]
+    return f"$'{''.join(shown)}'"
 
 
 def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:

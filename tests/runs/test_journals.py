@@ -347,6 +347,7 @@ def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, n
     assert shown(victim)[: len(had)] == had
     if name == "verify":
         assert done.stdout == f"{RUN}: sound\n"
+        assert beside.exists()
         return
     assert not beside.exists()
     assert Path(f"{beside}.malformed.backup").exists()
@@ -354,6 +355,36 @@ def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, n
     assert "names another file" in told
     with Log.read(str(mirror)) as log:
         assert [one["id"] for one in log.stream()] == shown(victim)
+
+
+def test_doctor_names_the_mirrors_journal_and_what_moves_it_aside(origin: Project, precious: Path) -> None:
+    victim = cloned(origin)
+    victim.deliver(START)
+    mirror = victim.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db"
+    beside = Path(f"{mirror}-journal")
+    beside.write_bytes(journal(pages_of(mirror), names=str(precious)))
+    told = victim.faber("doctor").stdout
+    assert (
+        f"warning  clone.mirrors: the journal beside this clone's mirror of {RUN} names another file, which SQLite"
+        f" would delete: it is never played\n         hint: run `faber-ledger project {RUN}`, which moves it aside\n"
+    ) in told
+    assert victim.faber("project", RUN).returncode == 0
+    assert not beside.exists()
+    assert "clone.mirrors: " not in victim.faber("doctor").stdout
+    assert precious.read_text() == "mine"
+
+
+def test_migrate_says_that_a_killed_writers_journal_is_there(origin: Project, older: bytes) -> None:
+    clone = cloned(origin)
+    (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    done = clone.faber("migrate", RUN)
+    assert done.returncode == 20
+    assert done.stderr == (
+        f"error: the journal {JOURNAL} is beside the ledger: a killed writer left it there\n\n"
+        f"hint: run `faber-ledger project {RUN}`, which recovers what can be read, then run the command again\n"
+    )
+    assert clone.faber("project", RUN).returncode == 0
+    assert clone.faber("migrate", RUN).returncode == 0
 
 
 def without_git(origin: Project) -> Project:
@@ -470,6 +501,22 @@ def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, ol
     assert f"`git rm --cached {RECOVERED}`" in done.stdout
     assert f"`git rm --cached '{strange}'`" in done.stdout
     assert "ledger.db.recovered was left by a program that was killed" not in done.stdout
+
+
+def test_a_folders_name_forges_no_line_of_doctor(origin: Project) -> None:
+    named = ".fractary/runs/a\nok       all is well\x1b[1m'x"
+    origin.write(f"{named}/x.backup", "x")
+    origin.write(f"{named}/state.json", "{}")
+    commit(origin, named)
+    clone = cloned(origin)
+    told = clone.faber("doctor").stdout
+    assert not [line for line in told.splitlines() if line.startswith("ok       all is well")]
+    assert "git tracks .fractary/runs/a\\nok       all is well" in told
+    assert "\x1b" not in told
+    (hint,) = [line for line in told.splitlines() if "git rm --cached" in line]
+    program = hint.partition("`")[2].partition("`")[0]
+    subprocess.run(["bash", "-c", program], cwd=clone.root, env=clone.environment(), check=True, capture_output=True)
+    assert 'D  ".fractary/runs/a\\nok       all is well\\033[1m\'x/x.backup"' in clone.git("status", "--porcelain")
 
 
 def test_without_git_no_file_is_a_recovery(origin: Project, older: bytes) -> None:
