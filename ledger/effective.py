@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.canonical import canonical
-from faber_ledger.ledger.event_types import redacted_form
 from faber_ledger.ledger.redaction import (
     WHOLE_BLOCKS,
     WORDS,
     complete,
     is_same,
+    least_words,
     neutral_value,
     redact_all,
     redact_fields,
     redaction_of,
+    with_least_words,
     without_envelope,
 )
 from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, compute_hash, is_typed
@@ -158,9 +159,7 @@ def _refusal(one: Redaction, kind: str) -> str | None:
         return "its event is itself a redaction"
     if kind == "run_adopted" and (not one.fields or WHOLE_BLOCKS & {*one.fields}):
         return "it takes out the blocks that the sessions of this run are counted from"
-    least = redacted_form(kind)
-    closed = [name for name, value in least.items() if isinstance(value, str) and value in WORDS]
-    kept = [one.remains.get(name, least[name]) for name in closed]
+    kept = [one.remains.get(name, word) for name, word in least_words(kind).items()]
     if not all([isinstance(word, str) and word in WORDS for word in kept]) or not _is_left_of(one, kind, one.remains):
         return "what it leaves is not what `redact` leaves"
     return None
@@ -216,9 +215,12 @@ def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
     """Return whether a redaction leaves what `redact` leaves of a payload, or of what an earlier redaction left."""
     try:
         for base in (without_envelope(payload), complete(kind, payload)):
-            if one.fields and is_same(one.remains, redact_fields(base, one.fields)[0]):
+            if one.fields and is_same(
+                one.remains, with_least_words(kind, redact_fields(base, one.fields)[0], one.fields)
+            ):
                 return True
-            if not one.fields and _is_part(one.remains, redact_all(base)):
+            kept = [name for name, word in least_words(kind).items() if one.remains.get(name) == word]
+            if not one.fields and _is_part(one.remains, with_least_words(kind, redact_all(base), kept)):
                 return True
     except (ValueError, TypeError, RecursionError):
         pass

@@ -89,6 +89,7 @@ def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], P
         return [], {}
     apart = {path for other in lefts[1:] for path in _differences(lefts[0], other)}
     left, unknown = redact_fields(lefts[0], apart)
+    left = with_least_words(kind, left, {*fields, *apart})
     nameless = {*unknown, *[name for name in apart if name in left and "." in name]}
     named = sorted({*fields, *apart} - nameless) if fields else []
     return named, {name: value for name, value in left.items() if name not in nameless}
@@ -242,6 +243,19 @@ def redact_fields(payload: Payload, fields: Iterable[str]) -> tuple[Payload, lis
     if blocks is not None and made[BLOCKS] == "":
         made[BLOCKS] = json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
     return clean(made), unknown
+
+
+def least_words(kind: str) -> dict[str, str]:
+    """Return the fields of a type that may hold nothing but words of a closed vocabulary, each with its least word."""
+    return {name: word for name, word in redacted_form(kind).items() if isinstance(word, str) and word in WORDS}
+
+
+def with_least_words(kind: str, left: Payload, fields: Collection[str]) -> Payload:
+    """Return what `redact_fields` left, with the least word in each of these fields that has a closed vocabulary.
+
+    `redact` removes such a field only where redactions contradict each other about it: no reader knows another word.
+    """
+    return {**left, **{name: word for name, word in least_words(kind).items() if name in left and name in fields}}
 
 
 def _parsed(blocks: Any) -> Any:

@@ -278,7 +278,8 @@ def _redaction_findings(
         if len(several) > 1 and row is not None and not is_consistent(row[0], several):
             told = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
             hint = (
-                f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them; neither's words are shown"
+                f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them, then"
+                f" `{command_for(name, several)}`, which makes one of them; neither's words are shown"
             )
             yield LogProblem(FORGED, name, told, hint)
         elif len(several) > 1 and any([one.fields for one in several]):

@@ -16,6 +16,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import (
     WHOLE_BLOCKS,
     Redaction,
+    least_words,
     list_paths,
     redact_all,
     redact_fields,
@@ -93,7 +94,8 @@ def plan_of(
     before = {*united_remains(kind, several)[0], *[field for one in several for field in one.fields]}
     names = [] if all_whole else sorted({*wanted, *before})
     _check_fields(event, wanted)
-    left = redact_fields(event, [*wanted, *before])[0]
+    # A closed word that redactions contradict each other about is its least one already.
+    left = redact_fields(event, [*wanted, *(before - least_words(kind).keys())])[0]
     left = left if wanted else redact_all(left)
     told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
     problems = check_event(told)

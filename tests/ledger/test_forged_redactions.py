@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -309,25 +308,46 @@ def test_a_whole_redaction_after_one_of_fields_holds_where_the_payload_still_is(
     assert payload_of(path, name)["phase"] == "[redacted]"
 
 
-def test_where_the_payload_is_nowhere_what_two_redactions_say_apart_is_shown_of_neither(tmp_path: Path) -> None:
+CONTRADICTIONS: list[dict[str, Any]] = [
+    {"text": WORDS},
+    {"text": 7},
+    {"text": None},
+    {"other": WORDS},
+    {"kind": "summary"},
+    {"kind": "summary", "text": WORDS},
+]
+
+
+@pytest.mark.parametrize("kind", ["note", "summary"])
+@pytest.mark.parametrize("fields", [[], ["text"]], ids=["whole", "text"])
+def test_where_the_payload_is_nowhere_what_two_redactions_say_apart_is_shown_of_neither(
+    tmp_path: Path, kind: str, fields: list[str]
+) -> None:
     path = str(tmp_path / "a.db")
-    (name,) = noted(tmp_path / "a.db", TEXT)
+    with Log.open(path, "OFF") as log:
+        (recorded,) = log.append([{"event": {**NOTE, "kind": kind, "text": TEXT}}], at=START, writer="a" * 32)  # type: ignore[typeddict-item]
+        log.commit()
+    name = recorded["id"]
     before = written(tmp_path / "before.db", Path(path).read_bytes())
     redact(path, name, "step")
-    contradictions: list[dict[str, Any]] = [{"text": WORDS}, {"text": 7}, {"text": None}, {"other": WORDS}]
-    for number, said in enumerate(contradictions):
+    for number, changes in enumerate(CONTRADICTIONS):
+        said = {**changes, "kind": "note"} if changes.get("kind") == kind else changes
         other = written(tmp_path / f"{number}.db", Path(before).read_bytes())
-        remains = {"kind": "note", "phase": "[redacted]", "step": "implement", "text": TEXT, **said}
+        remains = {"kind": kind, "phase": "[redacted]", "step": "implement", "text": TEXT, **said}
         forge(other, name, fields=["phase"], remains=remains)
         lose(other, name)
         both = written(tmp_path / "both.db", united(other, path))
         assert WORDS not in str(payload_of(both, name))
         assert payload_of(both, name)["step"] == "[redacted]"
-        assert [(one.kind, one.event) for one in find_problems(both, check_event=check_event)] == [
-            ("forged_redaction", name)
-        ]
-        redact(both, name)
+        (finding,) = find_problems(both, check_event=check_event)
+        assert (finding.kind, finding.event) == ("forged_redaction", name)
+        assert f"`faber-ledger redact {name} --field phase --field step --yes`" in (finding.hint or "")
+        redact(both, name, *fields)
         assert payload_of(both, name)["text"] == "[redacted]"
+        if "other" in said:  # a member that no note has, which no redaction can name, stays beside the new one
+            continue
+        assert list(find_problems(both, check_event=check_event)) == []
+        assert united(both, before) == united(before, both) == united(both)  # it holds against the payload, too
 
 
 def test_a_redaction_waits_for_what_it_takes_the_place_of_and_takes_nothing_until_then(tmp_path: Path) -> None:
@@ -594,7 +614,6 @@ def test_git_merge_goes_on_with_a_forged_redaction(tmp_path: Path) -> None:
 
 def test_a_hook_judges_redactions_only_where_logs_are_united(victim: Project) -> None:
     assert "faber_ledger.ledger.log" in loaded_by_hook("session-end", victim.root)
-    with closing(Log.read(str(victim.ledger_path))) as log:
-        count = len(list(log.stream()))
+    count = len(victim.events)
     assert "faber_ledger.ledger.effective" not in loaded_by_hook("session-start", victim.root)
     assert len(victim.events) > count
