@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     class Artifact(TypedDict):
         """A definition, made whole. `problem` says what is wrong with it, and comes up when it is loaded."""
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
         `root` and `run_dir` are without links, and the second is where the run really lies; `plugin_roots` are those of
         the user's own configuration, and so are `commands`, the programs that stand in for slash commands: none in a
-        hook, which runs none.
+        hook, which runs none. `is_state_read` is set if the state is what its file says, and no backup's.
         """
 
         root: str
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         plugin_roots: list[str]
         commands: dict[str, list[str]]
         state: dict[str, Any]
+        is_state_read: NotRequired[bool]
 
 
 MAX_BYTES = 1024 * 1024

@@ -102,15 +102,25 @@ def _is_state(path: str, surroundings: Surroundings) -> bool:
     return path == os.path.join(surroundings["run_dir"], "state.json")
 
 
+def _known_state_text(surroundings: Surroundings) -> str | None:
+    """Return what the agent is given of a state that was read just before, instead of reading its file again."""
+    try:
+        return state_for_packet(surroundings["state"]) if surroundings.get("is_state_read") else None
+    except RecursionError:
+        return None
+
+
 def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
     found = find(artifact, surroundings)
     place = found["resolved"]
     is_state = _is_state(place, surroundings)
     try:
         # Our own blocks, which grow with each session and are not given to the agent, keep no state from it.
-        text = read_text(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
+        text = _known_state_text(surroundings) if is_state else None
+        if text is None:
+            text = read_text(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
+            text = None if text is None else given_text(text, is_state)
         if text is not None and is_state:
-            text = given_text(text, is_state)
             check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)
     except FileTooLarge as error:
         raise ArtifactError(f"Artifact is larger than 1 MB: {error}", place) from error

@@ -280,8 +280,13 @@ def gather(
     return result
 
 
-def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: float) -> Reload:
-    """Load what a client's session start asks for; whatever goes wrong is a problem of the result, never an error."""
+def gather_for_hook(
+    run: Run, state: dict[str, Any], *, compacted: bool, at: float, is_state_read: bool = False
+) -> Reload:
+    """Load what a client's session start asks for; whatever goes wrong is a problem of the result, never an error.
+
+    `is_state_read` tells that `state` is what its file says: the artifact that is this file is then not read again.
+    """
     triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
     config = read_user_config()
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
@@ -294,6 +299,7 @@ def gather_for_hook(run: Run, state: dict[str, Any], *, compacted: bool, at: flo
         selected = artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
     surroundings = surroundings_of(run, state, config["plugin_roots"])
+    surroundings["is_state_read"] = is_state_read
     result = gather(
         selected,
         surroundings,

@@ -54,6 +54,7 @@ class Hook:
 
         A call that is refused, or that a bug of ours stops, is spooled. Raises the refusal if there is no such run.
         """
+        state: dict[str, Any] | None = None
         try:
             if self.call.hook == "SessionStart" and not self._incoming.is_subagents:
                 return self._start()
@@ -64,11 +65,12 @@ class Hook:
                 self._spool_first([])
             with self._recording() as recording:
                 is_repeated = self._append(recording, [])
+                state = recording.state
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])
             is_repeated = False
         if self.call.hook == "PreCompact" and not is_repeated and not self._incoming.is_subagents:
-            return self._hint()
+            return self._hint(state)
         return None
 
     # SessionStart
@@ -83,9 +85,9 @@ class Hook:
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
-        gathered = self._gather(state)
+        gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():
-            gathered = self._gather(state)
+            gathered = self._gather(state, is_state_read=problem is None)
         # Without any state, the only problem that was gathered is that there is none.
         found = gathered.problems() if state or not problem else []
         problems = [*([problem] if problem else []), *found]
@@ -124,13 +126,15 @@ class Hook:
         problem = messages.state_broken(self.run, error, state_file.backup_name(self.run))
         return pack(self.run.run_id, {}, [], [problem], budget=self._incoming.settings().packet_budget)[0]
 
-    def _gather(self, state: dict[str, Any]) -> Reload:
+    def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
         """Load the run's artifacts; none if a bug of ours stops it, since the position can be shown all the same."""
         from faber_ledger.context import reload  # no other hook loads artifacts
 
         is_compacted = self.call.text("source") == "compact"
         try:
-            return reload.gather_for_hook(self.run, state, compacted=is_compacted, at=self.at)
+            return reload.gather_for_hook(
+                self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
+            )
         except Exception as error:  # noqa: BLE001 -- the agent gets its position all the same
             nothing = reload.Reload(self.run.root, ["session_start"], state)
             nothing.has_workflow = False
@@ -193,8 +197,10 @@ class Hook:
 
     # PreCompact
 
-    def _hint(self) -> str | None:
-        state, _ = self._read_state()
+    def _hint(self, state: dict[str, Any] | None) -> str | None:
+        """Return what a compaction's summary should keep; without a recording's `state` it is read."""
+        if state is None:
+            state, _ = self._read_state()
         if state.get("status") in progress.FINISHED or not self._incoming.settings().precompact_hint:
             return None
         return what_to_keep(self.run, state)
