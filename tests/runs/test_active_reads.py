@@ -1,0 +1,101 @@
+"""How often a hook looks for what decides the active run: the active file is opened once, and git's folder found once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNTING = """
+import json, os, sys
+from faber_ledger.cli.entry import main
+
+opened = []
+
+def watch(event, arguments):
+    if event == "open" and isinstance(arguments[0], str):
+        opened.append(arguments[0])
+
+def leave(code, leave=os._exit):
+    names = list(opened)
+    with open(report, "w") as file:
+        json.dump(names, file)
+    leave(code)
+
+os._exit = leave  # a hook ends with it
+report = sys.argv.pop(1)
+sys.addaudithook(watch)
+main()
+leave(0)
+"""
+HOOKS = ["SessionStart.resume.print", "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"]
+
+
+def opened_by(project: Project, recorded: str, errors: str = "") -> Counter[str]:
+    """Deliver to a hook in a process of its own; return how often it tried to open each path, relative to the root."""
+    content, environment, argument = project.prepared(recorded)
+    report = project.root.parent / "opened.json"
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTING, report, "hook", argument],
+        cwd=project.root,
+        env=environment,
+        input=content,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == b"" if not errors else errors.encode() in done.stderr
+    return Counter(os.path.relpath(path, project.root) for path in json.loads(report.read_text()))
+
+
+@pytest.mark.parametrize("recorded", HOOKS)
+def test_a_hook_opens_the_active_file_once_and_finds_git_once(tmp_path: Path, recorded: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.deliver("SessionStart.startup.print")
+    opened = opened_by(project, recorded)
+    assert opened[".fractary/faber/.active-run-id"] == 1
+    assert opened[".fractary/faber/runs/.active-run-id"] == 0  # the first one names a run
+    assert opened[".git/commondir"] == 1  # every search for git's folder asks whether it is a linked work tree's
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("recorded", HOOKS)
+def test_so_does_the_first_hook_of_a_run(tmp_path: Path, recorded: str) -> None:
+    project = Project.made(tmp_path / "project")
+    opened = opened_by(project, recorded)
+    assert opened[".fractary/faber/.active-run-id"] == opened[".git/commondir"] == 1
+
+
+@pytest.mark.parametrize("recorded", HOOKS)
+def test_so_does_a_hook_in_a_linked_work_tree(tmp_path: Path, recorded: str) -> None:
+    """It reads the file `.git` once, and once the active file and git's folder of the main work tree."""
+    project = Project.made(tmp_path / "project")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Run")
+    project.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "tree"))
+    tree = Project(tmp_path / "tree", project.run_id)
+    assert tree.faber("run", "resume", project.run_id).returncode == 0
+    opened = opened_by(tree, recorded)
+    assert opened[".fractary/faber/.active-run-id"] == 1
+    assert opened[".git"] == 1
+    assert opened["../project/.git/worktrees/tree/commondir"] == 1
+    assert opened["../project/.fractary/faber/.active-run-id"] <= 1
+    assert opened["../project/.git/commondir"] <= 1
+
+
+@pytest.mark.parametrize("recorded", HOOKS)
+def test_a_hook_without_an_active_run_asks_no_more_than_that(tmp_path: Path, recorded: str) -> None:
+    project = Project.made(tmp_path / "project")
+    project.active_path.unlink()
+    opened = opened_by(project, recorded, errors="No active workflow found")
+    assert opened[".fractary/faber/.active-run-id"] == opened[".fractary/faber/runs/.active-run-id"] == 1
+    assert opened[".git/commondir"] == 1
