@@ -1,4 +1,13 @@
-"""A run on disk: its files, which run is active, `state.json`, log and mirror, recovery, git, settings."""
+"""A run on disk.
+
+A *run* is one execution of a FABER workflow: a folder `.fractary/runs/<run_id>/` with `state.json`, which other tools
+own and in which two members, the *blocks*, are ours, and with `ledger.db`, the run's log. The *active run* is the one
+that hooks in a work tree record on; a work tree's *claim* says which run it is working on. The *mirror* is this clone's
+second copy of a run's log, under the git directory, where no checkout reaches.
+
+Read `run` first (names and files), then `active`, `state_file` and `mirror`. Hooks load most of this package: nothing
+here prints, and what few calls need is imported where it is used.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Git from a command: as the user would call it, in the user's place and with the user's index."""
+"""Run git for a command, with `subprocess`: as the user would, in the user's folder and with the user's index.
+
+Commands use this where git's exit code or complaint matters, or where git changes something. Hooks, and the libraries
+that they load, ask with `GitQuery` of `runs/git.py`, which costs less and never writes.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 
-NO_MORE = 0.0  # git was too slow once, and is asked no more
+NO_TIME_LEFT = 0.0  # git was too slow once: it is not asked again
 _limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", default=None)
 
 
 @contextmanager
 def answered_within(seconds: float) -> Iterator[None]:
-    """Give git so long for each answer meanwhile, or less where less was given before.
+    """Limit the time for each answer of git inside the `with` block; the shorter of nested limits holds.
 
-    After one that did not come, the next questions fail at once.
+    After one answer that did not come in time, the next questions fail at once.
     """
     before = _limit.get()
     token = _limit.set(seconds if before is None else min(seconds, before))
@@ -33,9 +37,9 @@ def answered_within(seconds: float) -> Iterator[None]:
 
 
 def git(*arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()) -> bytes:
-    """Run a git command and give what it printed; raises GitFailed with git's own complaint.
+    """Run a git command and return what it printed; raises GitFailed with git's own complaint.
 
-    The environment stays, but for the names in `without`: in a commit hook it names the index that is being committed.
+    The environment is passed on, without the variables in `without`: in a commit hook it names the index to commit.
     """
     done = asked(*arguments, at=at, content=content, without=without)
     if done.returncode:
@@ -48,12 +52,12 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
 def asked(
     *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run a git command whose exit code is its answer; raises GitFailed if git is not installed, or is too slow."""
+    """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow."""
     kept = {name: value for name, value in os.environ.items() if name not in without}
     seconds = _limit.get()
     try:
-        if seconds == NO_MORE:
-            raise subprocess.TimeoutExpired("git", NO_MORE)
+        if seconds == NO_TIME_LEFT:
+            raise subprocess.TimeoutExpired("git", NO_TIME_LEFT)
         return subprocess.run(
             ["git", *arguments],
             cwd=at,
@@ -64,17 +68,17 @@ def asked(
             timeout=seconds,
         )
     except subprocess.TimeoutExpired as error:
-        _limit.set(NO_MORE)
+        _limit.set(NO_TIME_LEFT)
         hint = "see what `git status` does here; a pipe in place of one of git's files stops it, as a slow disk does"
         raise GitFailed("git did not answer in time", hint=hint) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         if at is not None and not os.path.isdir(at):  # removed by another process a moment ago
-            raise GitFailed(f"the folder {at} is not there", hint="run the command again") from error
+            raise GitFailed(f"the folder {at} does not exist", hint="run the command again") from error
         raise GitFailed("git is not installed", hint="install git, then run the command again") from error
 
 
 def top_of(root: str) -> str | None:
-    """Give the top of the work tree that a project lies in; None where git has none."""
+    """Return the top of the work tree that a project lies in; None if git knows none."""
     try:
         done = asked("rev-parse", "--show-toplevel", at=root)
     except GitFailed:
@@ -83,7 +87,7 @@ def top_of(root: str) -> str | None:
 
 
 def worktree_roots(root: str) -> list[str]:
-    """Give where a project lies in each worktree of its clone, this one first; without git there is this one alone."""
+    """Return a project's root in each work tree of its clone, this one first; without git only this one."""
     roots, top = [root], top_of(root)
     if top is not None:
         inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
@@ -94,6 +98,6 @@ def worktree_roots(root: str) -> list[str]:
 
 
 def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
-    """Give the first line of what git complained of, else its exit code."""
+    """Return the first line of git's complaint, or its exit code if it printed none."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
     return lines[0].removeprefix("fatal: ").removeprefix("error: ") if lines else f"exit code {done.returncode}"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         mode: str
 
     class Snapshot(TypedDict):
-        """What a run's state says of its progress."""
+        """The progress that a run's state records."""
 
         phase: str | None
         step: str | None
@@ -25,31 +25,31 @@ PHASES = ("frame", "architect", "build", "evaluate", "release")
 
 
 def current_phase(state: dict[str, Any]) -> str | None:
-    """Give the phase that a state is in."""
+    """Return the current phase that a state names; None if it names none."""
     phase = state.get("current_phase")
     return phase if isinstance(phase, str) else None
 
 
 def current_step(state: dict[str, Any]) -> str | None:
-    """Give the step that a state is in."""
+    """Return the current step that a state names; None if it names none."""
     step = state.get("current_step")
     return step if isinstance(step, str) else None
 
 
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
-    """Give each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
+    """Return each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
     found = {name: phase.get("status") for name, phase in _phases(state).items()}
     ordered = [*(name for name in PHASES if name in found), *(name for name in found if name not in PHASES)]
     return {name: status for name in ordered if isinstance(status := found[name], str)}
 
 
 def phase_state(state: dict[str, Any], name: str | None) -> dict[str, Any]:
-    """Give what a state says of a phase; an empty object if it says nothing."""
+    """Return the object that a state has for a phase; an empty one if it has none."""
     return _phases(state).get(name or "", {})
 
 
 def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Give the phases by name: real states hold them as a list of objects or as an object keyed by phase."""
+    """Return the phases by name: real states have them as a list of objects or as an object keyed by phase."""
     phases = state.get("phases")
     if isinstance(phases, dict):
         return {name: phase for name, phase in phases.items() if isinstance(phase, dict)}
@@ -64,14 +64,14 @@ def _phases(state: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def phases_completed(state: dict[str, Any]) -> list[str]:
-    """Give the phases whose status is completed (END, Step 4)."""
+    """Return the phases whose status is completed (END, Step 4)."""
     return [name for name, status in phase_statuses(state).items() if status == "completed"]
 
 
 def value_at(state: dict[str, Any], path: str) -> Any:
-    """Give the value at a path, written as `artifacts.spec_path`, `state.work_id` or `$.phases[0].name`.
+    """Return the value at a path, written as `artifacts.spec_path`, `state.work_id` or `$.phases[0].name`.
 
-    None where a step of it is missing (SPEC, section 1: path_from_state).
+    None if a step of the path is missing (SPEC, section 1: path_from_state).
     """
     steps = path.strip().replace("[", ".").replace("]", "").split(".")
     if steps[0] in {"state", "$"}:
@@ -88,7 +88,7 @@ def value_at(state: dict[str, Any], path: str) -> Any:
 
 
 def resume_point(state: dict[str, Any]) -> ResumePoint | None:
-    """Tell where a run goes on; None where there is nothing to resume."""
+    """Return where work on a run resumes; None if there is nothing to resume."""
     status, phase, step = state.get("status"), current_phase(state), current_step(state)
     if status == "awaiting_feedback":
         point = _member(_member(state, "feedback_request"), "resume_point") or _member(state, "resume_point")
@@ -113,7 +113,7 @@ def _text(value: Any, name: str) -> str | None:
 
 
 def snapshot(state: dict[str, Any]) -> Snapshot:
-    """Take from a state what a fact keeps of the run's progress."""
+    """Return the part of a state that an event keeps of the run's progress."""
     return {
         "phase": current_phase(state),
         "step": current_step(state),

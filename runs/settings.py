@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
     class UserConfig(TypedDict):
-        """What it says, where it stands, what is wrong with it (None: nothing), and which of its keys mean nothing.
+        """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
 
-        `commands` maps a slash command's name, without arguments, to the program and arguments that stand in for it;
-        placeholders in these are still to be filled.
+        `commands` maps a slash command's name, without arguments, to the program and arguments that replace it;
+        placeholders in them are not filled in yet.
         """
 
         plugin_roots: list[str]
@@ -32,38 +32,38 @@ if TYPE_CHECKING:
 
 PATH = ".fractary/faber/ledger.json"
 HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a preview of 2 KB instead
-LEAST_BUDGET = 1_000
+MIN_BUDGET = 1_000
 LIMIT = 65_536
-MOST_TOLD = 5
+MAX_UNKNOWN = 5  # keys that are named
 NAMES = ("packet_budget", "summaries", "precompact_hint")
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
 def unknown_keys(values: dict[str, Any], names: Iterable[str]) -> list[str]:
-    """Say which keys of a configuration mean nothing, and what is near; `$schema` is an editor's."""
+    """Return a message for each key that is not a setting, with the nearest name; `$schema` belongs to editors."""
     unknown = [key for key in values if key not in names and key != "$schema"]
     if not unknown:
         return []
-    from difflib import get_close_matches  # rarely asked for
+    from difflib import get_close_matches  # rarely needed
 
     known = list(names)
-    told = []
+    messages = []
     for key in unknown:
         near = get_close_matches(key[:80], known, n=1)
-        told.append(f"{one_line(key, 80)!r} is no setting" + (f"; did you mean {near[0]!r}?" if near else ""))
-    return told[:MOST_TOLD]
+        messages.append(f"{one_line(key, 80)!r} is not a setting" + (f"; did you mean {near[0]!r}?" if near else ""))
+    return messages[:MAX_UNKNOWN]
 
 
 class Settings:
-    """What holds for a run; `problems` tells what could not be taken, each with the file or variable it stands in."""
+    """The settings that apply to a run; `problems` has what is invalid, each with its file or variable."""
 
     def __init__(self, run: Run, environ: Mapping[str, str]) -> None:
-        """Read the project's settings, then the run's, then the variables `FABER_LEDGER_…`: the last one holds."""
+        """Read the project's settings, then the run's, then the variables `FABER_LEDGER_…`: the last one wins."""
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
         self.precompact_hint = True
         self.problems: list[str] = []
-        self.places = dict.fromkeys(NAMES, "default")  # where each value stands
+        self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
         self._read(run.root, os.path.join(run.directory, "ledger.json"))
         for name in NAMES:
@@ -80,23 +80,23 @@ class Settings:
             text = read_text(path, LIMIT)
             values = {} if text is None else json.loads(text)
             if not isinstance(values, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
         except (FileRefused, ValueError, RecursionError) as error:
             self.problems.append(f"{os.path.relpath(path, root)}: {error}")
-            self.summaries = False  # perhaps that is what it would say
+            self.summaries = False  # the file may be meant to switch them off
             self.places["summaries"] = os.path.relpath(path, root)
             return
-        self.problems += [f"{os.path.relpath(path, root)}: {told}" for told in unknown_keys(values, NAMES)]
+        self.problems += [f"{os.path.relpath(path, root)}: {message}" for message in unknown_keys(values, NAMES)]
         for name in NAMES:
             if name in values:
                 self._set(name, values[name], f"{os.path.relpath(path, root)}: {name}")
 
     def _set(self, name: str, value: object, place: str) -> None:
         if name == "packet_budget":
-            if type(value) is int and LEAST_BUDGET <= value <= HOOK_BUDGET:
+            if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
                 self.packet_budget = value
             else:
-                self.problems.append(f"{place} must be a number from {LEAST_BUDGET} to {HOOK_BUDGET}")
+                self.problems.append(f"{place} must be a number from {MIN_BUDGET} to {HOOK_BUDGET}")
                 return
         elif not isinstance(value, bool):
             self.problems.append(f"{place} must be true or false")
@@ -115,13 +115,13 @@ SLASH_COMMAND = r"/[A-Za-z0-9_-]{1,64}(?::[A-Za-z0-9_-]{1,64})?"
 
 
 def read_user_config() -> UserConfig:
-    """Read the user's configuration; a malformed one counts as empty, with the reason in `problem`."""
+    """Read the user's configuration; a malformed one counts as empty, and `problem` says why."""
     path = user_config_path()
     try:
         text = read_text(path, MAX_BYTES)
         config = {} if text is None else json.loads(text)
         if not isinstance(config, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
     except (FileRefused, ValueError, RecursionError) as error:
         return {"plugin_roots": [], "commands": {}, "path": path, "problem": f"{path}: {error}", "unknown": []}
@@ -130,7 +130,7 @@ def read_user_config() -> UserConfig:
 
 
 def user_config_path() -> str:
-    """Give where the user's configuration stands, whether it is there or not; `XDG_CONFIG_HOME` moves it."""
+    """Return the path of the user's configuration, which may not exist; `XDG_CONFIG_HOME` moves it."""
     folder = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(folder):
         folder = os.path.join(os.path.expanduser("~"), ".config")
@@ -138,7 +138,7 @@ def user_config_path() -> str:
 
 
 def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:
-    """Give where a project's path may stand in plugin roots, each a whole marketplace or the plugin's own folder."""
+    """Return the paths that a project's path may have in plugin roots: marketplaces, or a plugin's own folder."""
     above, _, of_plugin = relative.partition("/")
     plugin, _, below = of_plugin.partition("/")
     places = []
@@ -151,26 +151,26 @@ def places_in_plugins(relative: str, plugin_roots: list[str]) -> list[str]:
 
 def _plugin_roots(roots: object) -> list[str]:
     if not isinstance(roots, list):
-        raise ValueError("plugin_roots is no list of paths")
+        raise ValueError("plugin_roots is not a list of paths")
     for number, root in enumerate(roots):
         if not isinstance(root, str):
-            raise ValueError(f"plugin_roots[{number}] is no path")
+            raise ValueError(f"plugin_roots[{number}] is not a path")
     expanded = [os.path.expanduser(root) for root in roots]
     for root in expanded:
         if not os.path.isabs(root):
-            raise ValueError(f"plugin_roots: {root!r} is no absolute path")
+            raise ValueError(f"plugin_roots: {root!r} is not an absolute path")
     return expanded
 
 
 def _commands(commands: object) -> dict[str, list[str]]:
     if not isinstance(commands, dict):
-        raise ValueError("commands is no object of slash commands")
+        raise ValueError("commands is not an object of slash commands")
     mapped = {}
     for name, words in commands.items():
         if not re.fullmatch(SLASH_COMMAND, name):
-            raise ValueError(f"commands: {name!r} is no slash command without arguments")
+            raise ValueError(f"commands: {name!r} is not a slash command without arguments")
         if not (isinstance(words, list) and words and all([isinstance(word, str) for word in words])):
-            raise ValueError(f"commands: {name} is no list of a program and its arguments")
+            raise ValueError(f"commands: {name} is not a list of a program and its arguments")
         program = os.path.expanduser(words[0])
         if not program or (os.path.dirname(program) and not os.path.isabs(program)):
             # A relative path would be looked for in whatever repository the command is run in.

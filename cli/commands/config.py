@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.context import reload
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.workflow import lineage
@@ -71,7 +71,7 @@ def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
         data["problems"].append(f"no run is active: {active.reason_none}")
     if run_id is not None or active.run_id is not None:
         try:
-            run = known_run(root, run_id or active.run_id or "")
+            run = match_run(root, run_id or active.run_id or "")
         except LedgerError as error:
             if run_id is not None:
                 raise

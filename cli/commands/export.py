@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.output import say, warn
 from faber_ledger.cli.ui.output_file import check_no_database, output_file
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
@@ -59,7 +59,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
             raise click.UsageError("a database is a file, and cannot go to standard output: name one")
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
-        events, runs = write_database(runs_to_tell(run, every=every), sqlite, warn)
+        events, runs = write_database(runs_to_report(run, every=every), sqlite, warn)
         counts = f"{events_shown(events)} of {plural(runs, 'run')}"
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
@@ -112,7 +112,7 @@ def _target(staged: Staged, run_id: str | None, file: str) -> Run:
     if run_id is not None:
         return find_run(root, run_id)
     try:
-        return chosen_run(root, None)
+        return choose_run(root, None)
     except NoActiveRun:
         from faber_ledger.ledger.importing import raise_problems
 

@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.context.notes import LONGEST, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections import blocks as shape
@@ -57,7 +57,7 @@ def add(
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
     bring_back(root, run_id, warn)
-    run = chosen_run(root, run_id)
+    run = choose_run(root, run_id)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
         session_id = shape.current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))

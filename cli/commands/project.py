@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.reports.project import written
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
-from faber_ledger.cli.ui.which_run import at_one_moment, folded, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import folded, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
@@ -68,7 +68,7 @@ def project(
 
 
 def _checked(run: Run) -> dict[str, Any]:
-    found = at_one_moment(run, lambda: list(_differences(run)))
+    found = recheck_under_lock(run, lambda: list(_differences(run)))
     if not found:
         return {"run_id": run.run_id, "outcome": "agrees"}
     return {"run_id": run.run_id, "outcome": "differs", **found[0]}

@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, note_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
-from faber_ledger.cli.ui.which_run import known_run, run_to_load
+from faber_ledger.cli.ui.which_run import match_run, run_to_load
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
@@ -108,7 +108,7 @@ def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
     if named is None:
         return run_to_load(root, None, log, example="reconstitute")
     try:
-        return known_run(root, named)
+        return match_run(root, named)
     except RunNotFound as error:
         if any([run_id.startswith(named) for run_id in run_ids(root)]):
             raise

@@ -9,7 +9,7 @@ import click
 
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
-from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks as shape
@@ -91,7 +91,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
 
 def _run(root: str, named: str) -> Run:
     try:
-        return known_run(root, named)
+        return match_run(root, named)
     except RunNotFound:
         return find_run(root, named)
 

@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import chosen_run, folded
+from faber_ledger.cli.ui.which_run import choose_run, folded
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
 from faber_ledger.projections import blocks as shape
@@ -43,7 +43,7 @@ def status(run: str | None, as_json: bool) -> None:
 
     root = find_root(os.getcwd())
     active = active_run(root)
-    meant = chosen_run(root, run, active)
+    meant = choose_run(root, run, active)
     if run is None and not as_json:
         warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value

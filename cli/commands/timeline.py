@@ -14,7 +14,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.output_file import output_file
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_tell
+from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NoPage
@@ -79,7 +79,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
 
 def _chosen(runs: tuple[str, ...], every: bool) -> list[Run]:
     if every or not runs:
-        return runs_to_tell(None, every=every)
+        return runs_to_report(None, every=every)
     chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}
     return list(chosen.values())
 

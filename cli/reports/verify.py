@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from faber_ledger.cli.reports.anchors import mending_hint
 from faber_ledger.cli.ui.progress import progress
-from faber_ledger.cli.ui.which_run import at_one_moment
+from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
@@ -49,7 +49,7 @@ def run_findings(run: Run) -> list[LogProblem]:
         if lost is not None:
             return [*found, lost]  # state.json agrees again once the ledger is back
     with suppress(IntegrityError, sqlite3.DatabaseError):  # a log that cannot be read has been reported above
-        found += at_one_moment(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
+        found += recheck_under_lock(run, lambda: list(_projection_findings(run, is_damaged=is_damaged)))
     return found
 
 

@@ -7,7 +7,7 @@ import re
 import sqlite3
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import find_root, run_ids
@@ -74,7 +74,7 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def _found(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
     """Ask one run's log; one that cannot be read gives nothing, for a completion has nowhere to say why."""
     try:
-        run = chosen_run(find_root(os.getcwd()), ctx.params.get("run"))
+        run = choose_run(find_root(os.getcwd()), ctx.params.get("run"))
         return [pair for source in sources for pair in source(run.ledger_path, incomplete)]
     except (LedgerError, sqlite3.Error, OSError):
         return []

@@ -1,4 +1,4 @@
-"""Which runs a command is about: named, active, found by a scan, or all that have a ledger."""
+"""Which runs a command is about: a named one, the active one, one found by a scan, or all that have a ledger."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ R = TypeVar("R")
 
 
 def run_with_ledger(text: str | None) -> Run:
-    """Give the run that is named, else the active one; raises as `chosen_run`, and RunNotFound if it has no ledger."""
-    run = chosen_run(find_root(os.getcwd()), text)
+    """Return the named run, else the active one; raises like `choose_run`, and RunNotFound if it has no ledger."""
+    run = choose_run(find_root(os.getcwd()), text)
     if lacks_ledger(run):
         lost = loss_of(run)
         if lost is not None:
@@ -56,9 +56,10 @@ def run_with_ledger(text: str | None) -> Run:
 
 
 def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
-    """Give the run that is named, else the active one: one with a ledger, or with a mirror that brings it back.
+    """Return the named run, else the active one, if it has a ledger, or a mirror to restore it from.
 
-    A backup can be restored without either. Raises as `run_with_ledger`.
+    Without `needs_ledger` neither is required, since a backup of the state can be restored without. Raises like
+    `run_with_ledger`.
     """
     root = find_root(os.getcwd())
     named = text or active_run(root).run_id
@@ -67,16 +68,16 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
     except InvalidRunId:
         run = None
     if run is None or not lacks_ledger(run) or mirror_with_events(run) is None:
-        return run_with_ledger(text) if needs_ledger else chosen_run(root, text)
+        return run_with_ledger(text) if needs_ledger else choose_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
     return run
 
 
-def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
-    """Compare log and state.json: differences are looked at again under the run's lock.
+def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
+    """Return how log and state.json differ, as `compare` finds it; look again under the lock if they do.
 
-    A hook may have been between the two. Without a lock file nobody has written here; whoever cannot have the lock has
-    the first answer.
+    A hook may have written one and not yet the other. Without a lock file no hook has written here; if the lock is not
+    available, the first answer stands.
     """
     found = compare()
     if found and os.path.exists(run.lock_path):
@@ -86,28 +87,29 @@ def at_one_moment(run: Run, compare: Callable[[], list[R]]) -> list[R]:
 
 
 def folded(run: Run) -> Blocks:
-    """Give the two blocks that a run's whole log comes to; raises as `Log.read`."""
+    """Return the two blocks folded from a run's log; raises like `Log.read`."""
     with Log.read(run.ledger_path) as log:
         return fold(log.stream())
 
 
 def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
-    """Write a run's blocks as `regenerated` does, and say where a missing state.json was taken from.
+    """Write a run's blocks as `regenerated` does, and warn where a missing state.json was restored from.
 
-    Where nothing has one it is left missing: one that is made of the log alone, in a commit, takes everybody's keys.
+    If no backup and no commit has one, it stays missing: one made from the log alone would, once committed, remove the
+    other tools' keys for everybody.
     """
     try:
         _, source, _ = regenerated(run, rebuild=rebuild, warn=warn, redacted=redacted)
     except StateMissing:
-        told = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
-        warn(f"note: {told}; `faber-ledger project {run.run_id}` writes one from the ledger")
+        message = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
+        warn(f"note: {message}; `faber-ledger project {run.run_id}` writes one from the ledger")
         return
     if source is not None:
         warn(f"note: {run.shown('state.json')} was missing and is taken from {source}")
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
-    """Give the one run, or with `every` all of the project's that have a ledger; raises as `run_with_ledger`."""
+    """Return the one run, or with `every` all runs of the project with a ledger; raises like `run_with_ledger`."""
     if not every:
         return [run_with_ledger(text)]
     if text is not None:
@@ -117,8 +119,8 @@ def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
     return [run for run in runs if os.path.lexists(run.ledger_path)]
 
 
-def runs_to_tell(text: str | None, *, every: bool) -> list[Run]:
-    """Give the same runs, and warn of those that are left out because their ledger is gone."""
+def runs_to_report(text: str | None, *, every: bool) -> list[Run]:
+    """Return the same runs, and warn about those that are left out because their ledger is gone."""
     runs = runs_with_ledgers(text, every=every)
     if every:
         root, there = find_root(os.getcwd()), {run.run_id for run in runs}
@@ -133,16 +135,16 @@ LOAD = "session-load --run-id"
 
 
 def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], example: str = LOAD) -> Run:
-    """Give the run to load; raises LedgerError for none, or for several where nobody can be asked."""
+    """Return the run to load; raises LedgerError if there is none, or several and no terminal to ask on."""
     active = active_run(root)
     named = run_id or active.run_id
     if named is not None:
         try:
-            return known_run(root, named)
+            return match_run(root, named)
         except RunNotFound as error:
             error.block = texts.run_not_found(find_run(root, named))
             raise
-    runs = _active_runs(root)
+    runs = _unfinished_runs(root)
     if not runs:
         reason = active.reason_none
         block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{reason[0].upper()}{reason[1:]}" if reason else "")
@@ -150,11 +152,11 @@ def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], examp
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         return runs[0][0]
-    return _asked(runs, example)
+    return _ask_for_run(runs, example)
 
 
-def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
-    """List the runs at work, with their states: not those that cannot be read, nor those that other worktrees hold."""
+def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
+    """List the unfinished runs with their states, without unreadable ones and those claimed in other work trees."""
     found = []
     for run_id in run_ids(root):
         try:
@@ -167,7 +169,7 @@ def _active_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
     return found
 
 
-def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
+def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
     lines = ["Multiple active workflows found. Please select:"]
     for number, (run, state) in enumerate(runs, 1):
         phase, started = state.get("current_phase") or "unknown", state.get("started_at") or "unknown"
@@ -182,8 +184,8 @@ def _asked(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
     return runs[ask_number(len(runs)) - 1][0]
 
 
-def known_run(root: str, text: str) -> Run:
-    """Give the run whose id is `text` or begins with it; raises InvalidRunId, and RunNotFound for none or several."""
+def match_run(root: str, text: str) -> Run:
+    """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
     run = find_run(root, text)
     if os.path.isdir(run.directory):
         return run
@@ -193,35 +195,38 @@ def known_run(root: str, text: str) -> Run:
         return find_run(root, near[0])
     if near:
         raise RunNotFound(f"{text} is the beginning of several runs: {', '.join(near[:5])}", hint="give more of the id")
-    from difflib import get_close_matches  # only after a slip
+    from difflib import get_close_matches  # only after a typing error
 
     close = get_close_matches(text, known, n=4, cutoff=0.4)
-    told = f"; near it are: {', '.join(close)}" if close else ""
+    similar = f"; near it are: {', '.join(close)}" if close else ""
     raise RunNotFound(
-        f"there is no run {text}{told}", hint="run `faber-ledger run list` to see the runs of this project"
+        f"there is no run {text}{similar}", hint="run `faber-ledger run list` to see the runs of this project"
     )
 
 
-def chosen_run(root: str, text: str | None, active: ActiveRun | None = None) -> Run:
-    """Give the run that a command is about: the one named, else the active one; raises as `known_run`, NoActiveRun."""
+def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> Run:
+    """Return the run that a command is about: the named one, else the active one.
+
+    Raises like `match_run`, and NoActiveRun.
+    """
     if text is not None:
-        return known_run(root, text)
+        return match_run(root, text)
     active = active or active_run(root)
     if active.run_id is None:
         message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
-        raise NoActiveRun(message, hint=_taken_hint(root) or "name one; `faber-ledger run list` shows them")
+        raise NoActiveRun(message, hint=_hint_to_restore(root) or "name one; `faber-ledger run list` shows them")
     run = find_run(root, active.run_id)
     if not os.path.isdir(run.directory):
         raise RunNotFound(
             f"the active run {active.run_id} is not there",
-            hint=_taken_hint(root)
+            hint=_hint_to_restore(root)
             or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
         )
     return run
 
 
-def _taken_hint(root: str) -> str:
-    from faber_ledger.runs.projecting import run_taken_away  # only where no run is there
+def _hint_to_restore(root: str) -> str:
+    from faber_ledger.runs.projecting import run_taken_away  # only if the run's folder is missing
 
     taken = run_taken_away(root)
-    return f"`faber-ledger run resume {taken}` brings back the run that went on here" if taken else ""
+    return f"`faber-ledger run resume {taken}` brings back the run that was active here" if taken else ""

@@ -157,7 +157,7 @@ def test_a_misspelt_setting_is_named_with_the_one_that_is_near(project: Project)
     project.write(".fractary/faber/ledger.json", json.dumps({"packet_buget": 3000, "$schema": "x"}))
     path = configured(project, {"plugin_root": []})
     problems = shown(project)["problems"]
-    assert f"{path}: 'plugin_root' is no setting; did you mean 'plugin_roots'?" in problems
-    assert ".fractary/faber/ledger.json: 'packet_buget' is no setting; did you mean 'packet_budget'?" in problems
+    assert f"{path}: 'plugin_root' is not a setting; did you mean 'plugin_roots'?" in problems
+    assert ".fractary/faber/ledger.json: 'packet_buget' is not a setting; did you mean 'packet_budget'?" in problems
     assert len(problems) == 2
     assert project.faber("session-load").returncode == 0

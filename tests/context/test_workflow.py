@@ -226,7 +226,7 @@ def test_what_is_no_id_of_a_workflow_is_refused(tmp_path: Path, workflow_id: str
     [
         ("{", "line 1 column 2"),
         ("", "Expecting value"),
-        ("[]", "no JSON object"),
+        ("[]", "not a JSON object"),
         ("[" * 100_000, "recursion"),
         ({"critical_artifacts": []}, "critical_artifacts is no object"),
         ({"critical_artifacts": {"always_load": {}}}, "critical_artifacts.always_load is no list"),
@@ -323,7 +323,7 @@ def test_plugin_roots_are_read_from_the_users_configuration(monkeypatch: pytest.
     write(tmp_path / "xdg/faber-ledger", "config", {"plugin_roots": ["/opt/faber", "~/faber"], "later": 1})
     assert user_config_path() == str(tmp_path / "xdg/faber-ledger/config.json")
     assert read_user_config()["plugin_roots"] == ["/opt/faber", str(tmp_path / "faber")]
-    assert read_user_config()["unknown"] == ["'later' is no setting"]
+    assert read_user_config()["unknown"] == ["'later' is not a setting"]
 
 
 def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -337,16 +337,16 @@ def test_the_user_maps_slash_commands_to_programs(monkeypatch: pytest.MonkeyPatc
     ("config", "problem"),
     [
         ("{", "line 1"),
-        ([], "no JSON object"),
-        ({"plugin_roots": "/opt"}, "no list of paths"),
-        ({"plugin_roots": [1]}, "plugin_roots[0] is no path"),
-        ({"plugin_roots": ["relative"]}, "'relative' is no absolute path"),
-        ({"commands": []}, "commands is no object"),
-        ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is no slash command"),
-        ({"commands": {"/work:issue-fetch {work_id}": ["gh"]}}, "no slash command without arguments"),
-        ({"commands": {"/work:issue-fetch": "gh issue view"}}, "no list of a program and its arguments"),
-        ({"commands": {"/work:issue-fetch": []}}, "no list of a program and its arguments"),
-        ({"commands": {"/work:issue-fetch": ["gh", 7]}}, "no list of a program and its arguments"),
+        ([], "not a JSON object"),
+        ({"plugin_roots": "/opt"}, "not a list of paths"),
+        ({"plugin_roots": [1]}, "plugin_roots[0] is not a path"),
+        ({"plugin_roots": ["relative"]}, "'relative' is not an absolute path"),
+        ({"commands": []}, "commands is not an object"),
+        ({"commands": {"issue-fetch": ["gh"]}}, "'issue-fetch' is not a slash command"),
+        ({"commands": {"/work:issue-fetch {work_id}": ["gh"]}}, "not a slash command without arguments"),
+        ({"commands": {"/work:issue-fetch": "gh issue view"}}, "not a list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": []}}, "not a list of a program and its arguments"),
+        ({"commands": {"/work:issue-fetch": ["gh", 7]}}, "not a list of a program and its arguments"),
     ],
 )
 def test_a_malformed_user_configuration_counts_as_empty_and_says_why(

@@ -1,4 +1,4 @@
-"""Which run is active after git has brought another one's active file: the one that was taken up in this work tree."""
+"""Which run is active after git has brought an active file of another run: the one that this work tree claims."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def other(one: Clone) -> Clone:
     return one.clone("other")
 
 
-def started(clone: Clone, run_id: str) -> str:
+def start(clone: Clone, run_id: str) -> str:
     clone.faber("run", "start", "--work-id", "1", "--run-id", run_id, "--yes")
     return run_id
 
 
-def pushed(clone: Clone, run_id: str) -> None:
-    started(clone, run_id)
+def start_and_commit(clone: Clone, run_id: str) -> None:
+    start(clone, run_id)
     clone.commit(run_id)
 
 
@@ -42,8 +42,8 @@ def active(clone: Clone) -> str:
     return found
 
 
-def noted(clone: Clone) -> str:
-    """Give what a hook says beside recording on the active run."""
+def messages_of_a_hook(clone: Clone) -> str:
+    """Return what a hook prints as messages while it records on the active run."""
     delivery = {"session_id": "c", "hook_event_name": "PreCompact", "trigger": "auto", "cwd": str(clone.root)}
     (clone.root.parent / "delivery").write_text(json.dumps(delivery))
     done = clone.call("sh", "-c", f"{COMMAND} hook pre-compact < ../delivery", CLAUDE_PROJECT_DIR=str(clone.root))
@@ -55,8 +55,8 @@ def noted(clone: Clone) -> str:
 def test_a_pull_leaves_the_run_that_was_started_here_active(
     one: Clone, other: Clone, how: str, committed: bool
 ) -> None:
-    pushed(one, "theirs")
-    started(other, "mine")
+    start_and_commit(one, "theirs")
+    start(other, "mine")
     if committed:
         other.commit("mine")
     other.git("pull", "-q", how, "../one", "main")
@@ -65,8 +65,8 @@ def test_a_pull_leaves_the_run_that_was_started_here_active(
 
 
 def test_stash_pop_leaves_it_active(one: Clone, other: Clone) -> None:
-    pushed(one, "theirs")
-    started(other, "mine")
+    start_and_commit(one, "theirs")
+    start(other, "mine")
     other.git("stash", "-q", "-u")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     other.git("stash", "pop", "-q")
@@ -74,24 +74,25 @@ def test_stash_pop_leaves_it_active(one: Clone, other: Clone) -> None:
 
 
 def test_a_run_that_a_tool_made_active_here_stays_so_too(one: Clone, other: Clone) -> None:
-    """Without a word of this work tree: what was recorded here tells."""
-    pushed(one, "theirs")
-    run_id = started(other, "mine")
+    """Without a claim, the run that something was recorded on in this work tree is its own."""
+    start_and_commit(one, "theirs")
+    run_id = start(other, "mine")
     (other.root / ".git/faber-ledger-run").unlink()
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     assert in_file(other) == run_id
 
 
-def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_is_told_once(one: Clone, other: Clone) -> None:
+def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_warns_once(one: Clone, other: Clone) -> None:
     other.faber("run", "resume", RUN)
-    pushed(one, "theirs")
+    start_and_commit(one, "theirs")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     assert in_file(other) == "theirs"
     assert active(other) == RUN
-    assert f"names theirs; {RUN}, which is claimed here, stays active - `faber-ledger run resume theirs`" in noted(
-        other
+    assert (
+        f"names theirs; {RUN}, which is claimed here, stays active - `faber-ledger run resume theirs`"
+        in messages_of_a_hook(other)
     )
-    assert "theirs" not in noted(other)
+    assert "theirs" not in messages_of_a_hook(other)
     assert active(other) == RUN
     other.faber("run", "resume", "theirs", "--yes")
     assert active(other) == "theirs"
@@ -100,19 +101,19 @@ def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_is_told_on
 @pytest.mark.parametrize("how", ["--no-rebase", "--ff-only", "--rebase"])
 @pytest.mark.parametrize("by", ["hook", "session-load"])
 def test_a_session_alone_keeps_the_run_active_too(one: Clone, other: Clone, how: str, by: str) -> None:
-    """A clone that only works on, by hooks or session-load, has never started or resumed a run."""
+    """A clone that only continues to work, by hooks or session-load, has never started or resumed a run."""
     if by == "hook":
         other.record("works on")
     else:
         other.faber("session-load", "--artifacts", "workflow-state")
     if how == "--rebase":
         other.commit("work")
-    pushed(one, "theirs")
+    start_and_commit(one, "theirs")
     other.git("pull", "-q", how, "../one", "main")
     assert active(other) == RUN
 
 
-def test_a_session_on_a_run_that_a_tool_made_active_takes_it_up(one: Clone) -> None:
+def test_a_session_on_a_run_that_a_tool_made_active_claims_it(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "1", "--run-id", "second", "--yes")
     (one.root / ACTIVE).write_text(f"{RUN}\n")
     assert active(one) == RUN
@@ -120,19 +121,19 @@ def test_a_session_on_a_run_that_a_tool_made_active_takes_it_up(one: Clone) -> N
     assert (one.root / ".git/faber-ledger-run").read_text().split() == [RUN]
 
 
-def test_status_tells_once_which_run_git_brought(one: Clone, other: Clone) -> None:
+def test_status_warns_once_which_run_git_brought(one: Clone, other: Clone) -> None:
     other.record("works on")
-    pushed(one, "theirs")
+    start_and_commit(one, "theirs")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     assert f"names theirs; {RUN}, which is claimed here, stays active" in other.faber("status").stderr
     assert other.faber("status").stderr == ""
 
 
-def test_a_run_that_git_clean_took_with_the_active_file_is_named(tmp_path: Path) -> None:
+def test_a_run_that_git_clean_removed_with_the_active_file_is_named(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "plain")
     clone.root.mkdir()
     clone.git("init", "-q")
-    started(clone, "mine")
+    start(clone, "mine")
     clone.git("clean", "-q", "-fdx")
     for command in (["status"], ["note", "add", "text"]):
         assert "`faber-ledger run resume mine` brings back the run" in clone.faber(*command, code=10).stderr
@@ -144,8 +145,8 @@ def test_a_run_that_git_clean_took_with_the_active_file_is_named(tmp_path: Path)
 
 def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: Clone) -> None:
     other.forget_driver()
-    pushed(one, "theirs")
-    pushed(other, "mine")
+    start_and_commit(one, "theirs")
+    start_and_commit(other, "mine")
     other.git("pull", "--no-rebase", "../one", "main", code=1)
     assert in_file(other).startswith("<<<<<<<")
     assert active(other) == "mine"
@@ -155,8 +156,8 @@ def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: C
 
 def test_resolve_in_a_rebase_keeps_the_run_that_was_started_here(one: Clone, other: Clone) -> None:
     other.forget_driver()
-    pushed(one, "theirs")
-    pushed(other, "mine")
+    start_and_commit(one, "theirs")
+    start_and_commit(other, "mine")
     other.git("pull", "--rebase", "../one", "main", code=1)
     other.faber("resolve")
     assert in_file(other) == "mine"
@@ -164,7 +165,7 @@ def test_resolve_in_a_rebase_keeps_the_run_that_was_started_here(one: Clone, oth
 
 def test_a_checkout_of_a_branch_makes_its_run_active_where_it_was_worked_on_here(one: Clone) -> None:
     one.git("checkout", "-q", "-b", "topic")
-    pushed(one, "second")
+    start_and_commit(one, "second")
     one.git("checkout", "-q", "main")
     assert active(one) == RUN
     one.git("checkout", "-q", "topic")
@@ -172,8 +173,8 @@ def test_a_checkout_of_a_branch_makes_its_run_active_where_it_was_worked_on_here
 
 
 def test_a_checkout_of_a_branch_without_our_run_makes_the_branchs_own_active(one: Clone, other: Clone) -> None:
-    pushed(one, "theirs")
-    pushed(other, "mine")
+    start_and_commit(one, "theirs")
+    start_and_commit(other, "mine")
     other.git("fetch", "-q", "../one", "main:review")
     other.git("checkout", "-q", "review")
     assert active(other) == "theirs"

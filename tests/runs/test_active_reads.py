@@ -1,4 +1,4 @@
-"""How often a hook looks for what decides the active run: the active file is opened once, and git's folder found once."""
+"""How often a hook looks for what decides the active run: it opens the active file once, and finds git once."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
-from faber_ledger.cli.ui.which_run import chosen_run
+from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, costs
 from faber_ledger.cli.worktrees.removal import HERE, blockers
 from faber_ledger.cli.worktrees.survey import Site, keep
@@ -42,7 +42,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     if run_id is not None:
         check_not_claimed_elsewhere(root, run_id, "run finish")
-    run = chosen_run(root, run_id)
+    run = choose_run(root, run_id)
     if run_id is not None:  # the beginning of an id names a run too
         check_not_claimed_elsewhere(root, run.run_id, "run finish")
     _complete(run, at)

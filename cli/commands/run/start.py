@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
-from faber_ledger.cli.ui.which_run import known_run
+from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.cli.worktrees import for_run
 from faber_ledger.cli.worktrees.git import can_add, refuse_bare
 from faber_ledger.cli.worktrees.places import check_is_new
@@ -203,7 +203,7 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     bring_back(root, text, say)
-    resumed = known_run(root, text)
+    resumed = match_run(root, text)
     state = state_file.read_state(resumed).value
     status = state.get("status")
     if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
