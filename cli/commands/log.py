@@ -12,12 +12,15 @@ from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.cli.ui.words import line_of
+from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.ledger.log import Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from faber_ledger.ledger.events import Recorded
+    from faber_ledger.runs.run import Run
 
 
 @click.command(short_help="List the events of a run.")
@@ -87,6 +90,20 @@ def log(
         for recorded in found():
             click.echo(json_text(recorded, indent=None))
     else:
-        show_long(lambda: map(line_of, found()))
+        show_long(lambda: _lines(chosen, found()))
     if is_empty:
         say("no events")
+
+
+def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:
+    """Write events as lines, and mark the forged redactions; the log is asked for them at the first redaction."""
+    forged: Collection[str] | None = None
+    for recorded in found:
+        line = line_of(recorded)
+        if recorded["event"]["type"] == "event_redacted":
+            if forged is None:
+                with Log.read(run.ledger_path) as opened:
+                    forged = effective_redactions(opened.connection).forged
+            if recorded["id"] in forged:
+                line += " (forged: it takes out nothing)"
+        yield line

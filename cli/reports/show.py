@@ -48,7 +48,9 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         ).fetchall()
         changed = _changes(log, name)
         recorded = log.decode((*row[:8], row[10]))
-        by = [one.id for one in effective_redactions(log.connection).standing.get(name, [])]
+        redactions = effective_redactions(log.connection)
+        by = [one.id for one in redactions.standing.get(name, [])]
+        forged = redactions.forged.get(name)
     data = {
         "kind": "event",
         "event": recorded,
@@ -58,6 +60,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "hash_holds": compute_hash(row) == row[HASH],
         "is_redacted": row[10] is None,
         "redacted_by": by,
+        "forged": forged,
         "changes": [change_data(change) for change in changed],
     }
     members = {name: value for name, value in recorded.items() if name not in ("event", "redacted")}
@@ -67,6 +70,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         "",
         *[f"{name:<10}  {_text(value)}" for name, value in members.items()],
         f"{'hash':<10}  {data['hash']}{holds}",
+        *([f"{'forged':<10}  it takes out nothing: {forged}"] if forged else []),
         *[f"{'after':<10}  {seq} {other} ({kind})" for seq, other, kind in parents],
         *[f"{'before':<10}  {seq} {other} ({kind})" for seq, other, kind in children],
         "",

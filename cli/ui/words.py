@@ -91,7 +91,8 @@ def _told(kind: str, event: dict[str, Any]) -> str:
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"
     if kind == "event_redacted":
         what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
-        return f"took {what} out of event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
+        # A forged one took nothing out, which the event itself does not show.
+        return f"redaction of {what} in event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
     raise KeyError(kind)
 
 

@@ -466,6 +466,24 @@ def assert_whole(project: Project, before: list[Any]) -> None:
     assert project.state["sessions"] == project.folded()["sessions"]
 
 
+def test_show_and_log_say_that_a_redaction_is_forged_and_takes_out_nothing(victim: Project, peer: Project) -> None:
+    forged, _ = forgery(peer, "everything")
+    committed(peer, "more")
+    pull(victim)
+    name = note_of(victim)
+    assert victim.faber("redact", name, "--field", "text", "--yes").returncode == 0
+    (line, honest) = victim.faber("log", "--type", "event_redacted").stdout.splitlines()
+    assert f"redaction of the whole payload in event {name}" in line
+    assert line.endswith(" (forged: it takes out nothing)")
+    assert f"redaction of text in event {name}" in honest
+    assert "forged" not in honest
+    told = victim.faber("show", forged).stdout
+    assert "\nforged      it takes out nothing: " in told
+    assert " took " not in told
+    assert json.loads(victim.faber("show", forged, "--json").stdout)["data"]["forged"]
+    assert json.loads(victim.faber("show", name, "--json").stdout)["data"]["forged"] is None
+
+
 @pytest.mark.parametrize("how", ["everything", "words"])
 @pytest.mark.parametrize("is_old", [True, False])
 @pytest.mark.parametrize("merges", [True, False])
