@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.ledger.canonical import canonical
+from faber_ledger.ledger.canonical import canonical, clean
 from faber_ledger.ledger.redaction import (
     WHOLE_BLOCKS,
     WORDS,
@@ -181,7 +181,8 @@ def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
     """Return whether a redaction can have been made from an earlier one of the same event, which is of type `kind`."""
     return (
         one.target == other.target
-        and {other.id, *other.supersedes} <= {*one.supersedes}
+        and other.id in one.superseded
+        and other.superseded <= one.superseded
         and one.covers(other.fields)
         and _is_left_of(one, kind, other.remains)
     )
@@ -215,6 +216,8 @@ def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
     """Return whether a redaction leaves what `redact` leaves of a payload, or of what an earlier redaction left."""
     try:
         for base in (without_envelope(payload), complete(kind, payload)):
+            if one.fields and _is_changed_elsewhere(one, base):
+                continue
             if one.fields and is_same(
                 one.remains, with_least_words(kind, redact_fields(base, one.fields)[0], one.fields)
             ):
@@ -225,6 +228,17 @@ def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
     except (ValueError, TypeError, RecursionError):
         pass
     return False
+
+
+def _is_changed_elsewhere(one: Redaction, payload: Payload) -> bool:
+    """Return whether a member that a redaction does not name is not what it was.
+
+    This costs little where many small redactions name one large event; to write its JSON for each would take seconds.
+    """
+    touched = {field.partition(".")[0] for field in one.fields}
+    return any(
+        name not in touched and clean(value) != clean(one.remains.get(clean(name))) for name, value in payload.items()
+    )
 
 
 def _is_part(one: Any, whole: Any) -> bool:

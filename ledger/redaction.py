@@ -46,6 +46,7 @@ class Redaction:
         self.target: str = said["event_id"]
         self.fields: list[str] = said["fields"]
         self.supersedes: list[str] = said["supersedes"]
+        self.superseded = frozenset(self.supersedes)  # made once: each redaction is compared with many
         self.remains: Payload = said["remains"]
         self.reason: str | None = said["reason"]
 

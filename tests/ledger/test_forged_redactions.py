@@ -289,6 +289,9 @@ def test_what_is_not_what_redact_leaves_is_forged(tmp_path: Path, fields: list[s
     assert united(lost, path) == united(path, lost) == united(path)
 
 
+NOTE_LEFT = {"kind": "note", "phase": "build", "step": "[redacted]"}
+
+
 def test_a_truth_of_another_type_is_forged(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     path, name = str(tmp_path / "a.db"), names["artifact_failed"]
@@ -348,6 +351,24 @@ def test_where_the_payload_is_nowhere_what_two_redactions_say_apart_is_shown_of_
             continue
         assert list(find_problems(both, check_event=check_event)) == []
         assert united(both, before) == united(before, both) == united(both)  # it holds against the payload, too
+
+
+def test_small_forged_redactions_of_a_large_event_do_not_each_write_it_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "a.db")
+    (name,) = noted(tmp_path / "a.db", "\n" * 100_000)
+    forged = [forge(path, name, fields=["step"], remains={**NOTE_LEFT, "text": str(number)}) for number in range(20)]
+    large = []
+
+    def counted(payload: dict[str, Any], fields: Any) -> Any:
+        large.append(len(payload.get("text", "")) > 1000)
+        return redact_fields(payload, fields)
+
+    monkeypatch.setattr("faber_ledger.ledger.effective.redact_fields", counted)
+    assert sorted(forged_in(path)) == sorted(forged)
+    assert large
+    assert not any(large)
 
 
 def test_a_redaction_waits_for_what_it_takes_the_place_of_and_takes_nothing_until_then(tmp_path: Path) -> None:
