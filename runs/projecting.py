@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from itertools import chain
 
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -20,7 +21,7 @@ from faber_ledger.runs.state_merge import OF_A_WHOLE_STATE, is_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from faber_ledger.files.json_text import JsonText
@@ -30,8 +31,11 @@ if TYPE_CHECKING:
     from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
 
+    # The name of what has the state, the state, and the file whose permissions it has.
+    OldState = tuple[str, JsonText, str | None]
 
-MOST_COMMITS = 100  # that are looked through for a state.json, of HEAD and of all other refs
+
+MOST_COMMITS = 100  # that are looked through for a state.json, of HEAD and of all local branches
 UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
@@ -94,15 +98,12 @@ def _take_back(run: Run) -> str | None:
     """Put the newest state.json that a backup or a commit has in the missing one's place, and name what had it.
 
     One that was written from the log alone, as 0.1.0 did, lacks everybody's keys: any whole one is better, however old,
-    and one with neither `status` nor `phases` is as good as none.
+    and one with neither `status` nor `phases` is as good as none. What HEAD has counts before any other branch's. What
+    came from elsewhere and was never merged, as a remote's branch or a pull request, is not used.
     """
-    found = None
-    for name, state, like in _elsewhere(run):
-        if is_whole(state.value):
-            found = name, state, like
-            break
-        if found is None and any([key in state.value for key in OF_A_WHOLE_STATE]):
-            found = name, state, like
+    found = _best_of(chain(_read_backups(run), _read_commits(run, "HEAD")))
+    if found is None:
+        found = _best_of(_read_commits(run, "--branches"))
     if found is None:
         return None
     name, state, like = found
@@ -110,29 +111,34 @@ def _take_back(run: Run) -> str | None:
     return name
 
 
-def _elsewhere(run: Run) -> Iterator[tuple[str, JsonText, str | None]]:
-    """Read the run's states that are elsewhere: its backups, then the commits of HEAD and of other refs, newest first.
+def _best_of(states: Iterable[OldState]) -> OldState | None:
+    """Return the first state that is whole, else the first that has `status` or `phases`; None if there is none."""
+    partial = None
+    for one in states:
+        _, state, _ = one
+        if is_whole(state.value):
+            return one
+        if partial is None and any([key in state.value for key in OF_A_WHOLE_STATE]):
+            partial = one
+    return partial
 
-    Each comes with its name, and with the file whose permissions it has.
-    """
+
+def _read_backups(run: Run) -> Iterator[OldState]:
     for name, state in state_file.read_backups(run):
         yield name, state, os.path.join(run.directory, name)
-    seen = set()
-    for revisions in ("HEAD", "--all"):
-        asked = ["rev-list", "--date-order", f"--max-count={MOST_COMMITS}", revisions, "--", "./state.json"]
-        for commit in (GitQuery(asked, run.directory).answer() or "").split():
-            if commit in seen:
-                continue
-            seen.add(commit)
-            question = GitQuery(
-                ["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES
-            )
-            content = question.answer_bytes()
-            try:
-                if content is not None:  # else it was removed there
-                    yield f"commit {commit[:12]}", state_file.parse_state(run, content), None
-            except LedgerError:
-                continue
+
+
+def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
+    """Read the run's states in the newest commits of HEAD or of all local branches."""
+    asked = ["rev-list", "--date-order", f"--max-count={MOST_COMMITS}", revisions, "--", "./state.json"]
+    for commit in (GitQuery(asked, run.directory).answer() or "").split():
+        question = GitQuery(["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES)
+        content = question.answer_bytes()
+        try:
+            if content is not None:  # else it was removed there
+                yield f"commit {commit[:12]}", state_file.parse_state(run, content), None
+        except LedgerError:
+            continue
 
 
 def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:

@@ -193,7 +193,7 @@ def made_of_backup(state: dict[str, Any]) -> dict[str, Any]:
     return {name: state[name] for name in ("run_id", "sessions", "context_metadata")}
 
 
-def test_else_from_that_of_another_ref(one: Clone) -> None:
+def test_else_from_that_of_another_local_branch(one: Clone) -> None:
     one.git("checkout", "-q", "-b", "topic")
     one.change(mine=1)
     one.commit("whole")
@@ -205,6 +205,37 @@ def test_else_from_that_of_another_ref(one: Clone) -> None:
     without_backup(one)
     assert "is taken from commit " in one.faber("seal").stderr
     assert foreign(one.state) == foreign(before)
+
+
+@pytest.mark.parametrize("ref", ["refs/remotes/origin/topic", "refs/pull/7/head", "refs/stash"])
+def test_a_state_that_was_fetched_and_never_merged_is_not_taken(one: Clone, ref: str) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.change(mine=1)
+    one.commit("whole")
+    one.git("checkout", "-q", "--orphan", "bare")
+    one.git("rm", "-q", "--cached", STATE)
+    one.git("commit", "-qm", "no state here")
+    one.git("update-ref", ref, "topic")
+    one.git("branch", "-q", "-D", "topic", "main")
+    one.state_path.unlink()
+    without_backup(one)
+    assert "neither a backup nor a commit has one" in one.faber("seal").stderr
+    assert not one.state_path.exists()
+
+
+def test_what_head_has_counts_before_another_branch(one: Clone) -> None:
+    one.git("checkout", "-q", "-b", "topic")
+    one.change(mine=1)
+    one.commit("whole")
+    one.git("checkout", "-q", "--orphan", "bare")
+    one.put({**made_of_the_log(one), "status": "paused"})
+    one.commit("gutted")
+    head = one.git("rev-parse", "HEAD")[:12]
+    one.state_path.unlink()
+    without_backup(one)
+    assert f"is taken from commit {head}" in one.faber("seal").stderr
+    assert one.state["status"] == "paused"
+    assert "mine" not in one.state
 
 
 def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
