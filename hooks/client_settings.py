@@ -1,4 +1,4 @@
-"""The client's settings file: our four hooks go in and come out, everything else keeps its bytes."""
+"""The client's settings file: add and remove our four hooks, and keep every other byte."""
 
 from __future__ import annotations
 
@@ -10,23 +10,17 @@ from faber_ledger.files.change import read_file
 from faber_ledger.files.json_edit import line_of, with_child, without
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+from faber_ledger.recording.call import HOOKS, event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-# No matchers: every source of a session start counts. SessionEnd is killed after 1.5 s unless a time-out says more.
-HOOKS = {
-    "SessionStart": ("session-start", 20),
-    "PreCompact": ("pre-compact", 60),
-    "PostCompact": ("post-compact", 20),
-    "SessionEnd": ("session-end", 15),
-}
 SCOPES = ("project", "local", "user")
 PROGRAM = "faber-ledger"
 
-_NAMES = "|".join([name for event, (kebab, _) in HOOKS.items() for name in (event, kebab)])
+_NAMES = "|".join([name for event, (hook, _) in HOOKS.items() for name in (event, hook)])
 _PROGRAM = rf"""(?:[\w.~${{}}"'+@/-]*/)?["']?{PROGRAM}["']?"""
 _OURS = re.compile(
     rf"\s*(?:command -v {_PROGRAM} *>\s*/dev/null(?: 2>&1)? *(?:\|\| *exit 0 *;|&&) *)?"
@@ -35,7 +29,7 @@ _OURS = re.compile(
 
 
 def settings_path(scope: str, root: str) -> str:
-    """Give the settings file of a scope: the project's, the project's on this machine, or the user's."""
+    """Return the settings file of a scope: the project's, the project's on this machine, or the user's."""
     if scope == "user":
         home = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), ".claude")
         return os.path.join(home, "settings.json")
@@ -43,7 +37,7 @@ def settings_path(scope: str, root: str) -> str:
 
 
 def decode_settings(content: bytes, shown: str) -> str:
-    """Decode a settings file and check what its edit rests on; raises SettingsInvalid with file and line."""
+    """Return a settings file's text after checking that it can be edited; raises SettingsInvalid with file and line."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -53,7 +47,7 @@ def decode_settings(content: bytes, shown: str) -> str:
         hooks = JsonText(text).value.get("hooks", {})
     except ValueError as error:
         if not isinstance(error, json.JSONDecodeError):
-            raise _invalid(f"{shown}: {error}") from error  # no object, nested too deeply, or NaN
+            raise _invalid(f"{shown}: {error}") from error  # not an object, nested too deeply, or NaN
         line = error.lineno
         raise _invalid(f"{shown}, line {line}: not valid JSON: {error.msg}") from error
     if not isinstance(hooks, dict):
@@ -65,7 +59,7 @@ def decode_settings(content: bytes, shown: str) -> str:
 
 
 def with_hooks(text: str) -> str:
-    """Give the settings with our hook under each event that no handler, in whatever form, answers with it yet."""
+    """Return the settings with our hook added under each event for which no handler runs it, in any form."""
     for event in HOOKS:
         if not _is_answered(text, event):
             text = _with_group(text, event)
@@ -73,7 +67,7 @@ def with_hooks(text: str) -> str:
 
 
 def without_hooks(text: str) -> str:
-    """Give the settings without the handlers that run our commands, and without what is empty then."""
+    """Return the settings without the handlers that run our commands, and without what that leaves empty."""
     for event in HOOKS:
         for group, handler in reversed(_ours(text, event)):
             text = without_handler(text, event, group, handler)
@@ -85,12 +79,12 @@ def without_hooks(text: str) -> str:
 
 
 def has_hooks(text: str) -> bool:
-    """Tell whether one of our commands stands in the settings."""
+    """Return whether the settings have one of our commands."""
     return any([_ours(text, event) for event in HOOKS])
 
 
 def unanswered(root: str) -> list[str]:
-    """Name the events that no settings file answers for a client started in `root`; an unreadable one answers none."""
+    """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none."""
     left = list(HOOKS)
     for scope in SCOPES:
         try:
@@ -103,17 +97,17 @@ def unanswered(root: str) -> list[str]:
 
 
 def hook_command(event: str) -> str:
-    """Give the shell command of an event's hook.
+    """Return the shell command of an event's hook.
 
-    Where the settings are but the program is not, it ends well and says nothing. `exec` leaves no shell between the
-    client's signals and the hook.
+    Where the program is not installed, it succeeds silently. `exec` leaves no shell between the client's signals and
+    the hook.
     """
     return f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook {HOOKS[event][0]}"
 
 
 def _with_group(text: str, event: str) -> str:
-    name, timeout = hook_command(event), HOOKS[event][1]
-    group = {"hooks": [{"type": "command", "command": name, "timeout": timeout}]}
+    """Add our hook under an event, without a matcher: every source of a session's start counts."""
+    group = {"hooks": [{"type": "command", "command": hook_command(event), "timeout": HOOKS[event][1]}]}
     if "hooks" not in JsonText(text).value:
         return with_child(text, (), {event: [group]}, "hooks")
     if event not in _events(text):
@@ -122,7 +116,7 @@ def _with_group(text: str, event: str) -> str:
 
 
 def _is_answered(text: str, event: str) -> bool:
-    """Tell whether a handler for every source runs the hook already: ours, edited, or the user's own form."""
+    """Return whether a handler for every source runs the hook already: ours, an edited one, or the user's own form."""
     return any(
         [
             held.get("matcher") in (None, "", "*") and _OURS.fullmatch(handler["command"]) is not None
@@ -132,14 +126,14 @@ def _is_answered(text: str, event: str) -> bool:
 
 
 def without_handler(text: str, event: str, group: int, handler: int) -> str:
-    """Take out one handler, and its group if nothing else is in it."""
+    """Return the settings without one handler, and without its group if nothing else is in it."""
     if len(_events(text)[event][group]["hooks"]) > 1:
         return without(text, ("hooks", event, group, "hooks", handler))
     return without(text, ("hooks", event, group))
 
 
 def _ours(text: str, event: str) -> list[tuple[int, int]]:
-    """List where the very command that `init` writes stands under an event, as indexes of group and handler."""
+    """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
     groups = _events(text).get(event, [])
     return [
         (groups.index(held), held["hooks"].index(handler))
@@ -149,13 +143,13 @@ def _ours(text: str, event: str) -> list[tuple[int, int]]:
 
 
 def runs_hook(command: str) -> str | None:
-    """Give the event whose hook a command runs, in whatever form we know; None for any other command."""
+    """Return the event whose hook a command runs, in any form we know; None for any other command."""
     found = _OURS.fullmatch(command)
-    return next((event for event, (kebab, _) in HOOKS.items() if found and found["hook"] in (event, kebab)), None)
+    return event_of(found["hook"]) if found else None
 
 
 def handlers(text: str, event: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """List the handlers of an event that run a command, each with the group it stands in."""
+    """Return the handlers of an event that run a command, each with its group."""
     found = []
     for held in _events(text).get(event, []):
         listed = held.get("hooks") if isinstance(held, dict) else None
@@ -171,4 +165,4 @@ def _events(text: str) -> dict[str, Any]:
 
 
 def _invalid(message: str) -> SettingsInvalid:
-    return SettingsInvalid(message, hint="mend the file, then run the command again; it was left as it is")
+    return SettingsInvalid(message, hint="fix the file, then run the command again; it was left as it is")

@@ -1,4 +1,4 @@
-"""The program that the client's hooks run: standard library alone, and exit code 0 whatever happens."""
+"""The program that the client's hooks run: standard library only, and exit code 0 whatever happens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.recording.call import HOOKS, LIMIT, Call
+from faber_ledger.recording.call import HOOKS, LIMIT, Call, event_of
 from faber_ledger.runs.active import active_run, warn_claim_kept
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
@@ -18,61 +18,61 @@ SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "Sessio
 
 
 def run_hook(name: str) -> int:
-    """Run one hook: read the delivery, record it, print the answer. Gives 0: exit code 2 would stop a compaction."""
+    """Run one hook: read the delivery, record it, print the answer. Return 0: exit code 2 would stop a compaction."""
     at, root = now(), os.curdir
-    hook = HOOKS.get(name, name)
+    hook = event_of(name) or name
     try:
         call = Call(hook, _input(), os.environ)
         start = _start(call)
         root = find_root(start)
         held = TrackedFolder(root)
 
-        def note(message: str) -> None:
-            _tell(message)
+        def warn(message: str) -> None:
+            _print_error(message)
             log_line(held.current_path() or root, at, hook, message)
 
         if call.problem is not None:
-            note(call.problem)
+            warn(call.problem)
         if call.directory is not None and start != call.directory:
-            from faber_ledger.runs.worktree_registry import gone_worktree  # hardly ever
+            from faber_ledger.runs.worktree_registry import gone_worktree  # rarely needed
 
             lost = gone_worktree(root, call.directory)
             if lost is not None:
-                note(f"{call.directory} was in the worktree {lost}, which is not there: nothing is recorded")
+                warn(f"{call.directory} was in the worktree {lost}, which is gone: nothing is recorded")
                 return 0
-            note(f"{call.directory} is not there; the run is looked for from {start} upwards")
-        if call.hook not in HOOKS.values():
-            note(f"{call.hook} is not a hook of faber-ledger: {', '.join(HOOKS)}")
+            warn(f"{call.directory} does not exist; looking for the run from {start} upwards")
+        if call.hook not in HOOKS:
+            warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
             return 0
         active = active_run(root)
         if active.run_id is None:
             skipped = SKIPPED.get(call.hook, "the compaction")
             why = f": {active.reason_none}" if active.reason_none else ""
-            note(f"No active workflow found, skipping {skipped}{why}")
+            warn(f"No active workflow found, skipping {skipped}{why}")
             return 0
-        warn_claim_kept(root, active, note)
-        from faber_ledger.hooks.hook import Hook  # with it comes SQLite, which calls outside a run need not wait for
+        warn_claim_kept(root, active, warn)
+        from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
         run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
             root = held.current_path() or root
             run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
-            from faber_ledger.runs.projecting import bring_back  # only after git has taken the whole run
+            from faber_ledger.runs.projecting import bring_back  # only after git has removed the whole run
 
-            bring_back(root, active.run_id, note)
-        text = Hook(call, run, at, note, held).answer()
+            bring_back(root, active.run_id, warn)
+        text = Hook(call, run, at, warn, held).answer()
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
-        message = _told(error)
-        _tell(message)
+        message = _message_of(error)
+        _print_error(message)
         log_line(root, at, hook, message)
     return 0
 
 
-def _told(error: BaseException) -> str:
-    """Word what stopped a hook, with what to do about it."""
+def _message_of(error: BaseException) -> str:
+    """Return what stopped a hook, and what to do about it."""
     if isinstance(error, LedgerError):
         return " - ".join([part for part in (error.message, error.hint) if part])
     if isinstance(error, OSError):
@@ -85,14 +85,14 @@ def _told(error: BaseException) -> str:
 def _input() -> bytes:
     try:
         return sys.stdin.buffer.read(LIMIT + 1)
-    except (OSError, AttributeError):  # None stands for a standard input that is closed
+    except (OSError, AttributeError):  # sys.stdin is None if standard input is closed
         return b""
 
 
 def _start(call: Call) -> str:
-    """Give where to look for the run: where the client was launched or, if that is gone, the nearest folder above it.
+    """Return where to look for the run: where the client was started or, if that is gone, the nearest folder above.
 
-    Never where the hook's process happens to be: it follows every `cd`, also into other projects.
+    Never the hook's own working directory: it follows every `cd`, also into other projects.
     """
     directory = call.directory
     if directory is None or os.path.isdir(directory):
@@ -104,7 +104,7 @@ def _start(call: Call) -> str:
 
 
 def _print(hook: str, text: str) -> None:
-    """Print a start's packet as the client reads it; to any other hook it takes the text as it is."""
+    """Print a start's packet in the client's JSON form; it takes any other hook's text as it is."""
     if hook == "SessionStart":
         answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
@@ -113,17 +113,17 @@ def _print(hook: str, text: str) -> None:
     _write(sys.stdout.fileno(), text.encode() + b"\n")
 
 
-def _tell(message: str) -> None:
+def _print_error(message: str) -> None:
     line = "".join([letter if letter.isprintable() else "?" for letter in message]) + "\n"
     try:
         if sys.stderr is not None:
             _write(sys.stderr.fileno(), line.encode())
     except OSError:
-        pass  # nobody listens
+        pass  # no one is listening
 
 
 def _write(descriptor: int, content: bytes) -> None:
-    """Write past Python's buffers: what stayed in one would be tried again at exit, and fail with code 120."""
+    """Write around Python's buffers: Python would try again at exit to write what is in them, and fail with 120."""
     while content:
         content = content[os.write(descriptor, content) :]
 
@@ -132,7 +132,7 @@ LONGEST_LOG = 256 * 1024
 
 
 def log_line(root: str, at: float, hook: str, message: str) -> None:
-    """Append one line (time, hook, what happened); a full log becomes `hooks.log.1`. Never raises."""
+    """Append one line (time, hook, message) to the hook log; a full log becomes `hooks.log.1`. Never raises."""
     if not os.path.isdir(os.path.join(root, ".fractary")):
         return
     path = os.path.join(root, *HOOK_LOG.split("/"))
@@ -141,12 +141,12 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if not os.path.realpath(os.path.dirname(path)).startswith(os.path.join(os.path.realpath(root), "")):
-            return  # the folder is a link that came with the repository and leads out of it
+            return  # the folder is a link, which came with the repository and leads out of it
         if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG:
             os.replace(path, path + ".1")
-        # No link is followed and no pipe waited for: the file may have come with the repository.
+        # Follow no link and wait for no pipe: the file may have come with the repository.
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         with open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n") as file:
             file.write(line + "\n")
     except OSError:
-        pass  # there is nobody left to tell: a hook prints nothing and exits 0
+        pass  # there is nowhere left to report it, and a hook exits 0

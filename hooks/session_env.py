@@ -1,4 +1,4 @@
-"""The variables that the client's shell commands get: `CLAUDE_ENV_FILE`, which a shell sources."""
+"""The variables that the client's shell commands get, from the file `CLAUDE_ENV_FILE` that the shell sources."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LIMIT = 1_048_576
 
 
 def export_run(path: str, run_id: str, work_id: Any) -> None:
-    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file, unless it says so already; raises OSError.
+    """Export `FABER_RUN_ID` and `FABER_WORK_ID` in the client's file unless it does so already; raises OSError.
 
-    A work id comes from a cloned repository: one that is more than letters, digits and `._#-` is left out.
+    A work id comes from a cloned repository: it is left out unless it has only letters, digits and `._#-`.
     """
     wanted = {"FABER_RUN_ID": run_id if is_run_id(run_id) else ""}
     work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
@@ -39,7 +39,7 @@ def export_run(path: str, run_id: str, work_id: Any) -> None:
 
 
 def _exported(text: str, name: str) -> str:
-    """Give what our own last line exports under a name; empty if there is none."""
+    """Return what our own last line exports under a name; empty if there is none."""
     start = f"export {name}='"
     lines = [line for line in text.splitlines() if line.startswith(start) and line.endswith("'")]
     return lines[-1][len(start) : -1] if lines else ""

@@ -1,4 +1,4 @@
-"""A hook call as the client makes it: one line of JSON on standard input, and a few variables."""
+"""A hook call as the client makes it: JSON on standard input, and a few environment variables."""
 
 from __future__ import annotations
 
@@ -14,25 +14,35 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Delivery
 
 
+# The client's events, each with the name of our hook and its time-out in seconds: without one, SessionEnd is killed
+# after 1.5 seconds.
 HOOKS = {
-    "session-start": "SessionStart",
-    "pre-compact": "PreCompact",
-    "post-compact": "PostCompact",
-    "session-end": "SessionEnd",
+    "SessionStart": ("session-start", 20),
+    "PreCompact": ("pre-compact", 60),
+    "PostCompact": ("post-compact", 20),
+    "SessionEnd": ("session-end", 15),
 }
 FIELDS = ("session_id", "cwd", "hook_event_name", "source", "trigger", "reason", "agent_id")
 LIMIT = 32 * 1024 * 1024
 LONGEST_VALUE = 4096
-MOST_BESIDES_TEXTS = 64 * 1024  # a client's delivery is large for its summary; a million values take a second to read
+MAX_BESIDES_TEXTS = 64 * 1024  # what makes a delivery large is its summary; parsing a million values takes a second
+
+
+def event_of(name: str | None) -> str | None:
+    """Return the client's event for the name of an event or of our hook; None for any other name."""
+    for event, (hook, _) in HOOKS.items():
+        if name in (event, hook):
+            return event
+    return None
 
 
 class Call:
-    """What a hook call says. Unknown fields and values are accepted, missing ones are None."""
+    """What a hook call says. Unknown fields and values are accepted; missing ones are None."""
 
     def __init__(self, hook: str, content: bytes, environ: Mapping[str, str]) -> None:
-        """Read a delivery; `problem` tells what was wrong with it, and the variables stand in for what it lacks.
+        """Read a delivery; `problem` says what was wrong with it, and the variables replace fields that it lacks.
 
-        Standard input is empty when the client has already gone, so an unreadable one does not stop the call.
+        Standard input is empty if the client is gone already, so an unreadable delivery does not stop the call.
         """
         self.hook = hook
         self.problem: str | None = None
@@ -41,12 +51,12 @@ class Call:
         self._environ = environ
         self.digest = sha256(content).hexdigest()
         named = self.text("hook_event_name")
-        said = HOOKS.get(named or "", named)
-        if said in HOOKS.values() and said is not None and said != hook:
-            self.hook = said
-            self.problem = f"the delivery says {named}, and is taken as that"
-        elif said is not None and said != hook and hook in HOOKS.values():
-            self.problem = f"the delivery says {named}, which is no hook of faber-ledger; it is taken as {hook}"
+        event = event_of(named)
+        if event is not None and event != hook:
+            self.hook = event
+            self.problem = f"the delivery says {named}, and is handled as {event}"
+        elif event is None and named is not None and hook in HOOKS:
+            self.problem = f"the delivery says {named}, which is not a hook of faber-ledger; it is handled as {hook}"
 
     def _read(self, content: bytes) -> dict[str, Any]:
         if not content.strip():
@@ -55,18 +65,18 @@ class Call:
             if len(content) > LIMIT:
                 raise ValueError(f"it is longer than {LIMIT} bytes")
             text = content.decode(json.detect_encoding(content), "surrogatepass")
-            if len(text) > MOST_BESIDES_TEXTS and besides_texts(text) > MOST_BESIDES_TEXTS:
-                raise ValueError(f"it has more than {MOST_BESIDES_TEXTS:,} characters besides its texts")
+            if len(text) > MAX_BESIDES_TEXTS and besides_texts(text) > MAX_BESIDES_TEXTS:
+                raise ValueError(f"it has more than {MAX_BESIDES_TEXTS:,} characters outside its texts")
             values = json.loads(text)
             if not isinstance(values, dict):
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
         except (ValueError, RecursionError) as error:
             self.problem = f"the delivery cannot be read: {error}"
             return {}
         return values
 
     def text(self, name: str) -> str | None:
-        """Give a field that is a string and not empty, cut to 4,096 characters."""
+        """Return a field that is a string and not empty, cut to 4,096 characters; otherwise None."""
         value = self._values.get(name)
         return without_surrogates(value[:LONGEST_VALUE]) if isinstance(value, str) and value else None
 
@@ -75,7 +85,7 @@ class Call:
 
     @property
     def compact_summary(self) -> str:
-        """What the client's compaction came to, of any length; empty if it does not say."""
+        """The summary of the client's compaction, of any length; empty if there is none."""
         value = self._values.get("compact_summary")
         return value if isinstance(value, str) else ""
 
@@ -86,20 +96,20 @@ class Call:
 
     @property
     def pid(self) -> str | None:
-        """The client's process, which older clients do not name."""
+        """The client's process id, which older clients do not name."""
         return self._variable("CLAUDE_PID")
 
     @property
     def directory(self) -> str | None:
-        """Where to look for the run: where the client was launched, since `cwd` follows every `cd`."""
+        """Where to look for the run: where the client was started, since `cwd` follows every `cd`."""
         return self._environ.get("CLAUDE_PROJECT_DIR") or self.text("cwd")
 
     def delivery(self) -> Delivery:
-        """Give what is recorded of the call itself."""
+        """Return what is recorded of the call itself."""
         return {"hook": self.hook, "digest": self.digest, "pid": self.pid}
 
-    def kept(self, longest: int, summary: str) -> str:
-        """Give the delivery as it came; of one that is longer than `longest` bytes what is read, `summary` for its."""
+    def shortened(self, longest: int, summary: str) -> str:
+        """Return the delivery verbatim, or, if it is longer than `longest` bytes, the fields we use with `summary`."""
         if len(self._content) <= longest:
             return self._content.decode("utf-8", "surrogateescape")
         found = {name: text for name in FIELDS if (text := self.text(name)) is not None}
@@ -107,8 +117,8 @@ class Call:
 
 
 def besides_texts(text: str) -> int:
-    """Count the characters of a JSON text that stand in none of its strings, quotes apart; as fast as a search."""
+    """Return how many characters of a JSON text are outside its strings, quotes excluded; as fast as a search."""
     bare = text.replace("\\\\", "").replace('\\"', "")  # every quote that is left begins or ends a string
-    if bare.count('"') > 2 * MOST_BESIDES_TEXTS:  # each string but one has a comma or a colon beside it
+    if bare.count('"') > 2 * MAX_BESIDES_TEXTS:  # each string except one has a comma or a colon beside it
         return len(bare)
     return sum([len(outside) for outside in bare.split('"')[::2]])

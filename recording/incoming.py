@@ -249,7 +249,7 @@ class IncomingCall:
             "environ": {
                 name: value[:LONGEST_VALUE] for name in VARIABLES if (value := os.environ.get(name)) is not None
             },
-            "delivery": self.call.kept(0 if is_kept else LONGEST_DELIVERY, summary),
+            "delivery": self.call.shortened(0 if is_kept else LONGEST_DELIVERY, summary),
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,

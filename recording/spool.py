@@ -8,7 +8,7 @@ import stat
 import time
 
 from faber_ledger.ledger import whole_file
-from faber_ledger.recording.call import MOST_BESIDES_TEXTS, besides_texts
+from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
 from faber_ledger.runs.clone import make_kept_folder, spool_path
 
@@ -86,7 +86,7 @@ def _what_is_too_large(text: str) -> str | None:
     """Say why a text is none that is read; None if it is not too large."""
     if len(text) > LARGEST or len(text.encode("utf-8", "surrogatepass")) > LARGEST:
         return f"it is larger than {LARGEST:,} bytes"
-    if besides_texts(text) > MOST_BESIDES_TEXTS:
+    if besides_texts(text) > MAX_BESIDES_TEXTS:
         return "it is large for something else than its texts"
     return None
 

@@ -88,7 +88,7 @@ def _is_known(found: Any) -> bool:
         return False
     return (
         found["spool"] == VERSION
-        and found["hook"] in HOOKS.values()
+        and found["hook"] in HOOKS
         and is_event_id(found["id"])
         and _is_hex(found["salt"], 32)
         and _is_hex(found["writer"], 32)

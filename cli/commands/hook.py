@@ -8,7 +8,9 @@ from faber_ledger.recording.call import HOOKS
 
 
 @click.command(short_help="Answer one of the client's hooks.")
-@click.argument("name", type=click.Choice([*HOOKS, *HOOKS.values()]), required=False, metavar="NAME")
+@click.argument(
+    "name", type=click.Choice([*[name for name, _ in HOOKS.values()], *HOOKS]), required=False, metavar="NAME"
+)
 @click.pass_context
 def hook(ctx: click.Context, name: str | None) -> None:
     """Record one of the client's hook calls, JSON on standard input, and print the packet at a session's start.

@@ -27,8 +27,9 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.files.change import FileChange, make_changes
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.hooks.client_settings import HOOKS, PROGRAM, settings_path
+from faber_ledger.hooks.client_settings import PROGRAM, settings_path
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import Run, find_root

@@ -12,9 +12,9 @@ from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, keep, record_of
-from faber_ledger.hooks.client_settings import HOOKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:

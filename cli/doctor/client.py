@@ -13,7 +13,6 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
 from faber_ledger.files.change import read_file
 from faber_ledger.hooks.client_settings import (
-    HOOKS,
     PROGRAM,
     SCOPES,
     decode_settings,
@@ -23,6 +22,7 @@ from faber_ledger.hooks.client_settings import (
     unanswered,
 )
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient

@@ -10,10 +10,11 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.cli.worktrees.git import asked, trees
 from faber_ledger.cli.worktrees.places import gone_runs
 from faber_ledger.cli.worktrees.survey import why_gone
-from faber_ledger.hooks.client_settings import HOOKS, unanswered
+from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_fault
+from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path

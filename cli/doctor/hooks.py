@@ -13,7 +13,6 @@ from faber_ledger.cli.setup.client_settings import settings_change
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import (
-    HOOKS,
     SCOPES,
     decode_settings,
     handlers,
@@ -24,6 +23,7 @@ from faber_ledger.hooks.client_settings import (
     without_handler,
 )
 from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from faber_ledger.cli.setup.git_files import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
-from faber_ledger.hooks.client_settings import HOOKS, decode_settings, hook_command, with_hooks, without_hooks
+from faber_ledger.hooks.client_settings import decode_settings, hook_command, with_hooks, without_hooks
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.recording.call import HOOKS
 
 PROGRAM = Path(sys.executable).with_name("faber-ledger")
 SETTINGS = ".claude/settings.json"

@@ -258,7 +258,7 @@ def test_a_hook_whose_folder_is_gone_looks_above_it_and_never_where_its_process_
     shutil.rmtree(tree.root)
     for _ in ("git names it", "the registry names it"):
         answer = project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)})
-        assert f"was in the worktree {tree.root}, which is not there: nothing is recorded" in answer.errors
+        assert f"was in the worktree {tree.root}, which is gone: nothing is recorded" in answer.errors
         project.git("worktree", "prune")
     assert (project.current, project.ledger_path.read_bytes()) == (None, before)
 

@@ -132,7 +132,7 @@ def test_an_unknown_event_under_a_known_name_is_what_the_name_says(tmp_path: Pat
         argument="session-end",
     )
     assert project.of_type("session_ended")[0]["reason"] == "normal"
-    assert "which is no hook of faber-ledger; it is taken as SessionEnd" in project.log_lines[-1]
+    assert "which is not a hook of faber-ledger; it is handled as SessionEnd" in project.log_lines[-1]
 
 
 def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:

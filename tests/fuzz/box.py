@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from support.project import ARGUMENTS, Answer, Project, units
 
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.recording.call import HOOKS, Call
+from faber_ledger.recording.call import Call, event_of
 from fuzz.forks import Forks
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Box:
         before = project.state_path.read_bytes()
         argument = ARGUMENTS.get(event, event)
         answer = Answer(*self.forks.run(["hook", argument], project.root, environment, content))
-        check_answer(answer, Call(HOOKS.get(argument, argument), content, environment).hook)
+        check_answer(answer, Call(event_of(argument) or argument, content, environment).hook)
         check_state(before, project.state_path.read_bytes())
         check_leftovers(project)
         return answer

@@ -61,8 +61,8 @@ BROKEN_STATES = {
     "empty": (b"", "the file is empty"),
     "blank": (b" \r\n\t", "the file is empty"),
     "truncated": (json.dumps(usual_state(), indent=2).encode()[:-30], "Invalid JSON at line"),
-    "a list": (b"[]\n", "it is no JSON object"),
-    "a number": (b"42", "it is no JSON object"),
+    "a list": (b"[]\n", "it is not a JSON object"),
+    "a number": (b"42", "it is not a JSON object"),
     "two objects": (b"{}{}", "Extra data"),
     "not UTF-8": (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
     "UTF-16": (json.dumps(usual_state()).encode("utf-16"), "not UTF-8 at byte 0"),
@@ -343,7 +343,7 @@ def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
         (None, "Workflow configuration not found: fractary-faber:special"),
         (b"", "cannot be used"),
         (b"{", "cannot be used"),
-        (b"[]", "it is no JSON object"),
+        (b"[]", "it is not a JSON object"),
         (b"\xff", "not UTF-8"),
         (b'{"critical_artifacts": 1}', "critical_artifacts is no object"),
         (b'{"critical_artifacts": {"always_load": {}}}', "is no list"),
@@ -511,7 +511,7 @@ def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: P
     check(opened, opened.deliver(END, client=ME, argument="session-start"), said="SessionEnd", packet=False)
     assert opened.current is None
     answer = opened.deliver("Stop.interactive", client=ME, argument="session-end")
-    check(opened, answer, said="Stop, which is no hook of faber-ledger; it is taken as SessionEnd", packet=False)
+    check(opened, answer, said="Stop, which is not a hook of faber-ledger; it is handled as SessionEnd", packet=False)
 
 
 # Streams, folders

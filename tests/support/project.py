@@ -30,7 +30,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 SPEC_RUN = "fractary-faber-258-20260105-143022"
 PROTOCOL = "plugins/faber/docs/workflow-orchestration-protocol.md"
-ARGUMENTS = {event: name for name, event in HOOKS.items()}
+ARGUMENTS = {event: name for event, (name, _) in HOOKS.items()}
 
 
 class Answer:
