@@ -223,9 +223,9 @@ class IncomingCall:
         said = self.call.compact_summary if self.call.hook == "PostCompact" else ""
         if not said or self.is_subagents:
             return ""
-        from faber_ledger.recording.masking import bounded_summary  # its many rules are needed nowhere else
+        from faber_ledger.recording.masking import clean_summary  # its many rules are needed nowhere else
 
-        return bounded_summary(said)
+        return clean_summary(said)
 
     def to_spooled(self, loads: list[Draft], *, verbatim: bool = False) -> Spooled:
         """Return the call as the spool keeps it; `verbatim` without reading the state or masking a summary for it."""

@@ -1,4 +1,4 @@
-"""Where else a text that was redacted may stand: the hook log, the spool, other events, other files."""
+"""Where else a redacted text may be: the hook log, the spool, other events, other files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-SHORTEST = 4  # letters: a shorter text stands everywhere
-LARGEST = 64 * 1024 * 1024
+MIN_LENGTH = 4  # letters: a shorter text is found everywhere
+MAX_BYTES = 64 * 1024 * 1024
 
 
 def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str, set[str]]:
-    """Give the texts that events of a log hold, each with the events' ids, those in `but` left out."""
+    """Return the texts that events of a log hold, each with the ids of these events, except those in `but`."""
     found: dict[str, set[str]] = {}
     for text in texts:
-        if len(text) < SHORTEST:
+        if len(text) < MIN_LENGTH:
             continue
         written = json.dumps(text, ensure_ascii=False)[1:-1]
-        twice = json.dumps(written, ensure_ascii=False)[1:-1]  # as adopted blocks hold it: JSON within JSON
+        twice = json.dumps(written, ensure_ascii=False)[1:-1]  # adopted blocks hold it as JSON within JSON
         rows = log.connection.execute(
             "SELECT id FROM event WHERE payload IS NOT NULL AND (instr(payload, ?) OR instr(payload, ?))",
             (written, twice),
@@ -43,18 +43,16 @@ def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str
 
 
 def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Put `[redacted]` in the place of texts in the hook logs, in what is aside in the spool, and in kept summaries.
+    """Replace texts with `[redacted]` in the hook logs, set-aside deliveries and kept summaries; return what changed.
 
-    Return what changed.
-
-    A delivery that waits stays as it is: it becomes an event. Raises OSError for a file that cannot be written anew.
+    A waiting delivery stays as it is, since it becomes an event. Raises OSError for a file that cannot be rewritten.
     """
     needles = _needles(texts)
-    return [path for path in _kept_beside(places) if _scrubbed(path, needles)]
+    return [path for path in _kept_beside(places) if _scrub_file(path, needles)]
 
 
 def still_held(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """List the files in the runs' folders that hold one of the texts: they are others' files, or others' keys."""
+    """Return the files in the runs' folders that hold one of the texts: other tools' files, or other tools' keys."""
     needles = _needles(texts)
     found = []
     for place in places:
@@ -65,11 +63,11 @@ def still_held(places: list[Run], texts: Iterable[str]) -> list[str]:
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:
-    """Give the bytes as which texts may stand in a file, the longest first: as they are, as JSON, and JSON within it.
+    """Return the forms that texts may have in a file, longest first: as they are, as JSON, and as JSON within JSON.
 
-    A delivery is JSON, and stands as one string in its file of the spool.
+    The last one is how the spool keeps a delivery, which is JSON itself.
     """
-    forms = {text for text in texts if len(text) >= SHORTEST}
+    forms = {text for text in texts if len(text) >= MIN_LENGTH}
     for _ in range(2):
         forms |= {json.dumps(form, ensure_ascii=is_ascii)[1:-1] for form in forms for is_ascii in (True, False)}
     return sorted([form.encode("utf-8", "surrogatepass") for form in forms], key=lambda form: (-len(form), form))
@@ -81,11 +79,11 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
         yield from (path, path + ".1")
     copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
-    yield from spool.set_aside(places[0])  # which all worktrees share
+    yield from spool.set_aside(places[0])  # all work trees share it
     yield from kept_paths(places[0]).values()
 
 
-def _scrubbed(path: str, needles: list[bytes]) -> bool:
+def _scrub_file(path: str, needles: list[bytes]) -> bool:
     before = after = _content(path)
     for needle in needles:
         after = after.replace(needle, REDACTED.encode())
@@ -96,9 +94,9 @@ def _scrubbed(path: str, needles: list[bytes]) -> bool:
 
 
 def _content(path: str) -> bytes:
-    """Read a regular file; nothing of a link, of what is too large or cannot be read."""
+    """Return the content of a regular file; nothing for a link, or if it is too large or not readable."""
     try:
-        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LARGEST:
+        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:
             return b""
         with open(path, "rb") as file:
             return file.read()

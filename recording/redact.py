@@ -1,4 +1,4 @@
-"""Take an event's payload, or fields of it, out of a run: out of every file of this clone that holds it."""
+"""Redact an event's payload, or fields of it, in every file of this clone that holds it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 ENVELOPE = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "hash")
 
 
-class Plan:
-    """A redaction as it would be: the event and its type, `fields` (empty for the whole payload), the `texts` that go.
+class RedactionPlan:
+    """What a redaction would remove: the event and its type, the `fields` (empty for the whole payload), the `texts`.
 
-    `event` is what would be appended; None if there is nothing more to take out.
+    `event` is what would be appended; None if there is nothing more to remove.
     """
 
     def __init__(self, target: str, kind: str, fields: list[str], event: EventRedacted | None, texts: set[str]) -> None:
@@ -58,38 +58,39 @@ class Plan:
         self.texts = texts
 
 
-class Outcome:
-    """What was done: the redaction's id (None: it was there before), the files written anew, and those removed."""
+class RedactionResult:
+    """What a redaction did: its id (None: it was there before), the files rewritten and removed, `clean`'s result."""
 
-    def __init__(self, id: str | None, rewritten: list[str], removed: list[str]) -> None:
+    def __init__(self, id: str | None, rewritten: list[str], removed: list[str], cleaned: dict[str, Any]) -> None:
         self.id = id
         self.rewritten = rewritten
         self.removed = removed
+        self.cleaned = cleaned
 
 
-def plan_of(
+def plan_redaction(
     log: Log, name: str, fields: Iterable[str], reason: str | None, check_event: Callable[[Any], list[str]]
-) -> Plan:
-    """Plan the redaction of one event of a log; raises UsageFailed for what cannot be taken out."""
+) -> RedactionPlan:
+    """Plan the redaction of one event of a log; raises UsageFailed for what cannot be redacted."""
     wanted = sorted(set(fields))
     (recorded,) = _read(log, name)
     event: dict[str, Any] = dict(recorded["event"])
     kind, session_id = event.pop("type"), event.pop("session_id", None)
     _check_kind(kind, recorded["version"], wanted)
     found = effective_redactions(log.connection)
-    # One that waits for an event which is not there takes nothing, and whatever took its place would wait as well.
+    # A redaction that waits for a missing event removes nothing, and one that replaced it would wait as well.
     known = {
         target: [one for one in several if one.id not in found.missing] for target, several in found.standing.items()
     }
     last = {target: several for target, several in known.items() if several}
     if kind == "event_redacted":
         ours = next((one for several in last.values() for one in several if one.id == name), None)
-        return _plan_of_reason(log, reason, ours, last) if ours else Plan(name, kind, ["reason"], None, set())
+        return _plan_of_reason(log, reason, ours, last) if ours else RedactionPlan(name, kind, ["reason"], None, set())
     several = last.get(name, [])
     if len(several) == 1 and several[0].covers(wanted):
         if reason is not None and reason != several[0].reason:
             return _plan_of_reason(log, reason, several[0], last)
-        return Plan(name, kind, several[0].fields, None, set())
+        return RedactionPlan(name, kind, several[0].fields, None, set())
     all_whole = not wanted or any([not one.fields for one in several])
     before = {*united_remains(kind, several)[0], *[field for one in several for field in one.fields]}
     names = [] if all_whole else sorted({*wanted, *before})
@@ -97,29 +98,29 @@ def plan_of(
     # A closed word that redactions contradict each other about is its least one already.
     left = redact_fields(event, [*wanted, *(before - least_words(kind).keys())])[0]
     left = left if wanted else redact_all(left)
-    told = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
-    problems = check_event(told)
+    remains = {**left, "type": kind} | ({"session_id": session_id} if session_id is not None else {})
+    problems = check_event(remains)
     if problems:
         raise UsageFailed(
-            f"a {kind} must keep what it has there: {'; '.join(problems)}",
-            hint="take out other fields, or the whole payload: then such words stay, which tell nothing of anybody's",
+            f"a {kind} must keep its value there: {'; '.join(problems)}",
+            hint="redact other fields, or the whole payload: then such words stay, which reveal nothing about anybody",
         )
     texts = texts_of(event) - texts_of(left)
     shared = shared_word(reason, texts) if reason else None
     if shared is not None:
         raise UsageFailed(
-            f"the reason holds what is taken out, and would keep it: {shared!r:.80}", hint="word the reason without it"
+            f"the reason holds what is redacted, and would keep it: {shared!r:.80}", hint="word the reason without it"
         )
-    past = [*several, *found.disproved.get(name, [])]  # whose words need not stay either
-    return Plan(name, kind, names, _redaction(name, kind, names, left, past, reason), texts)
+    past = [*several, *found.disproved.get(name, [])]  # their texts need not stay either
+    return RedactionPlan(name, kind, names, _redaction(name, kind, names, left, past, reason), texts)
 
 
 def _redaction(
     name: str, kind: str, fields: list[str], left: dict[str, Any], several: list[Redaction], reason: str | None
 ) -> EventRedacted:
-    """Give the redaction that takes the place of several of one event, and of what they took the place of.
+    """Return the redaction that replaces several of one event, and those that they replaced.
 
-    It takes the place of none that it cannot have been made from.
+    It replaces only those that it can have been made from.
     """
     past = {past for one in several for past in (one.id, *one.supersedes)}
     made: EventRedacted = {
@@ -135,17 +136,17 @@ def _redaction(
     return {**made, "supersedes": sorted(past)}
 
 
-def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[str, list[Redaction]]) -> Plan:
-    """Plan to take the reason out of a redaction, and to put another there: as a new one, which takes its place."""
+def _plan_of_reason(log: Log, reason: str | None, ours: Redaction, last: dict[str, list[Redaction]]) -> RedactionPlan:
+    """Plan a new redaction that replaces one, without its reason or with another."""
     kind, old, several = "event_redacted", ours.reason or "", last[ours.target]
     if ours.reason == reason:
-        return Plan(ours.id, kind, ["reason"], None, set())
+        return RedactionPlan(ours.id, kind, ["reason"], None, set())
     if reason and old and old in reason:
-        raise UsageFailed("the reason holds the one that is taken out", hint="word it without what must not stay")
+        raise UsageFailed("the reason holds the one that is redacted", hint="word it without what must not stay")
     target = next((one["event"]["type"] for one in _read(log, ours.target)), "")
     fields, left = (ours.fields, ours.remains) if len(several) == 1 else united_remains(target, several)
     redaction = _redaction(ours.target, target, fields, left, several, reason)
-    return Plan(ours.id, kind, ["reason"], redaction, {old} - {""})
+    return RedactionPlan(ours.id, kind, ["reason"], redaction, {old} - {""})
 
 
 def _read(log: Log, name: str) -> list[Any]:
@@ -157,8 +158,8 @@ def _read(log: Log, name: str) -> list[Any]:
 def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
     if kind == "event_redacted" and not {*wanted} <= {"reason"}:
         raise UsageFailed(
-            "an event_redacted says what may stay of another event, and only its reason can be taken out",
-            hint="leave out --field, or redact more of that other event: its new redaction takes the place of this one",
+            "an event_redacted says what may stay of another event, and only its reason can be redacted",
+            hint="leave out --field, or redact more of that other event: its new redaction replaces this one",
         )
     if not is_known(kind, version):
         raise UsageFailed(
@@ -167,8 +168,8 @@ def _check_kind(kind: str, version: int, wanted: list[str]) -> None:
         )
     if kind == "run_adopted" and (not wanted or WHOLE_BLOCKS & {*wanted}):
         raise UsageFailed(
-            "the blocks of a run_adopted are what the sessions of this run are counted from, and cannot go as a whole",
-            hint="name what is in them, as `--field blocks.sessions.session_history.0.environment.hostname`",
+            "the run's sessions are counted from the blocks of a run_adopted, which cannot be redacted as a whole",
+            hint="name a part of them, as in `--field blocks.sessions.session_history.0.environment.hostname`",
         )
 
 
@@ -176,7 +177,8 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
     for field in wanted:
         if field.split(".")[0] in ENVELOPE:
             raise UsageFailed(
-                f"{field} is of the event's envelope, which its hash covers and every reader orders by: it cannot go",
+                f"{field} is in the event's envelope, which its hash covers and every reader orders by:"
+                " it cannot be redacted",
                 hint="name a field of its payload; `faber-ledger show EVENT --json` shows them",
             )
         if redact_fields(event, [field])[1]:
@@ -189,29 +191,28 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
 
 
 def places_of(run: Run) -> list[Run]:
-    """Return the run in this work tree and in the others of the clone that have it."""
+    """Return the run in this work tree and in the clone's other work trees that have it."""
     return [run, *runs_in_other_work_trees(run)]
 
 
 def redact(
     run: Run,
-    make_plan: Callable[[Log], Plan],
-    clean: Callable[[Log, Plan], object],
+    make_plan: Callable[[Log], RedactionPlan],
+    clean: Callable[[Log, RedactionPlan], dict[str, Any]],
     *,
     at: float,
     writer: str,
     client: str | None,
     warn: Callable[[str], None],
-) -> Outcome:
-    """Take the payload out of the run, here, in its mirror and in the other worktrees, and remove older copies.
+) -> RedactionResult:
+    """Redact a payload in the run's files here, in its mirror and in the other work trees, and remove older copies.
 
-    Waiting deliveries are recorded first. Then what could stop it halfway is looked at, before anything more is
-    written. `make_plan` is asked under the lock; `clean` is called with its plan while the texts are still known.
-    Raises what they, `RunLock`, `Log.open` and `read_state` raise.
+    Waiting deliveries are recorded first: they may hold the texts, and as events they can be named and redacted. Then
+    everything that could stop the redaction halfway is checked, before anything more is written. `make_plan` is called
+    under the lock, and `clean` with its plan while the texts are still known. Raises what they, `RunLock`, `Log.open`
+    and `read_state` raise.
     """
-    drain_waiting(
-        run, at, warn=warn
-    )  # what waits may hold the texts too: as events they are named, and can be redacted
+    drain_waiting(run, at, warn=warn)
     places = places_of(run)
     with ExitStack() as stack:
         for place in sorted(places, key=lambda one: one.lock_path):
@@ -219,13 +220,14 @@ def redact(
         for place in places:
             _check_ready(place)
         recorded, rewritten, removed = None, [], []
+        cleaned: dict[str, Any] = {}
         for place in places:
-            # What a forged redaction took out comes back first, and then goes as it should.
+            # What a forged redaction removed comes back first, and is then redacted properly.
             with open_log(place, warn, compare=True) as opened:
                 if place is run:
                     _check_mirror(run, opened)
                     plan = make_plan(opened.log)
-                    clean(opened.log, plan)
+                    cleaned = clean(opened.log, plan)
                     recorded = _append(opened, plan, at, writer, client)
                 if not opened.log.heads():
                     continue
@@ -237,10 +239,10 @@ def redact(
                 rewritten.append(place.ledger_path)
                 removed += remove_old_copies(place, opened.log)
     mirror = mirror_path(run)
-    return Outcome(recorded, [*rewritten, *([mirror] if mirror else [])], removed)
+    return RedactionResult(recorded, [*rewritten, *([mirror] if mirror else [])], removed, cleaned)
 
 
-def _append(opened: RunLog, plan: Plan, at: float, writer: str, client: str | None) -> str | None:
+def _append(opened: RunLog, plan: RedactionPlan, at: float, writer: str, client: str | None) -> str | None:
     if plan.event is None:
         return None
     with opened.log.writing():
@@ -249,18 +251,18 @@ def _append(opened: RunLog, plan: Plan, at: float, writer: str, client: str | No
 
 
 def _check_ready(place: Run) -> None:
-    """Look at what could stop a redaction halfway: a broken ledger or state in any of the worktrees."""
+    """Check what could stop a redaction halfway: a broken ledger or state in a work tree."""
     has_journal = os.path.lexists(place.ledger_path + "-journal")
     is_there = os.path.lexists(place.ledger_path) and os.path.getsize(place.ledger_path) > 0
     if is_there and not has_journal and not is_sound(place.ledger_path):
         raise IntegrityError(
             f"{place.ledger_path} is damaged, and nothing was changed",
-            hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and mend it first",
+            hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and repair it first",
         )
     try:
         state_file.read_state(place)
     except StateMissing:
-        pass  # there is nothing of it to be taken out of
+        pass  # then there is nothing to remove from it
 
 
 def _check_mirror(run: Run, opened: RunLog) -> None:
@@ -272,10 +274,10 @@ def _check_mirror(run: Run, opened: RunLog) -> None:
         )
 
 
-LONG = 6  # letters: a shorter word stands within many others
+LONG_WORD = 6  # letters: a shorter word is a part of many others
 WORD = re.compile(r"\w+")
-# Reasons are given in these, and they tell nothing of anybody's.
-COMMON = frozenset(
+# Reasons use these words, and they reveal nothing.
+COMMON_WORDS = frozenset(
     [
         "account",
         "address",
@@ -323,17 +325,17 @@ COMMON = frozenset(
 
 
 def shared_word(reason: str, texts: Iterable[str]) -> str | None:
-    """Give what a reason has of the texts that are taken out: a whole text, or a word; None for nothing.
+    """Return what a reason shares with the redacted texts: a text, or a word of one; None if nothing.
 
-    Words of six letters and more are looked for in the other's words too, whatever their case: a part of a password is
-    one that is too much. A shorter text, as the host name `vm`, must stand there as a word of its own. Words in which
-    reasons are given, as `password`, may stand in both.
+    A word of six letters or more also counts as a part of a longer word, in any case: even a part of a password is too
+    much. A shorter text, such as the host name `vm`, counts only as a word of its own. Words that reasons often have,
+    such as `password`, may be in both.
     """
     said = reason.casefold()
     words = _long_words(said)
     for text in sorted(texts):
         gone = text.casefold()
-        if len(gone) < LONG:
+        if len(gone) < LONG_WORD:
             if gone.strip() and re.search(rf"(?<!\w){re.escape(gone)}(?!\w)", said):
                 return text
         elif gone in said:
@@ -349,4 +351,4 @@ def shared_word(reason: str, texts: Iterable[str]) -> str | None:
 
 
 def _long_words(text: str) -> set[str]:
-    return {word for word in WORD.findall(text) if len(word) >= LONG} - COMMON
+    return {word for word in WORD.findall(text) if len(word) >= LONG_WORD} - COMMON_WORDS

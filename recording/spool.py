@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 SUFFIX = ".json"
 ASIDE = ".malformed"
 MAX_FILES = 1_000
-LARGEST = 1024 * 1024
-FORGOTTEN_SECONDS = 3600
-TRIES = 20
+MAX_BYTES = 1024 * 1024
+ABANDONED_SECONDS = 3600
+ATTEMPTS = 20
 
 
 class Malformed(Exception):
-    """A file in the spool is no delivery, and why."""
+    """A file in the spool is not a delivery; the message says why."""
 
 
 class Full(Exception):
-    """The spool holds as many deliveries as it may."""
+    """The spool already holds as many deliveries as it may."""
 
 
 def waiting(run: Run) -> list[str]:
-    """Give the paths of a run's waiting deliveries, in order of arrival; doctor and status tell how many they are."""
+    """Return the paths of a run's waiting deliveries, in order of arrival."""
     return _ending(spool_path(run), SUFFIX)
 
 
 def set_aside(run: Run) -> list[str]:
-    """Give the paths of the files that were in a run's spool and are no deliveries."""
+    """Return the paths of the files in a run's spool that were set aside because they are not deliveries."""
     return _ending(spool_path(run), ASIDE)
 
 
 def _ending(folder: str, suffix: str) -> list[str]:
-    """Give the paths of a folder's files with a suffix; none of a link's, which may lead to anybody's files."""
+    """Return the paths of a folder's files with a suffix; none if the folder is a link, which may lead anywhere."""
     try:
         names = [] if os.path.islink(folder) else os.listdir(folder)
     except OSError:
@@ -54,11 +54,11 @@ def _ending(folder: str, suffix: str) -> list[str]:
 
 
 def put(run: Run, spooled: Spooled) -> str:
-    """Write a delivery into the spool, durably, and give its path; raises OSError and Full."""
-    for _ in range(TRIES):
+    """Write a delivery into the spool, durably, and return its path; raises OSError and Full."""
+    for _ in range(ATTEMPTS):
         try:
             return _put(run, spooled)
-        except FileNotFoundError:  # whoever took in the last delivery removed the folder meanwhile
+        except FileNotFoundError:  # whoever recorded the last delivery removed the folder meanwhile
             continue
     return _put(run, spooled)
 
@@ -67,12 +67,12 @@ def _put(run: Run, spooled: Spooled) -> str:
     folder = spool_path(run)
     make_kept_folder(run, folder)
     names = os.listdir(folder)
-    count = len([name for name in names if name.endswith(SUFFIX)])  # what was set aside stays, and is in nobody's way
+    count = len([name for name in names if name.endswith(SUFFIX)])  # what was set aside does not count
     if count >= MAX_FILES:
-        raise Full(f"{folder} holds {count:,} deliveries, and no more are kept")
-    path = os.path.join(folder, f"{_place(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
+        raise Full(f"{folder} holds {count:,} deliveries, which is the limit")
+    path = os.path.join(folder, f"{_arrival(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
     text = _text_of(spooled)
-    if _what_is_too_large(text):  # a state's progress, or an artifact's refusal, may be of any length
+    if _why_too_large(text):  # a state's progress, or an artifact's error, may have any length
         text = _text_of({**spooled, "progress": None, "loads": []})
     whole_file.put(path, text.encode("utf-8", "surrogatepass"), mode=0o600)
     return path
@@ -82,12 +82,12 @@ def _text_of(spooled: Spooled) -> str:
     return json.dumps(spooled, ensure_ascii=False, separators=(",", ":"))
 
 
-def _what_is_too_large(text: str) -> str | None:
-    """Say why a text is none that is read; None if it is not too large."""
-    if len(text) > LARGEST or len(text.encode("utf-8", "surrogatepass")) > LARGEST:
-        return f"it is larger than {LARGEST:,} bytes"
+def _why_too_large(text: str) -> str | None:
+    """Return why a text is too large to be read; None if it is not."""
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        return f"it is larger than {MAX_BYTES:,} bytes"
     if besides_texts(text) > MAX_BESIDES_TEXTS:
-        return "it is large for something else than its texts"
+        return "it is large because of something other than its texts"
     return None
 
 
@@ -97,28 +97,28 @@ def read(path: str) -> Spooled:
         raise Malformed("it is not a regular file")
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     with open(descriptor, "rb") as file:
-        content = file.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise Malformed(f"it is larger than {LARGEST:,} bytes")
+        content = file.read(MAX_BYTES + 1)
+    if len(content) > MAX_BYTES:
+        raise Malformed(f"it is larger than {MAX_BYTES:,} bytes")
     try:
         text = content.decode("utf-8", "surrogatepass")
-        problem = _what_is_too_large(text)
+        problem = _why_too_large(text)
         if problem is not None:
             raise Malformed(problem)
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"it is no JSON: {error}") from error
+        raise Malformed(f"it is not JSON: {error}") from error
     if not is_spooled(found):
-        raise Malformed("it is no delivery of this version")
+        raise Malformed("it is not a delivery of this version")
     spooled: Spooled = found
     return spooled
 
 
 def put_aside(path: str) -> str:
-    """Move a file that is no delivery out of the way of those that are, and give where it is now; raises OSError."""
+    """Move a file that is not a delivery out of the way, and return its new path; raises OSError."""
     bare, number = path.removesuffix(SUFFIX), 1
     aside = bare + ASIDE
-    while os.path.lexists(aside):  # brought, or set aside before: a folder there could not be replaced
+    while os.path.lexists(aside):  # brought by a repository, or set aside before; os.replace fails on a folder
         number += 1
         aside = f"{bare}-{number}{ASIDE}"
     os.replace(path, aside)
@@ -126,7 +126,7 @@ def put_aside(path: str) -> str:
 
 
 def remove(path: str) -> None:
-    """Remove a delivery that is in the log. One that cannot go is known by its id, and goes the next time."""
+    """Remove a delivery that is in the log; one that cannot be removed now is recognised by its id the next time."""
     try:
         os.unlink(path)
     except OSError:
@@ -134,18 +134,18 @@ def remove(path: str) -> None:
 
 
 def tidy(run: Run) -> None:
-    """Remove what killed hooks have half written, and the folder if nothing is left."""
+    """Remove files that killed hooks left half written, and the folder if nothing is left in it."""
     folder = spool_path(run)
     try:
         for path in _ending(folder, ".tmp"):
-            if abs(time.time() - os.lstat(path).st_mtime) > FORGOTTEN_SECONDS:
+            if abs(time.time() - os.lstat(path).st_mtime) > ABANDONED_SECONDS:
                 os.unlink(path)
-        os.rmdir(folder)  # refused for a link
+        os.rmdir(folder)  # fails for a link
     except OSError:
-        pass  # deliveries that came meanwhile
+        pass  # deliveries arrived meanwhile
 
 
-def _place(at: float, names: list[str]) -> str:
-    """Give the part of a name that sorts by arrival: the microsecond, and after every other if the clock went back."""
+def _arrival(at: float, names: list[str]) -> str:
+    """Return the part of a name that sorts by arrival: the microsecond, or after all others if the clock went back."""
     taken = max([int(name[:17]) for name in names if name[:17].isdecimal()], default=0)
     return f"{max(int(at * 1_000_000), taken + 1):017d}"

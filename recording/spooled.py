@@ -1,7 +1,7 @@
-"""The shape of a waiting delivery: without git it lies where a repository can bring one, and forge facts with it.
+"""The shape of a waiting delivery. Without git, the spool lies where a repository can bring files, and forge facts.
 
-One in the right shape is taken for a hook's call: it can start a session here, or end one whose client it knows. Its
-`writer` would be no proof, since a repository can bring that file too.
+A file of the right shape counts as a hook's call: it can start a session here, or end one whose client it knows. Its
+`writer` would prove nothing, since a repository can bring the file with the writer's id too.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from faber_ledger.runs.progress import Snapshot
 
     class Spooled(TypedDict):
-        """A hook call with all that is not in its delivery.
+        """A hook call with everything that is not in its delivery.
 
-        `id` is that of its first fact; the other ids, and the salts, are made of `salt`. `at` is in seconds since 1970.
-        `digest` is the SHA-256 of `delivery`, its standard input, which is kept shortened where it is long. What a
-        session's start had gathered goes along: `session_id` and `loads`; `environment`, `progress` and `status` are
-        None where they are not known.
+        `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
+        1970. `delivery` is the call's standard input, shortened if it is long, and `digest` the SHA-256 of all of it.
+        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
+        None if they are not known.
         """
 
         spool: int
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
-LONGEST_DELIVERY = 64 * 1024  # what a hook sends is a few hundred bytes, and a compaction's summary some thousand
+LONGEST_DELIVERY = 64 * 1024  # most deliveries have a few hundred bytes; a compaction's summary, some thousand
 VARIABLES = ("CLAUDE_CODE_SESSION_ID", "CLAUDE_PID", "CLAUDE_PROJECT_DIR", "AI_AGENT", "CLAUDE_CODE_ENTRYPOINT")
 HEX = frozenset("0123456789abcdef")
-# A tuple of types, the members of an object, or the one shape of all items of a list.
-TEXT, SAID = (str,), (str, type(None))
-ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), SAID)
-PROGRESS = {"phase": SAID, "step": SAID, "phases_completed": [TEXT]}
+# A shape is a tuple of types, the members of an object, or the one shape of all items of a list.
+TEXT, OPTIONAL = (str,), (str, type(None))
+ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), OPTIONAL)
+PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": [TEXT]}
 SPOOLED = {
     "spool": (int,),
     "id": TEXT,
@@ -65,8 +65,8 @@ SPOOLED = {
     "session_id": TEXT,
     "environment": (dict, type(None)),
     "progress": (dict, type(None)),
-    "status": SAID,
-    "loads": [{"event": (dict,), "client": SAID}],
+    "status": OPTIONAL,
+    "loads": [{"event": (dict,), "client": OPTIONAL}],
 }
 LOADS = {
     kind: {"type": TEXT, "session_id": TEXT} | {name: (type(value),) for name, value in known.redacted.items()}
@@ -77,7 +77,7 @@ GIVEN = ("inline", "outline", "pointer", "deferred")
 
 
 def is_spooled(found: object) -> bool:
-    """Tell whether a value is what a hook of this version spools: no other facts can come of it than a hook's."""
+    """Return whether a value is what a hook of this version spools, so that it becomes only facts of a hook."""
     return _has(found, SPOOLED) and _is_known(found)
 
 
@@ -102,7 +102,7 @@ def _is_known(found: Any) -> bool:
 
 
 def _is_load(event: Any, session_id: str) -> bool:
-    """Tell whether an event is about an artifact of the session that starts: no other kind comes with a delivery."""
+    """Return whether an event is about an artifact of the session that starts: a delivery brings no other type."""
     kind = event.get("type")
     return (
         type(kind) is str

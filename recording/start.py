@@ -1,4 +1,4 @@
-"""Starting and taking up runs: what stands in their folder, and the session that a client already has."""
+"""Start a run, or make one active: its folder, and the session of the client that is at work."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Draft
 
-    class Plan(TypedDict):
-        """What a new run is about; ids are None where there is none."""
+    class RunPlan(TypedDict):
+        """What a new run is about; an id is None if there is none."""
 
         workflow_id: str
         work_id: str | None
@@ -41,7 +41,7 @@ WORKFLOW_VERSION = "2.0"
 def start_run(
     root: str,
     run_id: str,
-    plan: Plan,
+    plan: RunPlan,
     *,
     at: float,
     environ: Mapping[str, str],
@@ -50,7 +50,7 @@ def start_run(
 ) -> Run:
     """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError.
 
-    `worktree` is the linked worktree that it runs in, as the state says it.
+    `worktree` is what the state says about the linked work tree that it runs in.
     """
     run = find_run(root, run_id)
     if os.path.lexists(run.directory):
@@ -60,18 +60,20 @@ def start_run(
     try:
         _fill_folder(run, plan, at, warn, worktree)
     except BaseException:
-        shutil.rmtree(run.directory, ignore_errors=True)  # it was not there before, and half a run is none
+        shutil.rmtree(run.directory, ignore_errors=True)  # it did not exist before, and half a run is useless
         raise
-    take_up(run, at=at, environ=environ, source="run_start", warn=warn)
+    activate_run(run, at=at, environ=environ, source="run_start", warn=warn)
     return run
 
 
-def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None) -> None:
+def _fill_folder(
+    run: Run, plan: RunPlan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None
+) -> None:
     metadata = os.path.join(run.directory, "metadata.json")
     try:
         with open(metadata, "w", encoding="utf-8", newline="\n") as file:
             file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
-    except OSError as error:  # one of a full disk names no file
+    except OSError as error:  # the error of a full disk names no file
         hint = "free the disk or the folder's permissions, then start the run again"
         raise NotWritable(f"cannot write {run.shown('metadata.json')}: {error.strerror}", hint=hint) from error
     state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
@@ -88,8 +90,8 @@ def _fill_folder(run: Run, plan: Plan, at: float, warn: Callable[[str], None], w
         recording.append([])
 
 
-def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
-    """Make a run the active one. A client that is at work gets its session on it at once, and leaves its former run."""
+def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
+    """Make a run active. A client that is at work leaves its former run and gets a session on this one at once."""
     check_active_folder(run.root)
     active = active_run(run.root)
     left = None if came_with_git(run.root, active) else active.run_id
@@ -100,7 +102,7 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
     environment = SessionEnvironment(run.root)
     writer = writer_of(run.root)
     if left is not None and left != run.run_id:
-        _leave(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
+        _leave_run(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
         if not sessions.is_own_session(recording.view, caller):
@@ -108,10 +110,10 @@ def take_up(run: Run, *, at: float, environ: Mapping[str, str], source: str, war
             recording.append(sessions.open_session(recording.view, caller, session_id, source, empties_context=False))
 
 
-def _leave(
+def _leave_run(
     root: str, run_id: str, *, at: float, environ: Mapping[str, str], writer: str, warn: Callable[[str], None]
 ) -> None:
-    """End the session that this client has open on the run that it leaves."""
+    """End the session that this client has open on the run it leaves."""
     try:
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
             caller = sessions.caller_of(environ, recording.state, at, writer, None)
@@ -122,7 +124,7 @@ def _leave(
         warn(f"the session on {run_id} was not ended: {error}")
 
 
-def _first_state(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
+def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "workflow_id": plan["workflow_id"],
@@ -140,7 +142,7 @@ def _first_state(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
     }
 
 
-def _metadata(run_id: str, plan: Plan, at: float) -> dict[str, Any]:
+def _metadata(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "workflow_id": plan["workflow_id"],

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.recording.redact import Outcome, Plan
+    from faber_ledger.recording.redact import RedactionPlan, RedactionResult
     from faber_ledger.runs.run import Run
 
 
@@ -54,7 +54,7 @@ def redact(
     from faber_ledger.ledger.clock import now
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.leftovers import still_held
-    from faber_ledger.recording.redact import places_of, plan_of
+    from faber_ledger.recording.redact import places_of, plan_redaction
     from faber_ledger.recording.redact import redact as redacted
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
@@ -62,8 +62,8 @@ def redact(
     chosen = run_with_ledger(run)
     name = _event_meant(chosen, event)
 
-    def make_plan(log: Log) -> Plan:
-        return plan_of(log, name, fields, reason, check_event)
+    def make_plan(log: Log) -> RedactionPlan:
+        return plan_redaction(log, name, fields, reason, check_event)
 
     with Log.read(chosen.ledger_path) as log:
         plan = make_plan(log)
@@ -75,14 +75,14 @@ def redact(
         _ask(plan, as_json=as_json)
     writer = writer_of(chosen.root)
     client = os.environ.get("CLAUDE_CODE_SESSION_ID") or None
-    beside: dict[str, Any] = {}
 
-    def clean(log: Log, plan: Plan) -> None:
-        beside.update(_cleaned(log, plan, places_of(chosen), is_whole=not fields))
+    def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
+        return _cleaned(log, plan, places_of(chosen), is_whole=not fields)
 
     outcome = redacted(
         chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda told: warn(f"⚠️  {told}")
     )
+    beside = outcome.cleaned
     texts = plan.texts.difference(beside.pop("common"))
     beside["also_in_files"] = [path for path in still_held(places_of(chosen), texts) if not path.endswith("ledger.db")]
     versions = _versions(chosen)
@@ -110,7 +110,7 @@ def _has_event(path: str | None, text: str) -> bool:
     return path is not None and any(one.kind == "event" for one in find_matches(path, text))
 
 
-def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
+def _cleaned(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
     """Clean what is kept beside the log, and tell which other events hold the same texts.
 
     Of a whole payload, a text that other events hold as well is no secret of this one: it stays where it is.
@@ -127,7 +127,7 @@ def _cleaned(log: Log, plan: Plan, places: list[Run], *, is_whole: bool) -> dict
     }
 
 
-def _ask(plan: Plan, *, as_json: bool) -> None:
+def _ask(plan: RedactionPlan, *, as_json: bool) -> None:
     question = f"Take {_what(plan)} out of event {plan.target}? It does not come back."
     if as_json or not sys.stdin.isatty():
         raise ChoiceNeeded(question, hint="run the command again with --yes, or with --dry-run to see what would go")
@@ -140,11 +140,11 @@ def _versions(chosen: Run) -> int | None:
     return len(listed.stdout.split()) if listed.returncode == 0 else None
 
 
-def _what(plan: Plan) -> str:
+def _what(plan: RedactionPlan) -> str:
     return ", ".join(plan.fields) if plan.fields else "the whole payload"
 
 
-def _data(chosen: Run, plan: Plan) -> dict[str, Any]:
+def _data(chosen: Run, plan: RedactionPlan) -> dict[str, Any]:
     return {
         "run_id": chosen.run_id,
         "event": plan.target,
@@ -155,7 +155,7 @@ def _data(chosen: Run, plan: Plan) -> dict[str, Any]:
     }
 
 
-def _planned(plan: Plan) -> Iterator[str]:
+def _planned(plan: RedactionPlan) -> Iterator[str]:
     if plan.event is None:
         yield f"{_what(plan)} of event {plan.target} ({plan.kind}) is redacted already: nothing more would go"
         return
@@ -170,7 +170,9 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _done(chosen: Run, plan: Plan, outcome: Outcome, beside: dict[str, Any], versions: int | None) -> Iterator[str]:
+def _done(
+    chosen: Run, plan: RedactionPlan, outcome: RedactionResult, beside: dict[str, Any], versions: int | None
+) -> Iterator[str]:
     if outcome.id is None:
         yield f"{_what(plan)} of event {plan.target} was redacted already; whatever still held it is written anew"
     else:

@@ -28,7 +28,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import list_paths, redact_all, redact_fields, strip_in_place
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.recording.redact import plan_of
+from faber_ledger.recording.redact import plan_redaction
 from faber_ledger.schemas.events import check_event
 
 HONEST = Path(__file__).parents[1] / "fixtures" / "redacted-by-0.1.0"  # `export` of logs that 0.1.0 redacted
@@ -231,7 +231,7 @@ def test_what_redact_refuses_to_take_out_is_not_taken_by_a_redaction_that_says_s
         for fields in ([], *[[path] for path in list_paths(said)]):
             try:
                 with Log.read(str(tmp_path / "a.db")) as log:
-                    plan_of(log, name, fields, None, check_event)
+                    plan_redaction(log, name, fields, None, check_event)
                 continue
             except LedgerError:
                 pass

@@ -24,7 +24,7 @@ from faber_ledger.ledger.row import compute_hash
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.fold import fold
-from faber_ledger.recording.redact import plan_of
+from faber_ledger.recording.redact import plan_redaction
 from faber_ledger.schemas.events import check_event
 
 
@@ -178,7 +178,7 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
     path = str(tmp_path / "a.db")
     name = append_sample(tmp_path / "a.db")[2]["id"]
     with Log.open(path, "OFF") as log:
-        plan = plan_of(log, name, [], None, check_event)
+        plan = plan_redaction(log, name, [], None, check_event)
         assert plan.event is not None
         log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()
@@ -206,26 +206,26 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
         ("session_started", ["session_id"], "envelope"),
         ("session_started", ["at"], "envelope"),
         ("session_ended", ["reason"], "must keep"),
-        ("run_adopted", [], "cannot go as a whole"),
-        ("run_adopted", ["blocks"], "cannot go as a whole"),
+        ("run_adopted", [], "cannot be redacted as a whole"),
+        ("run_adopted", ["blocks"], "cannot be redacted as a whole"),
     ],
 )
 def test_what_cannot_go_is_refused(tmp_path: Path, kind: str, fields: list[str], told: str) -> None:
     name = sample(tmp_path / "a.db")[kind]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match=told):
-        plan_of(log, name, fields, None, check_event)
+        plan_redaction(log, name, fields, None, check_event)
 
 
 def test_an_unknown_field_is_told_with_those_that_are_near(tmp_path: Path) -> None:
     name = sample(tmp_path / "a.db")["session_started"]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(NotFound, match=r"near it are: environment\.hostname"):
-        plan_of(log, name, ["environment.host"], None, check_event)
+        plan_redaction(log, name, ["environment.host"], None, check_event)
 
 
 def test_a_reason_that_holds_what_goes_is_refused(tmp_path: Path) -> None:
     name = sample(tmp_path / "a.db")["session_started"]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match="reason"):
-        plan_of(log, name, ["environment.hostname"], "dev-machine-1 is a customer's", check_event)
+        plan_redaction(log, name, ["environment.hostname"], "dev-machine-1 is a customer's", check_event)
 
 
 def test_a_text_within_adopted_blocks_goes_and_their_sessions_stay(tmp_path: Path) -> None:

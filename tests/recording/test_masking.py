@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from faber_ledger.recording.masking import BY_NAME, LIKE_ASCII, OURS, TOKEN, masked
+from faber_ledger.recording.masking import BY_NAME, LIKE_ASCII, OUR_RULES, TOKEN, mask_secrets
 from faber_ledger.recording.secret_rules import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ALL = (*OURS, *RULES)
+ALL = (*OUR_RULES, *RULES)
 TOOL = Path(__file__).parents[2] / "tools" / "required_words.py"
 required_words: Callable[[str, int], tuple[str, ...]] = runpy.run_path(str(TOOL))["required_words"]
 
@@ -53,7 +53,7 @@ def texts() -> st.SearchStrategy[str]:
 @given(texts())
 @settings(max_examples=300, deadline=None)
 def test_masking_gives_what_all_patterns_would(text: str) -> None:
-    assert masked(text) == masked_by_all(text)
+    assert mask_secrets(text) == masked_by_all(text)
 
 
 @pytest.mark.parametrize(("kind", "pattern", "flags", "words"), ALL)
@@ -64,7 +64,7 @@ def test_every_match_of_a_rule_has_one_of_its_words(
     @settings(max_examples=20, deadline=None)
     def check(text: str) -> None:
         assert any(word in (text.lower() if flags & re.IGNORECASE else text) for word in words)
-        assert masked(text) != text
+        assert mask_secrets(text) != text
 
     assert words, kind
     check()

@@ -176,7 +176,7 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
     done = project.faber("note", "add", "one")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("could not be recorded, and was moved to") == len(bad)
-    assert "it is large for something else than its texts" in done.stderr
+    assert "it is large because of something other than its texts" in done.stderr
     assert waiting(project) == []
     kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
     assert [path.read_bytes() for path in kept] == list(bad.values())

@@ -14,7 +14,7 @@ from support.summaries import COMPACT, HEAD, ME, OTHER, POST, PRE, RESUME, START
 
 from faber_ledger.context.notes import summary_for
 from faber_ledger.ledger.log import Log
-from faber_ledger.recording.masking import LONGEST, bounded_summary, masked
+from faber_ledger.recording.masking import MAX_LENGTH, clean_summary, mask_secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,7 +131,7 @@ def test_a_log_from_elsewhere_may_hold_anything_in_its_place(project: Project) -
 @pytest.mark.parametrize("secret", SECRETS)
 @pytest.mark.parametrize("around", ["{}", "key={} and more", "`{}`,", "https://host/?t={}&x=1", "({})"])
 def test_a_secret_is_masked_whole(secret: str, around: str) -> None:
-    shown = masked(around.format(secret))
+    shown = mask_secrets(around.format(secret))
     assert secret[8:] not in shown
     assert secret[-6:] not in shown
     assert "[masked" in shown
@@ -157,44 +157,44 @@ def test_a_secret_is_masked_whole(secret: str, around: str) -> None:
     ],
 )
 def test_what_is_called_a_secret_is_masked(text: str) -> None:
-    shown = masked(text)
+    shown = mask_secrets(text)
     assert "[masked" in shown
     assert not re.search("hunter2|0123456789|correct", shown)
 
 
 def test_plain_words_paths_and_commits_stay() -> None:
     text = "In `ledger/log.py` at 94550d5f0e1c2b3a we chose BEGIN IMMEDIATE; see SPEC-00027. Token budgets hold."
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_commands_and_addresses_without_credentials_stay() -> None:
     text = (
         "`docker run -u 1000:1000 x`, `sort -u a.txt`, `git push -u origin main`, https://host:8080/a@b, npm_config_x"
     )
-    assert masked(text) == text
+    assert mask_secrets(text) == text
 
 
 def test_a_private_key_is_masked_to_its_end_even_where_that_was_cut_off() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 900
-    assert bounded_summary("before " + key) == "before [masked: Private Key]"
-    assert bounded_summary("before " + key + "-----END RSA PRIVATE KEY----- after").startswith("before [masked")
+    assert clean_summary("before " + key) == "before [masked: Private Key]"
+    assert clean_summary("before " + key + "-----END RSA PRIVATE KEY----- after").startswith("before [masked")
     whole = "-----BEGIN PRIVATE KEY-----\nMIIEabc\n-----END PRIVATE KEY-----"
-    assert bounded_summary(f"before {whole} after") == "before [masked: Private Key] after"
+    assert clean_summary(f"before {whole} after") == "before [masked: Private Key] after"
 
 
 @given(st.integers(3_950, 4_050), st.sampled_from(SECRETS), st.sampled_from([" ", "漢", "\n"]))
 def test_a_secret_at_the_cut_leaves_no_half(before: int, secret: str, gap: str) -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "MIIEabc/+\n" * 600 + "-----END RSA PRIVATE KEY-----"  # room for more
     text = key + gap + "w " * (before // 2) + gap + secret + gap + "tail " * 2_000
-    shown = bounded_summary(text)
-    assert len(shown) <= LONGEST
+    shown = clean_summary(text)
+    assert len(shown) <= MAX_LENGTH
     assert secret[:12] not in shown
 
 
 @given(st.text(max_size=200), st.integers(1, 200))
 def test_a_summary_is_bounded_whatever_it_says(text: str, times: int) -> None:
-    assert len(bounded_summary(text * times)) <= LONGEST
-    assert bounded_summary(text * times).encode() is not None
+    assert len(clean_summary(text * times)) <= MAX_LENGTH
+    assert clean_summary(text * times).encode() is not None
 
 
 @pytest.mark.parametrize("piece", ["a", "//", "eyJ", "sk-", "secret", "-----BEGIN ", "<summary>", " ", "xoxb-1-", "\n"])
@@ -281,7 +281,7 @@ def test_a_long_summary_keeps_its_end_and_names_what_shows_the_whole(project: Pr
     said = "1. Primary Request: the beginning\n" + "2. a line of what was done\n" * 700 + "9. Next Step: the axle\n"
     compacted(project, ME, f"<summary>\n{said}</summary>")
     recorded = project.of_type("compaction_completed")[0]["summary"]
-    assert 5_500 < len(recorded) <= LONGEST
+    assert 5_500 < len(recorded) <= MAX_LENGTH
     assert recorded.startswith("1. Primary Request: the beginning\n")
     assert recorded.endswith("\n…\n" + recorded.split("\n…\n")[1])
     assert recorded.endswith("9. Next Step: the axle")
@@ -298,7 +298,7 @@ def test_a_long_summary_keeps_its_end_and_names_what_shows_the_whole(project: Pr
 
 def test_a_key_that_begins_before_the_end_that_is_looked_at_is_masked() -> None:
     key = "-----BEGIN RSA PRIVATE KEY-----\n" + "abcd1234\n" * 900 + "-----END RSA PRIVATE KEY-----\n"
-    kept = bounded_summary("word\n" * 5_000 + key + "the next step\n")
+    kept = clean_summary("word\n" * 5_000 + key + "the next step\n")
     assert "abcd1234" not in kept
     assert kept.endswith("the next step")
 
@@ -318,7 +318,7 @@ def test_a_key_that_begins_before_the_end_that_is_looked_at_is_masked() -> None:
     ],
 )
 def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str) -> None:
-    assert masked(said) == kept
+    assert mask_secrets(said) == kept
 
 
 @pytest.mark.parametrize(
@@ -333,4 +333,4 @@ def test_secrets_are_masked_in_the_forms_that_people_write(said: str, kept: str)
     ],
 )
 def test_code_and_prose_stay(said: str) -> None:
-    assert masked(said) == said
+    assert mask_secrets(said) == said

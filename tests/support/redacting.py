@@ -7,7 +7,7 @@ from typing import Any
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import write_union
-from faber_ledger.recording.redact import plan_of
+from faber_ledger.recording.redact import plan_redaction
 from faber_ledger.schemas.events import check_event
 from support.sample_log import START
 from support.worked_clones import EVENTS, Clones, rows
@@ -26,7 +26,7 @@ def note(number: int) -> Any:
 def redact(path: str, name: str, *fields: str) -> None:
     """Redact an event of a log as the command does, and write the log anew."""
     with Log.open(path, "OFF") as log:
-        plan = plan_of(log, name, fields, None, check_event)
+        plan = plan_redaction(log, name, fields, None, check_event)
         if plan.event is not None:
             log.append([{"event": plan.event}], at=START, writer="f" * 32)
         log.commit()

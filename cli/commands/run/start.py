@@ -21,7 +21,7 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import Declined, InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.recording.start import start_run, take_up
+from faber_ledger.recording.start import activate_run, start_run
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
@@ -32,7 +32,7 @@ from faber_ledger.runs.settings import read_user_config
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faber_ledger.recording.start import Plan
+    from faber_ledger.recording.start import RunPlan
     from faber_ledger.runs.run import Run
 
 
@@ -130,7 +130,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     work_id, target = given["work_id"], given["target"]
     if not work_id and not target:
         raise click.UsageError("Say what the run is about with --work-id or --target.")
-    plan: Plan = {
+    plan: RunPlan = {
         "workflow_id": given["workflow"] or DEFAULT_WORKFLOW,
         "work_id": work_id or None,
         "plan_id": given["plan_id"] or None,
@@ -179,7 +179,9 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     show({**data, "worktree": made}, lines, as_json=as_json)
 
 
-def _started(root: str, run_id: str, plan: Plan, at: float, environ: Mapping[str, str], created_by: str | None) -> Run:
+def _started(
+    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str | None
+) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     member = for_run.state_member(root, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
@@ -187,7 +189,7 @@ def _started(root: str, run_id: str, plan: Plan, at: float, environ: Mapping[str
     return started
 
 
-def _start_lines(started: Run, plan: Plan) -> list[str]:
+def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
@@ -225,7 +227,7 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
         command = f"/fractary-faber:workflow-run {again}"
         warnings, _ = _take_over(root, resumed.run_id, about, command, yes, as_json, offers=False)
         at = now()
-        take_up(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+        activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
         for_run.note_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
