@@ -1,4 +1,4 @@
-"""The click application: which command stands in which module, and how an error becomes an exit code."""
+"""The click application: which module has which command, and how an error becomes an exit code."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from faber_ledger.ledger.file import is_busy, locked_error
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# A command's module is imported when the command is asked for; its short help stands here for the list of all.
+# A command's module is imported when the command is called; its short help is here for the list of all commands.
 SECTIONS = {
     "Set up": {
-        "init": ("faber_ledger.cli.commands.init:init", "Put the four hooks into the client's settings."),
-        "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Take out what `init` put in."),
+        "init": ("faber_ledger.cli.commands.init:init", "Add the four hooks to the client's settings."),
+        "uninstall": ("faber_ledger.cli.commands.uninstall:uninstall", "Remove what `init` added."),
         "config": ("faber_ledger.cli.commands.config:config", "Show what is configured, and where."),
         "completion": ("faber_ledger.cli.commands.completion:completion", "Print the shell's completion script."),
         "demo": ("faber_ledger.cli.commands.demo:demo", "Show a run on two machines."),
@@ -51,34 +51,34 @@ SECTIONS = {
         "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
         "reconstitute": (
             "faber_ledger.cli.commands.reconstitute:reconstitute",
-            "Put a run's whole context together again.",
+            "Reconstitute the whole context of a run.",
         ),
-        "note": ("faber_ledger.cli.commands.note:note", "Write down what the next session should know."),
+        "note": ("faber_ledger.cli.commands.note:note", "Record what the next session should know."),
     },
     "Look": {
-        "status": ("faber_ledger.cli.commands.status:status", "Say where a run stands."),
+        "status": ("faber_ledger.cli.commands.status:status", "Show where a run stands."),
         "log": ("faber_ledger.cli.commands.log:log", "List the events of a run."),
-        "replay": ("faber_ledger.cli.commands.replay:replay", "Tell a run event by event, or as it was at a moment."),
-        "show": ("faber_ledger.cli.commands.show:show_one", "Show all that is known of an event, session or artifact."),
+        "replay": ("faber_ledger.cli.commands.replay:replay", "Show a run event by event, or as it was at a moment."),
+        "show": ("faber_ledger.cli.commands.show:show_one", "Show everything about one event, session or artifact."),
         "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
     },
     "Check": {
         "verify": ("faber_ledger.cli.commands.verify:verify", "Check a whole log, and state.json against it."),
-        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and mend what is safe."),
+        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and fix what is safe."),
         "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
         "redact": (
             "faber_ledger.cli.commands.redact:redact",
-            "Take an event's payload, or fields of it, out of the log.",
+            "Remove an event's payload, or some of its fields, from the log.",
         ),
-        "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Bring a ledger to the newest format."),
+        "migrate": ("faber_ledger.cli.commands.migrate:migrate", "Upgrade a ledger to the newest format."),
     },
     "Git": {
         "seal": ("faber_ledger.cli.commands.seal:seal", "Make a run ready for a commit, and stage it."),
         "resolve": (
             "faber_ledger.cli.commands.resolve:resolve",
-            "Mend the conflicts of runs' files that a merge has left.",
+            "Resolve the conflicts that a merge left in runs' files.",
         ),
-        "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers: the set of their events, in one file."),
+        "union": ("faber_ledger.cli.commands.union:union", "Unite ledgers into one file with all their events."),
         "merge-driver": ("faber_ledger.cli.commands.merge_driver:merge_driver", "Merge a run's file; git calls it."),
         "textconv": ("faber_ledger.cli.commands.textconv:textconv", "Show a ledger file as text; git calls it."),
     },
@@ -87,19 +87,19 @@ SECTIONS = {
             "faber_ledger.cli.commands.export:export",
             "Write a run's events as JSON lines, CloudEvents or a database.",
         ),
-        "import": ("faber_ledger.cli.commands.import_events:import_events", "Take in events that `export` wrote."),
+        "import": ("faber_ledger.cli.commands.import_events:import_events", "Import events that `export` wrote."),
     },
 }
 COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
-# What an alias stands for; its help is that of the command.
+# What each alias stands for; it has the help of that command.
 ALIASES = {"workflow-run": "run start", "prime-context": "session-load", "session-end": "session-save"}
 
 
 class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for, so that one command does not pay for another."""
+    """A group that imports a command only when it is called, so that no command pays for another."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Give the names of all commands, in the order of `COMMANDS`."""
+        """Return the names of all commands, in the order of `COMMANDS`."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -113,21 +113,21 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called; an unknown name fails with the names that are near it."""
+        """Return the command that is called; an unknown name fails with the names that are similar."""
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands section by section, importing none."""
+        """Write the commands section by section, without importing any."""
         width = max(map(len, COMMANDS))
         for title, section in SECTIONS.items():
             with formatter.section(title):
                 formatter.write_dl([(name.ljust(width), short_help(name)) for name in section])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Give the commands that begin so, and the options, as click does, importing none."""
+        """Return the commands and options that begin with `incomplete`, as click does, without importing any."""
         from click.shell_completion import CompletionItem
 
         found = [CompletionItem(name, help=short_help(name)) for name in COMMANDS if name.startswith(incomplete)]
@@ -143,7 +143,7 @@ def short_help(name: str) -> str:
 @click.version_option(__version__, prog_name="faber-ledger")
 @no_pager_option
 def app() -> None:
-    """Record what happens to the agent's sessions in a FABER run, and give its context back."""
+    """Record what happens to the agent's sessions in a FABER run, and restore its context."""
 
 
 def run(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The console script: a hook goes its own way before click is imported, everything else is a click command."""
+"""The console script: a hook is dispatched before click is imported; everything else is a click command."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def main() -> None:
         gc.disable()  # the process ends before there is anything to collect
         from faber_ledger.hooks.main import run_hook
 
-        os._exit(run_hook(name))  # all is written and closed; taking the interpreter apart is a tenth of a hook
+        os._exit(run_hook(name))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
     from faber_ledger.cli.app import run
 
     sys.exit(run(arguments))
 
 
 def _hook_in(arguments: list[str]) -> str | None:
-    """Give the hook that is called, whatever options stand before it; None if another command is, or help is asked."""
+    """Return the hook that is called, whatever options precede it; None for another command, and for its help."""
     at = next((at for at, word in enumerate(arguments) if not word.startswith("-")), len(arguments))
     if arguments[at : at + 1] != ["hook"] or ASKING & set(arguments[: at + 2]):
         return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from faber_ledger.cli.doctor.finding import LEVELS, Finding, bounded, worst
-from faber_ledger.cli.doctor.mending import Mended, mended, mends_of
+from faber_ledger.cli.doctor.mending import Mended, make_mends, mends_of
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 GIT_SECONDS = 10.0  # for each answer: what keeps git from answering is what doctor is asked about
 
 
-@click.command(short_help="Check the whole set-up, and mend what is safe.")
+@click.command(short_help="Check the whole set-up, and fix what is safe.")
 @click.option("--fix", is_flag=True, help="Mend what can be mended safely; each file is copied before.")
 @click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
 @json_option
@@ -54,7 +54,7 @@ def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     patient = Patient(root, at=now())
     results = looked_at(patient)
     mends = mends_of([finding for findings in results.values() for finding in findings]) if fix else []
-    done = mended(patient, mends, say) if not dry_run else []
+    done = make_mends(patient, mends, say) if not dry_run else []
     if done:
         results = looked_at(Patient(root, at=now()))
     data = {

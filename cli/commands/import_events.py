@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-@click.command("import", short_help="Take in events that `export` wrote.")
+@click.command("import", short_help="Import events that `export` wrote.")
 @click.argument("file", metavar="FILE", shell_complete=completion.files)
 @click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")

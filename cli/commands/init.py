@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.setup.changes import (
-    described,
+    describe,
     diff_lines,
     in_project,
     report,
@@ -50,7 +50,7 @@ PURPOSES = {
 }
 
 
-@click.command(short_help="Put the four hooks into the client's settings.")
+@click.command(short_help="Add the four hooks to the client's settings.")
 @scope_option
 @click.option("--git-only", is_flag=True, help="Set up git alone, as each clone needs it: no client settings.")
 @click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
@@ -132,7 +132,7 @@ def _lines(
             yield "nothing to change"
         return
     for change in changes:
-        yield f"{described(change, root)}: {_purpose(change, root)}"
+        yield f"{describe(change, root)}: {_purpose(change, root)}"
     if config:
         stashes = [setting.key for setting in config if setting.key in STASHES]
         told = f", {' and '.join(stashes)} switched on" if stashes else ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-@click.command(short_help="Bring a ledger to the newest format.")
+@click.command(short_help="Upgrade a ledger to the newest format.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
 @click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import NoteRecorded
 
 
-@click.group(short_help="Write down what the next session should know.")
+@click.group(short_help="Record what the next session should know.")
 def note() -> None:
     """Write down what the next session should know: what is being worked on, key files, hints."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-@click.command(short_help="Take an event's payload, or fields of it, out of the log.")
+@click.command(short_help="Remove an event's payload, or some of its fields, from the log.")
 @click.argument("event", metavar="EVENT", shell_complete=completion.events)
 @click.option(
     "--field", "fields", multiple=True, metavar="PATH", help="One field, as `environment.hostname`; repeatable."

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-@click.command(short_help="Tell a run event by event, or as it was at a moment.")
+@click.command(short_help="Show a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option(
     "--at",

@@ -42,7 +42,7 @@ UNREADABLE = (
 )
 
 
-@click.command(short_help="Mend the conflicts of runs' files that a merge has left.")
+@click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
 @json_option
 def resolve(dry_run: bool, as_json: bool) -> int:

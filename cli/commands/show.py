@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-@click.command("show", short_help="Show all that is known of an event, session or artifact.")
+@click.command("show", short_help="Show everything about one event, session or artifact.")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT", shell_complete=completion.things)
 @click.option(
     "--run", metavar="RUN", shell_complete=completion.runs, help="The run that it is of, instead of the active one."

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.queries import Summary
 
 
-@click.command(short_help="Say where a run stands.")
+@click.command(short_help="Show where a run stands.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @json_option
 def status(run: str | None, as_json: bool) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.setup.changes import (
-    described,
+    describe,
     diff_lines,
     in_project,
     report,
     shown_path,
 )
-from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_take_out
+from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_removal
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@click.command(short_help="Take out what `init` put in.")
+@click.command(short_help="Remove what `init` added.")
 @scope_option
 @dry_run_option
 @json_option
@@ -53,7 +53,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         if top is not None:
             hook = pre_commit_change(root, top, remove=True)
             changes += [hook] if hook.action != "unchanged" else []
-            config = settings_to_take_out(root)
+            config = settings_to_remove(root)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
@@ -112,7 +112,7 @@ def _lines(
         yield from [setting.command for setting in config]
     else:
         for change in changes:
-            yield described(change, root)
+            yield describe(change, root)
         if config:
             yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
     if kept_for:

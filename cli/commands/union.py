@@ -16,7 +16,7 @@ from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.union import hash_in, write_union
 
 
-@click.command(short_help="Unite ledgers: the set of their events, in one file.")
+@click.command(short_help="Unite ledgers into one file with all their events.")
 @click.argument("ledgers", nargs=-1, required=True, metavar="A B ...", shell_complete=completion.files)
 @click.option(
     "-o",

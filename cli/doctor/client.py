@@ -1,4 +1,4 @@
-"""The programs on both sides of a hook: this one as the client's shell finds it, and the client itself."""
+"""The programs on both sides of a hook: this one, as the client's shell finds it, and the client."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ NAMED = re.compile(r"""["']?(/[^\s"';&|]*/faber-ledger)["']? +hook\b""")
 
 
 def program_is_found(patient: Patient) -> Iterator[Finding]:
-    """Look for the program on PATH, and at the paths that hooks name; the client's shell may have another PATH."""
+    """Check that the program is on PATH, and at the paths that hooks name; the client's shell may have another PATH."""
     found, mine = shutil.which(PROGRAM), os.path.abspath(sys.argv[0])
     if found is None:
-        what = f"{PROGRAM} is not on PATH, or may not be run, so the hooks find nothing to run"
+        what = f"{PROGRAM} is not on PATH or not executable, so the hooks cannot run it"
         yield Finding("error", what, f"add {os.path.dirname(mine)} to the PATH of the shell that starts the client")
     elif os.path.basename(mine) == PROGRAM and os.path.realpath(found) != os.path.realpath(mine):
-        what = f"the hooks run {found}, and this is {mine}: they may be of different versions"
-        yield Finding("note", what, "take one of them off PATH, or uninstall it")
+        what = f"the hooks run {found}, and this is {mine}: their versions may differ"
+        yield Finding("note", what, "remove one of them from PATH, or uninstall it")
     for path in _named(patient.root):
         if not os.path.isfile(path):
             yield Finding(
-                "error", f"a hook runs {path}, which is not there", "take it out, then run `faber-ledger init`"
+                "error", f"a hook runs {path}, which does not exist", "remove the hook, then run `faber-ledger init`"
             )
         elif not os.access(path, os.X_OK):
             yield Finding("error", f"a hook runs {path}, which is not executable", f"run `chmod +x {path}`")
 
 
 def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
-    """Ask the client for its version: before 2.1.76 it has no PostCompact."""
+    """Check the client's version: before 2.1.76 it has no PostCompact."""
     path = shutil.which(CLIENT)
-    if path is None or _is_inside(path, patient.root):  # what came with the repository is not run
+    if path is None or _is_inside(path, patient.root):  # a program that came with the repository is not run
         hint = "run `claude --version` where the client is; before 2.1.76 it has no PostCompact"
-        yield Finding("note", f"the client's version is not known: there is no `{CLIENT}` on PATH", hint)
+        yield Finding("note", f"the client's version is unknown: `{CLIENT}` is not on PATH", hint)
         return
     environment = {**os.environ, **UNATTENDED}
     try:
         printed = output_of([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
     except ProgramFailed as error:
-        yield Finding("note", f"the client's version is not known: {error}", f"run `{CLIENT} --version`")
+        yield Finding("note", f"the client's version is unknown: {error}", f"run `{CLIENT} --version`")
         return
     found = VERSION.search(printed.decode("utf-8", "replace"))
     if found is None:
-        yield Finding("note", f"`{CLIENT} --version` names no version", f"run `{CLIENT} --version`")
+        yield Finding("note", f"`{CLIENT} --version` prints no version", f"run `{CLIENT} --version`")
     elif tuple(map(int, found.groups())) < FIRST_WITH_POST_COMPACT:
         what = f"the client is {found[0]}, and before 2.1.76 it has no PostCompact: summaries are not recorded"
         yield Finding("warning", what, "update the client")
@@ -77,9 +77,9 @@ def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
 
 
 def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
-    """Look for compactions whose PostCompact never came, as with a client that is too old, in the active run."""
+    """Look for compactions of the active run without a PostCompact, for example because the client is too old."""
     if "PostCompact" in unanswered(patient.root):
-        return  # told by the check of the hooks
+        return  # reported by the check of the hooks
     for run in patient.logged:
         if run.run_id != patient.active:
             continue
@@ -90,17 +90,19 @@ def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
                 newest = log.newest(2_000)
                 kinds = [dict(one["event"]) for one in newest]
         except LedgerError:
-            return  # told by the checks of the ledgers
+            return  # reported by the checks of the ledgers
         starts = [event for event in kinds if event["type"] == "session_started" and event.get("source") == "compact"]
         if starts and not any([event["type"] == "compaction_completed" for event in kinds]):
-            what = f"{run.run_id} was compacted {len(starts)} times, and PostCompact never came"
+            what = f"{run.run_id} was compacted {len(starts)} times, but PostCompact never ran"
             yield Finding(
-                "note", what, "update the client if it is older than 2.1.76, or was the hook installed later?"
+                "note",
+                what,
+                "update the client if it is older than 2.1.76; if the hook was installed later, ignore this",
             )
 
 
 def _named(root: str) -> list[str]:
-    """List the absolute paths at which hooks run the program."""
+    """Return the absolute paths at which hooks run the program."""
     found: list[str] = []
     for scope in SCOPES:
         path = settings_path(scope, root)
@@ -108,7 +110,7 @@ def _named(root: str) -> list[str]:
             content = read_file(path)
             text = decode_settings(content or b"{}", path)
         except LedgerError:
-            continue  # told by the check of the settings
+            continue  # reported by the check of the settings
         commands = [handler["command"] for event in HOOKS for _, handler in handlers(text, event)]
         found += [named for one in commands if runs_hook(one) for named in NAMED.findall(one)]
     return list(dict.fromkeys(found))

@@ -1,4 +1,4 @@
-"""What the clone keeps beyond its work tree: mirrors of runs that are gone, and its other worktrees."""
+"""What the clone has beyond its work tree: mirrors, and other worktrees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
 
 
-MOVE = "move it aside; the next event that is recorded makes it anew"
+MOVE = "move it aside; the next recorded event creates it again"
 SETTINGS = ".claude/settings.json"
 
 
@@ -32,15 +32,15 @@ def mirrors_have_their_runs(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     for run, _ in gone_runs(patient.root):
-        what = f"the run {run.run_id} is in no worktree any more; this clone's mirror still has its events"
-        hint = f"run `faber-ledger project {run.run_id}` to have it back, `faber-ledger run forget {run.run_id}` if not"
+        what = f"the run {run.run_id} is in no worktree any more, but this clone's mirror still has its events"
+        hint = f"run `faber-ledger project {run.run_id}` to restore it, or `faber-ledger run forget {run.run_id}`"
         yield Finding("note", what, hint)
     for run in patient.runs:
-        yield from _memory(mirror_path(run), run.run_id)
+        yield from _mirror_faults(mirror_path(run), run.run_id)
 
 
-def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
-    """Look at a run's mirror: what is no ledger remembers nothing, and what is in its folder's place lets none be."""
+def _mirror_faults(path: str | None, run_id: str) -> Iterator[Finding]:
+    """Check that a run's mirror is a ledger, and that its folder is a folder."""
     if path is None:
         return
     why = find_fault(path)
@@ -50,28 +50,28 @@ def _memory(path: str | None, run_id: str) -> Iterator[Finding]:
         return
     try:
         if os.path.lexists(path):
-            if not os.path.isfile(path) or os.path.getsize(path):  # one of no bytes is the next event's to fill
+            if not os.path.isfile(path) or os.path.getsize(path):  # the next event fills an empty one
                 open_untrusted(path).close()
             return
         folder = os.path.dirname(path)
         while not os.path.lexists(folder):
             folder = os.path.dirname(folder)
         if not os.path.isdir(folder):
-            yield Finding("error", f"{folder} is no folder, so that nothing remembers what git takes away", MOVE)
+            yield Finding("error", f"{folder} is not a folder, so there is no second copy of what git may remove", MOVE)
     except (LedgerError, OSError) as error:
-        told = f"this clone's mirror of {run_id} cannot be used: {error}"
-        hint = "the next event that is recorded moves it aside and makes it anew"
-        yield Finding("warning", told, hint if os.path.isfile(path) else MOVE)
+        what = f"this clone's mirror of {run_id} cannot be used: {error}"
+        hint = "the next recorded event moves it aside and creates it again"
+        yield Finding("warning", what, hint if os.path.isfile(path) else MOVE)
 
 
 def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
-    """Look at the clone's other worktrees: that they are where git has them, and that hooks run in them."""
+    """Check that the clone's other worktrees are where git recorded them, and that hooks run in them."""
     yield from _are_there(patient)
     yield from _have_hooks(patient)
 
 
 def _have_hooks(patient: Patient) -> Iterator[Finding]:
-    """Look for other worktrees with a run in which the client runs no hook: untracked settings are not checked out."""
+    """Look for other worktrees with a run but without hooks: untracked settings are not checked out."""
     if patient.place is None:
         return
     inside = os.path.relpath(patient.root, patient.place.top)
@@ -81,33 +81,33 @@ def _have_hooks(patient: Patient) -> Iterator[Finding]:
         left = unanswered(root) if has_use else []
         if not left:
             continue
-        told = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
+        missing = "no hook runs" if len(left) == len(HOOKS) else f"no hook runs for {', '.join(left)}"
         why, also = "", f" or merge there the commit that has {SETTINGS}"
         if _is_untracked(patient):
             why, also = f": {SETTINGS} is not tracked", f" and commit {SETTINGS} for the next one"
         hint = f"run `faber-ledger init` there,{also}; `faber-ledger init --scope user` reaches all"
-        yield Finding("warning", f"in the worktree {root} {told}{why}", hint)
+        yield Finding("warning", f"in the worktree {root} {missing}{why}", hint)
 
 
 def _are_there(patient: Patient) -> Iterator[Finding]:
-    """Look for worktrees that are not where git has them: deleted, or moved by hand."""
+    """Look for worktrees that are not where git recorded them: deleted, or moved by hand."""
     if not patient.has_git:
         return
     for tree in trees(patient.root):
         why = why_gone(tree, patient.place)
         if why is not None:
-            hint = "see `faber-ledger worktree list`; one that is gone for good: `faber-ledger worktree cleanup NAME`"
+            hint = "see `faber-ledger worktree list`; if it is gone for good, run `faber-ledger worktree cleanup NAME`"
             yield Finding("warning", f"the worktree {tree.path}: {why}", hint)
 
 
 def registry_can_be_read(patient: Patient) -> Iterator[Finding]:
-    """Look at the registry of worktrees."""
+    """Check that the registry of worktrees can be read."""
     path = worktree_registry.registry_path(patient.root)
     try:
         if path is not None:
             worktree_registry.read_records(path)
     except worktree_registry.MalformedRegistry as error:
-        hint = "run `faber-ledger worktree list`, which keeps it aside and makes it anew"
+        hint = "run `faber-ledger worktree list`, which moves it aside and creates it again"
         yield Finding("warning", f"{path} is malformed: {error}", hint)
 
 

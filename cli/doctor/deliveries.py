@@ -1,4 +1,4 @@
-"""What the hooks have told: failures and time-outs in their log, deliveries that came twice, and those that wait."""
+"""What the hooks report: failures and time-outs in their log, repeated deliveries, and waiting deliveries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import LedgerError
@@ -26,7 +27,7 @@ DAYS = 7
 LARGEST = 1024 * 1024
 NEWEST = 200
 SHOWN = 3
-QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:")  # told in their own place
+QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:")  # reported elsewhere
 SLOW = ("more than", "longer than", "took too long")
 
 
@@ -34,11 +35,13 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
     """Look for failures and time-outs of the last week in the hook log, unless it came with a commit."""
     path = os.path.join(patient.root, *HOOK_LOG.split("/"))
     if os.path.lexists(path) and git_tracks(path) is True:
-        return  # named by the check of what git tracks; its lines may be anybody's, and what they say to do too
+        return  # reported by the check of what git tracks; anyone may have written its lines, and the advice in them
     try:
         text = read_text(path, LARGEST) or ""
     except FileRefused as error:
-        yield Finding("warning", f"{HOOK_LOG} cannot be read: {error}", "move it aside; the next hook makes a new one")
+        yield Finding(
+            "warning", f"{HOOK_LOG} cannot be read: {error}", "move it aside; the next hook creates a new one"
+        )
         return
     slow: dict[str, list[str]] = {}
     failed: dict[str, list[str]] = {}
@@ -56,7 +59,7 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
             count = f"{len(times)} times, last" if len(times) > 1 else "once,"
             what = f"a hook {word} {count} at {times[-1]}: {message}"
             yield Finding(
-                "warning", what, f"do what the message says; {HOOK_LOG} has them all, and after a week they are old"
+                "warning", what, f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
             )
         if len(newest) > SHOWN:
             yield Finding(
@@ -65,7 +68,7 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
 
 
 def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
-    """Look for deliveries of the active run that came twice, as with hooks in a plugin and in the settings."""
+    """Look for repeated deliveries of the active run, for example from hooks in a plugin and in the settings."""
     for run in patient.logged:
         if run.run_id != patient.active:
             continue
@@ -78,27 +81,25 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
             at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"
         ]
         if twice:
-            what = f"of the newest {len(newest)} events of {run.run_id} {len(twice)} are deliveries that came twice"
-            hint = "the hooks are installed twice, perhaps by a plugin too: take one of them out"
+            what = f"of the newest {len(newest)} events of {run.run_id} {len(twice)} are repeated deliveries"
+            hint = "the hooks are installed twice, perhaps by a plugin too: remove one of them"
             yield Finding("note", f"{what}, the last at {max(twice)}", hint)
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
-    """Look for deliveries that could not be appended when they came, and wait in a spool, and for what is none."""
+    """Look for deliveries that could not be recorded and wait in a spool, and for those set aside."""
     for run in patient.runs:
         yield from _waiting(run)
         aside = spool.set_aside(run)
         if aside:
-            what = f"{run.run_id}: {spool_path(run)} holds deliveries that could not be taken in"
-            hint = (
-                f"look at them, and remove them (*{spool.ASIDE}); one that is renamed to *{spool.SUFFIX} is tried again"
-            )
+            what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
+            hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"
             yield Finding("note", what, hint)
     for run_id in _spools(patient) - set(patient.all_ids):
         what = f"deliveries wait for the run {run_id}, which is not in this worktree"
         hint = (
-            f"run `faber-ledger project {run_id}` where the run is: that takes them in, as the next hook there does;"
-            f" only if it is nowhere any more, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
+            f"run `faber-ledger project {run_id}` where the run is: that records them, as the next hook there does;"
+            f" only if the run is gone, `faber-ledger run forget {run_id} --yes` removes them with its mirror"
         )
         yield Finding("note", what, hint)
 
@@ -107,22 +108,22 @@ def _waiting(run: Run) -> Iterator[Finding]:
     paths = spool.waiting(run)
     if not paths:
         return
-    told = f"{len(paths)} deliveries wait" if len(paths) > 1 else "a delivery waits"
-    what = f"{run.run_id}: {told} in {spool_path(run)}: it could not be appended when it came"
+    count = plural(len(paths), "delivery", "deliveries")
+    what = f"{run.run_id}: {count} waiting in {spool_path(run)}: not recorded on arrival"
     command = f"faber-ledger project {run.run_id}"
     mend = Mend(
         f"spool {run.run_id}",
-        f"{run.run_id}: take in what waits in the spool",
+        f"{run.run_id}: record what waits in the spool",
         (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
         lambda warn: drain_waiting(run, now(), warn=warn),
         lambda: [command],
     )
-    hint = f"mend what stopped it, as the hook log says; the next hook takes in what waits, as `{command}` does"
+    hint = f"fix what stopped it, as the hook log says; the next hook records what waits, as `{command}` does"
     yield Finding("warning", what, hint, mend)
 
 
 def _spools(patient: Patient) -> set[str]:
-    """Give the ids of the runs for which the clone's spool holds deliveries."""
+    """Return the ids of the runs that have deliveries in the clone's spool."""
     top = spools_folder(patient.root) or ""
     folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]
     return {os.path.relpath(folder, top).replace(os.sep, "/") for folder in folders}

@@ -1,4 +1,4 @@
-"""The files themselves: who may use them, how large they are, and backups that have grown old."""
+"""The files: their permissions, their sizes, and old backups."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 MB = 1024 * 1024
 LARGE_STATE = MB  # what a reload refuses of a required artifact (AGENT, Session Load, Error Handling)
-LARGE_LEDGER = 50 * MB  # from where on hosts of git repositories warn of a file
+LARGE_LEDGER = 50 * MB  # above it, hosts of git repositories warn
 OLD_DAYS = 30
 BACKUP = re.compile(r".*\.backup|state\.backup\.json|.*\.broken-\d+")
 
 
 def files_can_be_used(patient: Patient) -> Iterator[Finding]:
-    """Look for files and folders that whoever records here may not read or write."""
+    """Look for files and folders that this user, or the project's owner, cannot read or write."""
     owner = _status(patient.root)
     for path in _used(patient):
         status = _status(path)
@@ -36,32 +36,36 @@ def files_can_be_used(patient: Patient) -> Iterator[Finding]:
         shown = os.path.relpath(path, patient.root) if path.startswith(patient.root + os.sep) else path
         is_folder = stat.S_ISDIR(status.st_mode)
         needed = stat.S_IRWXU if is_folder else stat.S_IRUSR | stat.S_IWUSR
-        # Root may do anything, whatever the bits say, but the owner who comes next may not.
+        # The mode does not stop root, but it stops the owner later.
         if status.st_mode & needed != needed:
             mode = stat.S_IMODE(status.st_mode)
             what = f"{shown} has the mode {mode:04o}: its owner cannot {'use' if is_folder else 'read and write'} it"
             may = _user() in (0, status.st_uid)
-            mend = _allowing(path, shown, mode | needed) if may else None
+            mend = _chmod_mend(path, shown, mode | needed) if may else None
             yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {shown}`", mend)
         elif not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
             what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
-            yield Finding("error", what, "give it back to whoever records here, with `chown`")
+            yield Finding("error", what, "give it to the user who records here, with `chown`")
         elif owner is not None and _user() == 0 and status.st_uid == 0 != owner.st_uid:
-            what = f"{shown} is root's, in a project of another user, who cannot write it"
-            yield Finding("warning", what, f"run `chown --reference=. {shown}` in the project, and use no root here")
+            what = f"{shown} belongs to root, and the project's owner cannot write it"
+            yield Finding(
+                "warning", what, f"run `chown --reference=. {shown}` in the project, and do not work here as root"
+            )
 
 
 def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
-    """Look for a state.json that no reload takes, large ledgers, and a hook log that has grown."""
+    """Look for a state.json that is too large to reload, large ledgers, and an overgrown hook log."""
     for run in patient.runs:
         size = _size(run.state_path)
         if size > LARGE_STATE:
-            what = f"{run.shown('state.json')} has {_shown(size)}: over 1 MB no reload takes it"
-            yield Finding("warning", what, "see which of its members has grown; the two blocks are bounded by sessions")
+            what = f"{run.shown('state.json')} has {_shown(size)}: a reload accepts at most 1 MB"
+            yield Finding(
+                "warning", what, "find the member that has grown; our two blocks grow only with the number of sessions"
+            )
         size = _size(run.ledger_path)
         if size > LARGE_LEDGER:
             what = f"{run.shown('ledger.db')} has {_shown(size)}, and git keeps each version of it"
-            yield Finding("note", what, "finish the run, and start another one for what follows")
+            yield Finding("note", what, "finish the run, and start another for the next work")
     for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
         if size > 2 * LONGEST_LOG:
@@ -71,7 +75,7 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
 
 
 def backups_are_few(patient: Patient) -> Iterator[Finding]:
-    """Look for backups that outlive their use: of a run that is over, or for over 30 days."""
+    """Look for backups that are not needed any more: of a finished run, or older than 30 days."""
     folders = [(run.directory, patient.state(run).get("status") in FINISHED) for run in patient.runs]
     folders.append((os.path.join(patient.root, ".fractary", "faber"), False))
     kept = clone_folder(patient.root)
@@ -84,14 +88,14 @@ def backups_are_few(patient: Patient) -> Iterator[Finding]:
             days = int((patient.at - entry.stat(follow_symlinks=False).st_mtime) // 86_400)
             shown = os.path.relpath(entry.path, patient.root)
             if is_over and entry.name in BACKUPS:
-                what = f"{shown} outlives its run, which is over: it may hold what is sensitive (END, Security)"
+                what = f"{shown} is left over from a finished run: it may contain sensitive data (END, Security)"
                 yield Finding("warning", what, "remove it")
             elif days > OLD_DAYS:
-                yield Finding("note", f"{shown} is a backup of {days} days ago", "remove it if nobody misses anything")
+                yield Finding("note", f"{shown} is a backup, {days} days old", "remove it if nothing is missing")
 
 
 def _used(patient: Patient) -> Iterator[str]:
-    """Give the files and folders that hooks and commands read and write."""
+    """Return the files and folders that hooks and commands read and write."""
     yield patient.root
     yield os.path.join(patient.root, ".fractary")
     yield os.path.join(patient.root, ".fractary", "faber")
@@ -106,7 +110,7 @@ def _used(patient: Patient) -> Iterator[str]:
         yield from (run.state_path, run.ledger_path, run.lock_path)
 
 
-def _allowing(path: str, shown: str, mode: int) -> Mend:
+def _chmod_mend(path: str, shown: str, mode: int) -> Mend:
     return Mend(
         f"mode {path}",
         f"give {shown} the mode {mode:04o}",
@@ -120,7 +124,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         return sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
-        return []  # there is none, or it is told by the check of permissions
+        return []  # it does not exist, or the check of permissions reports it
 
 
 def _status(path: str) -> os.stat_result | None:

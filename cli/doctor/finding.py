@@ -1,4 +1,4 @@
-"""What a check finds: how bad it is, what was seen, what to run, and how `--fix` mends it, if it can."""
+"""What a check finds: how bad it is, what was found, what to run, and how `--fix` fixes it, if it can."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST = 10
 
 
 class Mend(NamedTuple):
-    """A change that mends findings: its name (one change may mend several), what it does and how.
+    """A change that fixes findings: its name (one change may fix several), what it does and how.
 
-    `touches` are the files that are copied before; `diff` gives what a dry run shows of it.
+    `touches` are the files that are copied before; `diff` returns what a dry run shows.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Mend(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One thing that a check saw."""
+    """One thing that a check found."""
 
     level: Level
     what: str
@@ -42,16 +42,16 @@ class Finding(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A check: its name, `theme.what`, and the function that looks and gives what is worth telling."""
+    """A check: its name, `theme.what`, and the function that returns its findings."""
 
     name: str
     look: Callable[[Patient], Iterable[Finding]]
 
 
 def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
-    """Give the first findings, and count the others of the same level: hundreds of runs may have the same fault.
+    """Return the first findings and a count of the others by level: hundreds of runs may have the same fault.
 
-    One that `--fix` can mend is given in any case.
+    A finding that `--fix` can fix is always returned.
     """
     left: dict[Level, int] = {}
     for number, finding in enumerate(findings):
@@ -60,16 +60,16 @@ def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
         else:
             left[finding.level] = left.get(finding.level, 0) + 1
     for level, count in left.items():
-        yield Finding(level, f"… and {count} more like these", "mend those above, then run `faber-ledger doctor` again")
+        yield Finding(level, f"… and {count} more like these", "fix those above, then run `faber-ledger doctor` again")
 
 
 def worst(findings: Iterable[Finding]) -> Level:
-    """Give the gravest level among findings; `ok` for none."""
+    """Return the worst level among findings; `ok` for none."""
     return max([finding.level for finding in findings], key=LEVELS.index, default="ok")
 
 
 def file_mend(root: str, plan: Callable[[], FileChange], what: str) -> Mend:
-    """Mend by changing one file; `plan` is asked again when the change is made, since another mend may come first."""
+    """Return a mend that changes one file; `plan` is called again when it is made, as another may come first."""
     change = plan()
     return Mend(
         f"file {change.path}",

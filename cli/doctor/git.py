@@ -1,4 +1,4 @@
-"""What git knows of a run's files: drivers, attributes, what it leaves out, and what it must take."""
+"""What git does with a run's files: drivers, attributes, what it ignores, and what it must track."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.esca
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:
-    """Tell a project without git: nothing of it travels, and nothing remembers what a checkout takes away."""
+    """Check for git: without it nothing travels, and no mirror keeps what a checkout removes."""
     try:
         version = asked("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
         inside = asked("rev-parse", "--is-inside-work-tree", at=patient.root)
@@ -45,7 +45,7 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         yield Finding("ok", version)
         top = top_of(patient.root)
         for conflict in find_conflicts(patient.root, top) if top else ():
-            yield Finding("error", f"a merge has stopped at {conflict.path}", "run `faber-ledger resolve`")
+            yield Finding("error", f"a merge stopped at {conflict.path}", "run `faber-ledger resolve`")
     elif is_forgotten(patient.root):
         try:
             require_work_tree(patient.root)
@@ -56,12 +56,12 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
         what = f"git cannot use the repository here: {complaint[-1] if complaint else '?'}"
         yield Finding("warning", what, "see what `git status` says")
     else:
-        what = "this is no git repository: the ledger stays on this machine, without a mirror"
-        yield Finding("note", what, "run `git init` if it shall travel")
+        what = "this is not a git repository: the ledger stays on this machine, without a mirror"
+        yield Finding("note", what, "run `git init` if it should travel")
 
 
 def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
-    """Look for a clone whose git was not told how to merge and show a ledger."""
+    """Check that this clone's git config has the drivers that merge and show a ledger."""
     if not patient.has_git:
         return
     due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
@@ -69,14 +69,14 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
     missing = [one.key for one in due if one.key not in older]
     if older:
         what = f"this clone's git has an older {', '.join(older)}, which still merges"
-        yield Finding("note", what, "run `faber-ledger init --git-only`, which renews it", _registering(patient))
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which updates it", _git_config_mend(patient))
     if missing:
         what = f"this clone's git lacks {', '.join(missing)}: it cannot merge or show a ledger"
-        yield Finding("warning", what, GIT_ONLY, _registering(patient))
+        yield Finding("warning", what, GIT_ONLY, _git_config_mend(patient))
 
 
 def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
-    """Look for merge.autoStash and rebase.autoStash: a log changes all the time, and git refuses to pull over that."""
+    """Check merge.autoStash and rebase.autoStash: a log changes often, and git refuses to pull over a change."""
     if not patient.has_git:
         return
     for key in overruled(patient.root):
@@ -88,45 +88,45 @@ def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     unset = [key for key in due if key in ("merge.autoStash", "rebase.autoStash")]
     if unset:
         what = f"{' and '.join(unset)} not set: git refuses to pull over a changed ledger"
-        yield Finding("warning", what, GIT_ONLY, _registering(patient))
+        yield Finding("warning", what, GIT_ONLY, _git_config_mend(patient))
 
 
 def attributes_are_written(patient: Patient) -> Iterator[Finding]:
-    """Look for the attributes that name the drivers."""
-    yield from _block(patient, ATTRIBUTES_FILE, "git merges a ledger as it does any binary file: not at all")
+    """Check the attributes that name the drivers."""
+    yield from _block(patient, ATTRIBUTES_FILE, "git treats a ledger as any binary file and does not merge it")
 
 
-def leavings_are_ignored(patient: Patient) -> Iterator[Finding]:
-    """Look for the rules that keep backups, locks and logs out of git."""
-    yield from _block(patient, IGNORE_FILE, "git would take backups, locks and logs of this machine")
+def local_files_are_ignored(patient: Patient) -> Iterator[Finding]:
+    """Check the rules that keep backups, locks and logs out of git."""
+    yield from _block(patient, IGNORE_FILE, "git would track backups, locks and logs of this machine")
 
 
-def travellers_are_taken(patient: Patient) -> Iterator[Finding]:
-    """Look for rules by which git leaves out what must travel: the active file, each state.json and ledger.db."""
+def tracked_files_are_not_ignored(patient: Patient) -> Iterator[Finding]:
+    """Look for rules by which git ignores what it must track: the active file, each state.json and ledger.db."""
     if not patient.has_git:
         return
     try:
         check_not_ignored(patient.root)
     except LedgerError as error:
-        yield Finding("error", error.message, "change the rule, or take it out")
+        yield Finding("error", error.message, "change or remove the rule")
     names = [run.shown(name) for run in patient.runs for name in RUN_FILES]
     paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in MUST_TRAVEL)
     for rule in rules_against(patient.root, paths):
-        yield Finding("error", f"git ignores {rule}, which must travel", "change the rule, or take it out")
+        yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")
 
 
-def leavings_are_untracked(patient: Patient) -> Iterator[Finding]:
-    """Look for files that git tracks and that belong to one machine."""
+def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
+    """Look for tracked files that belong to one machine."""
     if not patient.has_git:
         return
     listed = os.fsdecode(asked("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
-        what = f"git tracks {path}, which belongs to one machine and may hold what it should not"
+        what = f"git tracks {path}, which belongs to one machine and may contain private data"
         hint = f"run `git rm --cached {_quoted(path)}`, which leaves the file, and commit"
         if NOT_READ.search(path):
-            what = f"git tracks {path}, which belongs to one machine: what it says is ignored here"
+            what = f"git tracks {path}, which belongs to one machine: its content is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
-                hint += "; then move the file aside, else what it says counts again"
+                hint += "; then move the file aside, or its content counts again"
         yield Finding("warning", what, hint)
 
 
@@ -142,25 +142,25 @@ def _quoted(path: str) -> str:
 
 
 def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:
-    """Tell what becomes of a compaction's summary, and look for a setting that reaches no other clone."""
+    """Report what happens to summaries of compactions, and look for a setting that other clones do not get."""
     try:
         settings = Settings(find_run(patient.root, patient.active or "none"), os.environ)
     except LedgerError:
-        return  # told by the check of the active file
+        return  # reported by the check of the active file
     place = settings.places["summaries"]
     if settings.summaries:
-        yield Finding("ok", f"what a compaction came to is recorded and goes with git (`summaries` is true: {place})")
+        yield Finding("ok", f"summaries of compactions are recorded and committed (`summaries` is true: {place})")
     elif patient.common is None:
-        yield Finding("ok", f"without git nothing keeps what a compaction came to (`summaries` is false: {place})")
+        yield Finding("ok", f"summaries of compactions are not kept without git (`summaries` is false: {place})")
     else:
-        yield Finding("ok", f"what a compaction came to stays in this clone (`summaries` is false: {place})")
+        yield Finding("ok", f"summaries of compactions stay in this clone (`summaries` is false: {place})")
         for rule in rules_against(patient.root, (PATH,)) if place == PATH else ():
-            what = f"git ignores {rule}: other clones do not have it, and record what a compaction came to"
-            yield Finding("warning", what, "change the rule, or take it out")
+            what = f"git ignores {rule}: other clones do not get it, and record summaries of compactions"
+            yield Finding("warning", what, "change or remove the rule")
 
 
 def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
-    """Look for our block in one of the files that git reads."""
+    """Check for our block in one of the files that git reads."""
     if not patient.has_git:
         return
     try:
@@ -170,12 +170,12 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
         return
     if change.action == "unchanged":
         return
-    what = f"{name} is not there" if change.before is None else f"our lines in {name} are missing, or older"
+    what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing, or older"
     mend = file_mend(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
     yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, mend)
 
 
-def _registering(patient: Patient) -> Mend:
+def _git_config_mend(patient: Patient) -> Mend:
     config = os.path.join(patient.common, "config") if patient.common else ""
     return Mend(
         "git config",

@@ -1,4 +1,4 @@
-"""The hooks in the client's settings: there, once, in the right place and shape."""
+"""The hooks in the client's settings: installed once, in the right place and form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
 
 
-# The commands that SPEC-00027, section 7, shows: no shell runs the first, and the others load or save by hand.
+# The commands that SPEC-00027, section 7, shows: a shell cannot run the first, and the others load or save manually.
 OLDER = re.compile(r"(?:/fractary-faber:|\bfaber-ledger +)(?:prime-context|session-(?:load|save|start|end))\b")
 MISPLACED = (".claude/hooks.json", ".claude/hooks/hooks.json", ".claude.json", "settings.json", ".claude/config.json")
 LARGEST = 1024 * 1024
@@ -37,7 +37,7 @@ UNMATCHED = (None, "", "*")
 
 
 class Handler(NamedTuple):
-    """One of our hooks in a settings file: where it stands, what it says, and the event whose hook it runs."""
+    """One of our hooks in a settings file: its place, its values, and the event whose hook it runs."""
 
     scope: str
     path: str
@@ -59,15 +59,15 @@ def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
                 continue
             text = decode_settings(content, shown_path(path, patient.root))
         except LedgerError as error:
-            yield Finding("error", error.message, f"{error.hint}; the client runs no hook of it")
+            yield Finding("error", error.message, f"{error.hint}; the client runs none of its hooks")
             continue
         if JsonText(text).value.get("disableAllHooks"):
-            what = f"{shown_path(path, patient.root)} holds `disableAllHooks`: the client runs no hook"
-            yield Finding("error", what, "take `disableAllHooks` out of it")
+            what = f"{shown_path(path, patient.root)} has `disableAllHooks`: the client runs no hooks"
+            yield Finding("error", what, "remove `disableAllHooks` from it")
 
 
 def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
-    """Look for events that no settings file answers for a client started here."""
+    """Look for events without a hook in any settings file of a client started here."""
     left = unanswered(patient.root)
     if not left:
         return
@@ -78,13 +78,13 @@ def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
     yield Finding(
         "warning",
         f"{what}: what the client does is not recorded",
-        f"run `faber-ledger init{named}`, then start a new session of the client; hooks of a plugin are not seen here",
-        _installing(patient.root, scope),
+        f"run `faber-ledger init{named}`, then start a new session of the client; doctor does not see hooks of plugins",
+        _install_mend(patient.root, scope),
     )
 
 
 def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
-    """Look for events that two different handlers answer, which both run, and for copies, of which one runs."""
+    """Look for events with two different handlers, which both run, and for equal ones, of which one runs."""
     for event in HOOKS:
         found = [one for one in _ours(patient) if one.event == event and one.runs == event]
         whole = [one for one in found if one.matcher in UNMATCHED]
@@ -93,17 +93,17 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         paths = list(dict.fromkeys([shown_path(one.path, patient.root) for one in whole]))
         where = f"{paths[0]} {len(whole)} times" if len(paths) == 1 else " and ".join(paths)
         surplus = _surplus(whole)
-        mend = _taking_out(patient.root, surplus[0].path) if surplus else None
-        elsewhere = f"take it out of one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
+        mend = _removal_mend(patient.root, surplus[0].path) if surplus else None
+        elsewhere = f"remove it from one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
         hint = "run `faber-ledger doctor --fix`" if mend else elsewhere
         if len({one.values["command"] for one in whole}) > 1:
-            what = f"{event} is answered twice, in {where}, by different commands: the client runs both"
+            what = f"{event} has two hooks with different commands, in {where}: the client runs both"
             yield Finding("warning", what, hint, mend)
         elif len(paths) == 1:
-            yield Finding("warning", f"the hook of {event} stands in {where}", hint, mend)
+            yield Finding("warning", f"the hook of {event} is in {where}", hint, mend)
         else:
-            told = f"the hook of {event} stands in {where}: the client runs equal commands once"
-            yield Finding("note", told, "nothing to do, unless you want it in one place alone")
+            what = f"the hook of {event} is in {where}: the client runs equal commands once"
+            yield Finding("note", what, "nothing to do, unless you want it in one place only")
 
 
 def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
@@ -112,33 +112,33 @@ def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
         shown = shown_path(one.path, patient.root)
         if one.runs != one.event:
             what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
-            yield Finding("warning", what, f"move it under `hooks.{one.runs}`, or take it out")
+            yield Finding("warning", what, f"move it under `hooks.{one.runs}`, or remove it")
         elif one.matcher not in UNMATCHED:
             what = f"in {shown} the matcher {str(one.matcher)[:80]!r} keeps the hook of {one.event} from other sources"
-            yield Finding("warning", what, "take the matcher out: every source of a session counts")
+            yield Finding("warning", what, "remove the matcher: every source of a session counts")
     for path, text in _texts(patient):
         shown = shown_path(path, patient.root)
         events = JsonText(text).value
         for event in HOOKS:
             if _names_us(events.get(event)):
-                yield Finding("warning", f"in {shown} `{event}` stands outside `hooks`", "move it into `hooks`")
+                yield Finding("warning", f"in {shown} `{event}` is outside `hooks`", "move it into `hooks`")
             for group in events.get("hooks", {}).get(event, []):
                 if isinstance(group, dict) and "hooks" not in group and _names_us(group):
-                    what = f"in {shown} a handler stands in `hooks.{event}` itself, not in a group's list `hooks`"
-                    hint = 'write it as {"hooks": [handler]}, or take it out and run `faber-ledger init`'
+                    what = f"in {shown} a handler is in `hooks.{event}` itself, not in a group's list `hooks`"
+                    hint = 'write it as {"hooks": [handler]}, or remove it and run `faber-ledger init`'
                     yield Finding("warning", what, hint)
     for name in MISPLACED:
         if _mentions_us(os.path.join(patient.root, *name.split("/"))):
-            hint = "take it out there, and run `faber-ledger init`"
-            yield Finding("warning", f"{name} names a hook of ours, and the client reads no hooks from it", hint)
+            hint = "remove it there, and run `faber-ledger init`"
+            yield Finding("warning", f"{name} has one of our hooks, but the client reads no hooks from it", hint)
 
 
 def commands_are_current(patient: Patient) -> Iterator[Finding]:
-    """Look for hooks in another form than `init` writes today, and for those that older instructions gave."""
+    """Look for hooks in another form than `init` writes, and for those of older instructions."""
     for one in _ours(patient):
         if one.values["command"] != hook_command(one.event) and one.runs == one.event:
             what = f"{shown_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
-            hint = "leave it if it is meant; or take it out, then run `faber-ledger init`"
+            hint = "leave it if it is intended; or remove it, then run `faber-ledger init`"
             yield Finding("note", what, hint)
     for path, text in _texts(patient):
         for event in HOOKS:
@@ -146,18 +146,20 @@ def commands_are_current(patient: Patient) -> Iterator[Finding]:
             if older:
                 what = f"{shown_path(path, patient.root)} has an older command at {event}: {older[0][:120]}"
                 yield Finding(
-                    "warning", what, "take it out: a slash command is run by no shell, and the four hooks do its work"
+                    "warning", what, "remove it: a shell cannot run a slash command, and the four hooks do its work"
                 )
 
 
 def hooks_have_time(patient: Patient) -> Iterator[Finding]:
-    """Look for hooks that the client kills early, or does not wait for."""
+    """Look for hooks that the client kills early or does not wait for."""
     for one in _ours(patient):
         shown = shown_path(one.path, patient.root)
         seconds = one.values.get("timeout")
         if one.values.get("async"):
-            what = f"in {shown} the hook of {one.event} is `async`: it may get no input, and is killed at the end"
-            yield Finding("warning", what, "take `async` out")
+            what = (
+                f"in {shown} the hook of {one.event} is `async`: it may get no input, and the client kills it at exit"
+            )
+            yield Finding("warning", what, "remove `async`")
         if one.event == "SessionEnd" and seconds is None:
             what = f"in {shown} the hook of SessionEnd has no `timeout`: the client kills it after 1.5 seconds"
             yield Finding("warning", what, f'add `"timeout": {HOOKS[one.event][1]}`')
@@ -167,7 +169,7 @@ def hooks_have_time(patient: Patient) -> Iterator[Finding]:
 
 
 def _texts(patient: Patient) -> Iterator[tuple[str, str]]:
-    """Give each settings file that can be read, with its text."""
+    """Return each readable settings file with its text."""
     for scope in SCOPES:
         path = settings_path(scope, patient.root)
         try:
@@ -175,11 +177,11 @@ def _texts(patient: Patient) -> Iterator[tuple[str, str]]:
             if content is not None:
                 yield path, decode_settings(content, path)
         except LedgerError:
-            continue  # told by the check that reads them
+            continue  # reported by the check that reads them
 
 
 def _ours(patient: Patient) -> list[Handler]:
-    """List the handlers that run one of our hooks, in whatever form."""
+    """Return the handlers that run one of our hooks, in any form."""
     paths = {settings_path(scope, patient.root): scope for scope in SCOPES}
     return [
         Handler(paths[path], path, *found)
@@ -201,19 +203,19 @@ def _in(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str
 
 
 def _surplus(whole: list[Handler]) -> list[Handler]:
-    """Give those that can go: all but the first in one file. Which of two files should have it, the user knows."""
+    """Return the handlers to remove: all but the first in one file. The user decides between two files."""
     paths = [one.path for one in whole]
     return [one for number, one in enumerate(whole) if one.path in paths[:number]]
 
 
-def _installing(root: str, scope: str) -> Mend | None:
+def _install_mend(root: str, scope: str) -> Mend | None:
     try:
         return file_mend(root, lambda: settings_change(root, scope), "put the missing hooks")
     except LedgerError:
-        return None  # a file that cannot be used: told by the check that reads it
+        return None  # an unusable file is reported by the check that reads it
 
 
-def _taking_out(root: str, path: str) -> Mend:
+def _removal_mend(root: str, path: str) -> Mend:
     def plan() -> FileChange:
         before = read_file(path)
         if before is None:
@@ -225,7 +227,7 @@ def _taking_out(root: str, path: str) -> Mend:
                 text = without_handler(text, event, group, number)
         return FileChange(path, before, text.encode())
 
-    return file_mend(root, plan, "take out what stands there twice")._replace(name=f"once {path}")
+    return file_mend(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
 
 
 def _names_us(value: object) -> bool:

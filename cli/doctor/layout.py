@@ -1,4 +1,4 @@
-"""The folders of runs, what stands in them, and the file that names the active one."""
+"""The folders of runs, what is in them, and the file that names the active run."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ MOST_ENTRIES = 20_000
 
 
 def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
-    """Look at the folders of runs: folders indeed, within the project, and no run in both layouts."""
+    """Check that the folders of runs are folders in the project, and that no run is in both layouts."""
     if not os.path.isdir(os.path.join(patient.root, ".fractary")):
-        yield Finding("note", "there is no .fractary yet: no run was started here", "run `faber-ledger run start`")
+        yield Finding("note", "there is no .fractary yet: no run has been started here", "run `faber-ledger run start`")
     for runs in RUNS:
         path = os.path.join(patient.root, *runs.split("/"))
         if os.path.islink(path):
-            what = f"{runs} is a link to {os.path.realpath(path)}: git does not look behind it"
-            yield Finding("warning", what, "put the folder itself in the link's place")
+            what = f"{runs} is a link to {os.path.realpath(path)}: git does not follow it"
+            yield Finding("warning", what, "replace the link with the folder itself")
         elif os.path.lexists(path) and not os.path.isdir(path):
-            yield Finding("error", f"{runs} is no folder", "move it aside")
+            yield Finding("error", f"{runs} is not a folder", "move it aside")
     for run_id in patient.all_ids:
         places = [
             runs for runs in RUNS if os.path.isdir(os.path.join(patient.root, *runs.split("/"), *run_id.split("/")))
         ]
         if len(places) > 1:
-            what = f"the run {run_id} is in {' and in '.join(places)}: the first is used, the other never read"
+            what = f"the run {run_id} is in {' and in '.join(places)}: only the first is used"
             yield Finding("warning", what, f"compare the two, and move the one in {places[1]} aside")
         try:
             find_run(patient.root, run_id)
@@ -51,19 +51,19 @@ def runs_folder_is_one(patient: Patient) -> Iterator[Finding]:
 
 
 def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
-    """Look for folders that hold a run and that no command finds, for their name or their depth."""
+    """Look for folders with a run that no command finds, because of their name or depth."""
     for folder in patient.runs_folders:
         for path, names in _folders_below(folder):
             run_id = os.path.relpath(path, folder).replace(os.sep, "/")
             held = [name for name in RUN_FILES if name in names]
             if held and not is_run_id(run_id):
                 shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
-                hint = "rename it to what its state.json says: one to three parts of letters, digits and `._-`"
-                yield Finding("warning", f"{shown} holds {' and '.join(held)} and is no name of a run", hint)
+                hint = "rename it to the id in its state.json: one to three parts of letters, digits and `._-`"
+                yield Finding("warning", f"{shown} has {' and '.join(held)}, but its name is not a run id", hint)
 
 
 def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:
-    """Look for leftovers: files beside the runs, folders without a run, what a killed writer left."""
+    """Look for leftovers: files beside the runs, empty folders, and files of a killed writer."""
     known = {run.directory: run for run in patient.runs}
     for folder in patient.runs_folders:
         for path, names in _folders_below(folder):
@@ -76,13 +76,13 @@ def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:
                     name for name in names if not name.startswith(".") and os.path.isfile(os.path.join(path, name))
                 )
                 for name in strays:
-                    yield Finding("note", f"{shown}/{name} stands where runs do, and is none", "move it elsewhere")
+                    yield Finding("note", f"{shown}/{name} is among the runs, but is not a run", "move it elsewhere")
             elif not names:
-                yield Finding("note", f"{shown} is empty: no run is in it", "remove it")
+                yield Finding("note", f"{shown} is empty", "remove it")
 
 
 def active_run_is_there(patient: Patient) -> Iterator[Finding]:
-    """Look at the active file: a file, UTF-8, and naming a run that is here and is not over."""
+    """Check that the active file is a UTF-8 file that names an unfinished run of this project."""
     named = []
     for name in ACTIVE_FILES:
         path = os.path.join(patient.root, *name.split("/"))
@@ -96,8 +96,8 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         else:
             named.append((name, run_id))
     if len({run_id for _, run_id in named}) > 1:
-        told = ", ".join([f"{name} names {run_id}" for name, run_id in named])
-        yield Finding("warning", f"{told}: the first holds", f"move {named[1][0]} aside")
+        names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
+        yield Finding("warning", f"{names}: the first counts", f"move {named[1][0]} aside")
     at_work = _at_work(patient)
     if named and patient.active is None:
         run_id = named[0][1]
@@ -110,24 +110,24 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         and at_work
         and not any([os.path.lexists(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
     ):
-        what = f"no run is active here, and {at_work[0]} is at work" + (
-            f", as {len(at_work) - 1} more" if len(at_work) > 1 else ""
+        what = f"no run is active here, but {at_work[0]} is unfinished" + (
+            f", and {len(at_work) - 1} more" if len(at_work) > 1 else ""
         )
-        yield Finding("note", what, f"run `faber-ledger run resume {at_work[0]}` if hooks shall record on it")
+        yield Finding("note", what, f"run `faber-ledger run resume {at_work[0]}` if hooks should record on it")
     for run in patient.runs:
         status = patient.state(run).get("status")
         if run.run_id == patient.active and status in FINISHED:
-            what = f"the active run {run.run_id} is {status}: hooks record nothing more on it"
+            what = f"the active run {run.run_id} is {status}: hooks record nothing on it"
             yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
 
 
 def _named_in(patient: Patient, path: str) -> tuple[str, str | None]:
-    """Give the run that an active file names, and what is wrong with the file."""
+    """Return the run that an active file names, and what is wrong with the file, if anything."""
     if os.path.islink(path):
         return "", "is a link, which is never followed"
     try:
         if not stat.S_ISREG(os.lstat(path).st_mode):
-            return "", "is no regular file"
+            return "", "is not a regular file"
         content = read_file(path) or b""
     except (LedgerError, OSError) as error:
         return "", f"cannot be read ({error})"
@@ -141,7 +141,7 @@ def _named_in(patient: Patient, path: str) -> tuple[str, str | None]:
     try:
         run = find_run(patient.root, run_id)
     except InvalidRunId:
-        return run_id, f"names {run_id!r:.80}, which is no run id"
+        return run_id, f"names {run_id!r:.80}, which is not a run id"
     if not os.path.isdir(run.directory):
         return run_id, f"names {run_id}, which is not here"
     return run_id, None
@@ -152,7 +152,7 @@ def _at_work(patient: Patient) -> list[str]:
 
 
 def _naming(patient: Patient, path: str) -> Mend | None:
-    """Mend an active file where one run alone can be meant."""
+    """Return a mend of an active file if only one run can be meant."""
     at_work = _at_work(patient)
     if len(at_work) != 1 or not os.path.isfile(path) or os.path.islink(path):
         return None
@@ -160,37 +160,37 @@ def _naming(patient: Patient, path: str) -> Mend | None:
     def plan() -> FileChange:
         return FileChange(path, read_file(path), f"{at_work[0]}\n".encode())
 
-    return file_mend(patient.root, plan, f"name {at_work[0]}, the one run at work,")
+    return file_mend(patient.root, plan, f"name {at_work[0]}, the only unfinished run,")
 
 
 def _hint(patient: Patient, mend: Mend | None) -> str:
     if mend is not None:
-        return f"run `faber-ledger run resume {_at_work(patient)[0]}`, the one run at work"
+        return f"run `faber-ledger run resume {_at_work(patient)[0]}`, the only unfinished run"
     return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
 
 
 def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
-        what = f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it"
+        what = f"{run.shown('ledger.db-journal')} is not a regular file, and not from a ledger"
         yield Finding("error", what, "remove it, then run the command again")
     elif "ledger.db-journal" in names and (why := find_refusal(run.ledger_path)) is not None:
-        what = f"{run.shown('ledger.db-journal')} {why}: it is never played"
+        what = f"{run.shown('ledger.db-journal')} {why}: it is never rolled back"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
-        yield Finding("warning", what, hint, projecting(run, "move aside the journal that is never played"))
+        yield Finding("warning", what, hint, project_mend(run, "move aside the journal that is never rolled back"))
     elif "ledger.db-journal" in names:
-        what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or is one's at work"
+        what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or a writer is at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
-        yield Finding("warning", what, hint, projecting(run, "recover what the journal holds"))
+        yield Finding("warning", what, hint, project_mend(run, "recover what is in the journal"))
     for name in names:
         if name.endswith(".recovered") and git_tracks(os.path.join(run.directory, name)) is True:
-            continue  # named by the check of what git tracks
+            continue  # reported by the check of what git tracks
         if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
-            what = f"{run.shown(name)} was left by a program that was killed, or is one's at work"
+            what = f"{run.shown(name)} was left by a killed program, or a program is at work"
             yield Finding("note", what, "remove it when no session is open")
 
 
-def projecting(run: Run, what: str, *, restore: bool = False) -> Mend:
-    """Mend a run by writing its blocks from its log, which also takes in what the mirror and a journal have."""
+def project_mend(run: Run, what: str, *, restore: bool = False) -> Mend:
+    """Return a mend that writes a run's blocks from its log, which also recovers events from mirror and journal."""
     state, ledger = run.state_path, run.ledger_path
     touched = (state, f"{state}.backup", ledger, f"{ledger}.backup", f"{ledger}-journal")
     return Mend(
@@ -203,11 +203,11 @@ def projecting(run: Run, what: str, *, restore: bool = False) -> Mend:
 
 
 def _folders_below(folder: str) -> Iterator[tuple[str, list[str]]]:
-    """Give a runs folder and the folders in it, each with the names in it, to a bounded depth and number."""
+    """Return a runs folder and the folders below it, each with its entries, up to a limit in depth and number."""
     for seen, (path, folders, files) in enumerate(os.walk(folder)):
         folders.sort()
         depth = os.path.relpath(path, folder).count(os.sep) + (path != folder)
-        # In a run's folder other tools have folders of their own: those are not runs.
+        # Other tools have their own folders in a run's folder: those are not runs.
         if depth >= DEEPEST or any([name in files for name in RUN_FILES]):
             nested = [name for name in folders if _holds_run(os.path.join(path, name))]
             folders[:] = nested if depth < DEEPEST else []

@@ -1,4 +1,4 @@
-"""The runs' ledgers: their format, what `verify` finds, what git rolled back, and the sessions that are open."""
+"""The runs' ledgers: their format, what `verify` finds, what git rolled back, and their open sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.layout import projecting
+from faber_ledger.cli.doctor.layout import project_mend
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 STALE_HOURS = 24
 ROLLED_BACK = "rolled_back"
 RESOLVE = "faber-ledger resolve"
-CHECKOUT = "git checkout"  # which is the user's to run
+CHECKOUT = "git checkout"  # only the user runs it
 
 
 def formats_are_known(patient: Patient) -> Iterator[Finding]:
-    """Look for ledgers of a newer or an older format, and for files that are no ledger."""
+    """Look for ledgers of a newer or an older format, and for files that are not ledgers."""
     for run in patient.logged:
         try:
             found = format_of(run.ledger_path)
@@ -41,26 +41,26 @@ def formats_are_known(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", error.message, error.hint)
             continue
         if found < file.FORMAT:
-            what = f"{run.shown('ledger.db')} has format {found}, and this program writes {file.FORMAT}"
+            what = f"{run.shown('ledger.db')} has format {found}, but this program writes {file.FORMAT}"
             yield Finding("note", what, f"run `faber-ledger migrate {run.run_id}`")
 
 
 def ledgers_are_sound(patient: Patient) -> Iterator[Finding]:
-    """Look for what `verify` finds in a log itself."""
+    """Report what `verify` finds in the logs."""
     for run, fault in _faults(patient):
         if fault.kind in (ProjectionDiffers.code, ROLLED_BACK, NewerFormat.code):
-            continue  # told by the other checks
+            continue  # reported by the other checks
         about = f"event {fault.event}: " if fault.event else ""
         level = "note" if fault.is_note else "error"
         yield Finding("note" if level == "note" else "error", f"{run.run_id}: {about}{fault.what}", fault.hint)
     left = len(patient.logged) - len(patient.faults)
     if left:
-        what = f"{left} {'ledgers were' if left > 1 else 'ledger was'} not verified: that would have taken long"
+        what = f"{left} {'ledgers were' if left > 1 else 'ledger was'} not verified, to save time"
         yield Finding("note", what, "run `faber-ledger verify --all`")
 
 
 def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
-    """Look for a state.json that cannot be read, or whose two blocks do not show what the log says."""
+    """Look for a state.json that cannot be read, or whose two blocks differ from the log."""
     for run in patient.runs:
         faults = patient.faults.get(run.run_id)
         if faults is None:
@@ -78,25 +78,25 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
             and RESOLVE not in differs[0].hint
             and (not restore or state_file.read_backup(run) is not None or not os.path.lexists(run.state_path))
         )
-        mend = projecting(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
+        mend = project_mend(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
         yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, mend if can else None)
 
 
 def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
-    """Look for events, or a whole ledger, that this clone's mirror or git has and the run lacks."""
+    """Look for events, or a whole ledger, that this clone's mirror or git has but the run does not."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
-            mend = projecting(run, "bring back what was rolled back") if CHECKOUT not in fault.hint else None
+            mend = project_mend(run, "restore what was rolled back") if CHECKOUT not in fault.hint else None
             yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
     for run in patient.runs:
         lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
         if lost is not None:
-            bringing = projecting(run, "bring the ledger back") if mirror_with_events(run) is not None else None
-            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], bringing)
+            mend = project_mend(run, "restore the ledger") if mirror_with_events(run) is not None else None
+            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], mend)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
-    """Tell the open sessions, and where; look for those whose end never came."""
+    """Report the open sessions and their machines; look for those that were never ended."""
     here = hostname()
     for run in patient.runs:
         blocks = shape.blocks_of(patient.state(run))
@@ -108,7 +108,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
         host = environment.get("hostname") if isinstance(environment, dict) else None
         since = entry.get("started_at")
         what = (
-            f"{run.run_id}: {session_id} is open since {since or 'an unknown time'} on {host or 'an unknown machine'}"
+            f"{run.run_id}: {session_id} is open since {since or 'an unknown time'}, on {host or 'an unknown machine'}"
         )
         status = patient.state(run).get("status")
         holder = claimed_in_worktree(run.root, run.run_id)
@@ -119,12 +119,12 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
         if status in progress.FINISHED:
             yield Finding("warning", f"{what}, and the run is {status}", _ending(run))
         elif quiet >= STALE_HOURS:
-            hint = f"nothing, if it goes on: its next start ends it as abandoned; or {_ending(run)}"
-            yield Finding("note", f"{what}, and nothing was recorded for {int(quiet)} hours", hint)
+            hint = f"nothing if it continues: the next start ends it as abandoned; or {_ending(run)}"
+            yield Finding("note", f"{what}, and nothing has been recorded for {int(quiet)} hours", hint)
         elif host != here:
-            yield Finding("note", f"{what}, which is not this machine", "end it there before you go on here")
+            yield Finding("note", f"{what}, which is not this machine", "end it there before you continue here")
         elif run.run_id != patient.active:
-            yield Finding("note", f"{what}, and the run is not the active one here", _ending(run))
+            yield Finding("note", f"{what}, but its run is not active here", _ending(run))
         else:
             yield Finding("ok", what)
 
@@ -136,15 +136,15 @@ def _faults(patient: Patient) -> Iterator[tuple[Run, Fault]]:
 
 
 def _state_broken(run: Run) -> Finding:
-    """Tell a state that cannot be read, of a run whose log says nothing of it."""
+    """Return the finding for a state that cannot be read."""
     try:
         state_file.read_state(run)
     except LedgerError as error:
         has_backup = os.path.lexists(run.state_path) and state_file.read_backup(run) is not None
-        has_backup = has_backup and RESOLVE not in error.hint  # a backup knows one side alone
-        mend = projecting(run, "put the newest backup of state.json back", restore=True) if has_backup else None
+        has_backup = has_backup and RESOLVE not in error.hint  # a backup has only one side
+        mend = project_mend(run, "restore the newest backup of state.json", restore=True) if has_backup else None
         return Finding("error", error.message, error.hint, mend)
-    return Finding("note", f"{run.shown('state.json')} could not be read a moment ago", "run the command again")
+    return Finding("note", f"{run.shown('state.json')} could not be read just now", "run the command again")
 
 
 def _ending(run: Run) -> str:
@@ -152,7 +152,7 @@ def _ending(run: Run) -> str:
 
 
 def _last_sign(run: Run, since: object, at: float) -> float:
-    """Give when something was recorded last: the ledger's own time in a clone is that of the checkout."""
+    """Return when something was last recorded; the ledger file's own time may be that of a checkout."""
     started = seconds_of(since) if isinstance(since, str) else None
     if has_false_journal(run):
         return at if started is None else started

@@ -1,4 +1,4 @@
-"""What the machine brings: the file systems that the ledger lies on, and the versions of what reads it."""
+"""The machine: the file systems that the ledger is on, and the versions of what reads it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OLDEST_SQLITE = (3, 37, 0)
 
 
 def file_system_is_local(patient: Patient) -> Iterator[Finding]:
-    """Look for the project, a run or the git directory on a network file system, or one passed through to a guest."""
+    """Look for a network file system, or one shared with a virtual machine, under project, runs and git directory."""
     devices: dict[int, str] = {}
     runs = [run.directory for run in patient.runs]
     for path in (patient.root, *runs, *([patient.common] if patient.common else [])):
@@ -33,18 +33,18 @@ def file_system_is_local(patient: Patient) -> Iterator[Finding]:
         kind = file_system(device, patient.mounts)
         if kind in NETWORK:
             what = f"{path} is on a network file system ({kind}): its locks and syncs may not hold"
-            spooled = ", so a hook puts what it is given into the spool first, and then asks for the lock"
-            hint = "keep the clone on a local disk, and let git carry it"
+            spooled = ", so a hook first writes its delivery into the spool, then takes the lock"
+            hint = "keep the clone on a local disk, and use git to share it"
             yield Finding("warning", what + (spooled if path != patient.common else ""), hint)
         else:
             kinds.append(kind)
     if len(kinds) == len(devices):
-        told = " and ".join(dict.fromkeys([kind for kind in kinds if kind is not None]))
-        yield Finding("ok", f"the file system is {told}" if told else "this system does not tell its file system")
+        names = " and ".join(dict.fromkeys([kind for kind in kinds if kind is not None]))
+        yield Finding("ok", f"the file system is {names}" if names else "the file system is unknown")
 
 
 def file_system_can_be_written(patient: Patient) -> Iterator[Finding]:
-    """Look for a file system that is mounted read-only, or is full."""
+    """Check that the file system is writable and not full."""
     if not hasattr(os, "statvfs"):
         return
     status = os.statvfs(patient.root)
@@ -56,10 +56,10 @@ def file_system_can_be_written(patient: Patient) -> Iterator[Finding]:
 
 
 def versions_are_known(patient: Patient) -> Iterator[Finding]:
-    """Tell the versions that a report of a defect needs, and look for a SQLite library that is too old."""
+    """Report the versions that a bug report needs, and look for a SQLite library that is too old."""
     library = sqlite3.sqlite_version
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         yield Finding(
-            "warning", f"the SQLite library is {library}, and 3.37 is the oldest tested", "update Python's SQLite"
+            "warning", f"the SQLite library is {library}, but the oldest tested one is 3.37", "update Python's SQLite"
         )
     yield Finding("ok", f"faber-ledger {__version__}, Python {platform.python_version()}, SQLite {library}")

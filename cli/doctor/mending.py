@@ -1,4 +1,4 @@
-"""`--fix`: each change is made once, and what it touches is copied before."""
+"""`--fix`: make each change once, and copy the files before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Mended(NamedTuple):
-    """What came of a change: what it was, the copies made before it, and why it failed, if it did."""
+    """A change that was made or failed: what it was, the copies made before it, and why it failed."""
 
     what: str
     copies: list[str]
@@ -28,18 +28,18 @@ class Mended(NamedTuple):
 
 
 def mends_of(findings: Iterable[Finding]) -> list[Mend]:
-    """Give the changes that mend what was found, each once, in the order of the findings."""
+    """Return the changes that fix what was found, each once, in the order of the findings."""
     return list({finding.mend.name: finding.mend for finding in findings if finding.mend is not None}.values())
 
 
-def mended(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
-    """Make the changes; one that fails is told, and the others are made."""
+def make_mends(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
+    """Make the changes and return each with its result; one that fails does not stop the others."""
     folder = _folder_of_copies(patient)
     done = []
     for mend in mends:
         copies: list[str] = []
         try:
-            copies = [_copied(path, folder, patient.root) for path in mend.touches if os.path.isfile(path)]
+            copies = [_copy(path, folder, patient.root) for path in mend.touches if os.path.isfile(path)]
             mend.make(warn)
             done.append(Mended(mend.what, copies, None))
         except LedgerError as error:
@@ -50,7 +50,7 @@ def mended(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
 
 
 def _folder_of_copies(patient: Patient) -> str:
-    """Give where copies go: the git directory, which no commit and no clean touches; without git, beside the log."""
+    """Return a new folder for copies: in the git directory, which commit and clean do not touch, or beside the log."""
     stamp = utc_text(patient.at).replace(":", "").replace("-", "")
     folder = os.path.join(doctor_folders(patient.root)[0], stamp)
     number, free = 1, folder
@@ -60,13 +60,13 @@ def _folder_of_copies(patient: Patient) -> str:
     return free
 
 
-def _copied(path: str, folder: str, root: str) -> str:
-    """Copy a file, for its owner alone: a settings file or a state may hold what nobody else should read."""
+def _copy(path: str, folder: str, root: str) -> str:
+    """Copy a file, readable only by its owner: settings and states may contain private data."""
     inside = os.path.relpath(path, root)
     name = os.path.join("outside", path.lstrip(os.sep)) if inside.startswith(os.pardir) else inside
     copy = os.path.join(folder, name)
     if os.path.exists(copy):
-        return copy  # another change has touched it: the first copy is the one to go back to
+        return copy  # another change has touched the file: the first copy is the original
     os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
     with open(path, "rb") as source, open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
         shutil.copyfileobj(source, target)

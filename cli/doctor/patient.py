@@ -1,4 +1,4 @@
-"""What the checks look at: the project, its clone and its runs, each read once and bounded."""
+"""What the checks examine: the project, its clone and its runs, each read once and within limits."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 
 MOST_RUNS = 1_000
-MOST_VERIFIED = 200  # logs, and bytes of them: what is left out is `verify --all`'s
+MOST_VERIFIED = 200  # at most so many logs and bytes; `verify --all` checks all
 BYTES_VERIFIED = 64 * 1024 * 1024
 
 
 class Patient:
-    """A project as it is now. Nothing here writes."""
+    """A project under examination, as it is now. Nothing here writes."""
 
     def __init__(self, root: str, *, at: float, mounts: str = MOUNTS) -> None:
-        """Take the project's root, the time in seconds since 1970, and where the mounted file systems are listed."""
+        """Examine `root` at the time `at`, in seconds since 1970; `mounts` lists the mounted file systems."""
         self.root = root
         self.at = at
         self.mounts = mounts
@@ -57,7 +57,7 @@ class Patient:
 
     @cached_property
     def runs_folders(self) -> list[str]:
-        """The folders that hold runs, of those that are there."""
+        """The folders of runs that exist."""
         folders = [os.path.join(self.root, *runs.split("/")) for runs in RUNS]
         return [folder for folder in folders if os.path.isdir(folder)]
 
@@ -68,45 +68,45 @@ class Patient:
 
     @cached_property
     def runs(self) -> list[Run]:
-        """The runs to look at: the active one first, then those changed last; at most `MOST_RUNS`."""
+        """The runs to examine: the active one first, then those changed last; at most `MOST_RUNS`."""
         found = []
         for run_id in self.all_ids:
             try:
                 found.append(find_run(self.root, run_id))
             except InvalidRunId:
-                continue  # behind a link that leads out: told by the check of the layout
+                continue  # behind a link that leads out of the project: reported by the check of the layout
         found.sort(key=lambda run: (run.run_id == self.active, _changed(run)), reverse=True)
         return found[:MOST_RUNS]
 
     @cached_property
     def states(self) -> dict[str, dict[str, Any]]:
-        """The state of each run whose state can be read."""
+        """The readable states, by run id."""
         found = {}
         for run in self.runs:
             try:
                 found[run.run_id] = state_file.read_state(run).value
             except LedgerError:
-                continue  # told by the check of the projection
+                continue  # reported by the check of the projection
         return found
 
     def state(self, run: Run) -> dict[str, Any]:
-        """Give a run's state; an empty one if it cannot be read."""
+        """Return a run's state; an empty one if it cannot be read."""
         return self.states.get(run.run_id, {})
 
     def is_at_work(self, run: Run) -> bool:
-        """Tell whether a run's state says that it is in progress, paused, or waits for somebody."""
+        """Return whether a run's state says that it is in progress, paused or waiting."""
         return self.state(run).get("status") in progress.ACTIVE
 
     @cached_property
     def logged(self) -> list[Run]:
-        """The runs that have a ledger, and no journal that SQLite would wait for; an empty file is none."""
+        """The runs with a ledger that is not empty and has no journal that would block SQLite."""
         there = [run for run in self.runs if os.path.lexists(run.ledger_path) and not _is_empty(run.ledger_path)]
         return [run for run in there if not has_false_journal(run)]
 
     @cached_property
     def faults(self) -> dict[str, list[Fault]]:
-        """What `verify` finds, by run, as far as the bounds go; a run that is left out is absent."""
-        from faber_ledger.cli.reports.verify import run_findings  # at its use: with it come the models of all events
+        """What `verify` finds, by run id, within the limits; a run beyond them is absent."""
+        from faber_ledger.cli.reports.verify import run_findings  # imported here: it loads the models of all events
 
         found: dict[str, list[Fault]] = {}
         left = BYTES_VERIFIED
@@ -124,7 +124,7 @@ class Patient:
 
 
 def has_false_journal(run: Run) -> bool:
-    """Tell whether what stands in a journal's place is no regular file: SQLite would open it, even a pipe."""
+    """Return whether a journal's path is not a regular file: SQLite would open even a pipe."""
     try:
         return not stat.S_ISREG(os.lstat(run.ledger_path + "-journal").st_mode)
     except OSError:

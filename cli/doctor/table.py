@@ -1,4 +1,4 @@
-"""The table of all checks, in the order in which they are told and mended."""
+"""All checks, in the order in which their findings are reported and fixed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CHECKS = (
     Check("git.drivers", git.drivers_are_registered),
     Check("git.autostash", git.pulls_go_over_changes),
     Check("git.attributes", git.attributes_are_written),
-    Check("git.ignore", git.leavings_are_ignored),
-    Check("git.travels", git.travellers_are_taken),
-    Check("git.stays", git.leavings_are_untracked),
+    Check("git.ignore", git.local_files_are_ignored),
+    Check("git.travels", git.tracked_files_are_not_ignored),
+    Check("git.stays", git.local_files_are_untracked),
     Check("git.summaries", git.summaries_go_where_they_should),
     Check("hooks.settings", hooks.settings_can_be_read),
     Check("hooks.installed", hooks.hooks_are_installed),
@@ -45,6 +45,6 @@ CHECKS = (
     Check("clone.worktrees", clone.worktrees_are_in_order),
     Check("clone.registry", clone.registry_can_be_read),
     Check("workflow.usable", workflows.workflows_can_be_used),
-    Check("workflow.reload", workflows.context_is_reloaded_in_frame_alone),
+    Check("workflow.reload", workflows.context_is_reloaded_only_in_frame),
     Check("workflow.configuration", workflows.configuration_is_taken),
 )

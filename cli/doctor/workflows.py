@@ -1,4 +1,4 @@
-"""The workflows of the runs at work, and what the project and the user have configured."""
+"""The workflows of unfinished runs, and the configuration of project and user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST = 20
 
 
 def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
-    """Look for runs at work whose workflow is missing or malformed."""
+    """Look for unfinished runs whose workflow is missing or malformed."""
     roots = read_user_config()["plugin_roots"]
     for workflow_id, run_id in _used(patient).items():
         try:
@@ -31,37 +31,37 @@ def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", f"{run_id}: {error.message}", error.hint)
 
 
-def context_is_reloaded_in_frame_alone(patient: Patient) -> Iterator[Finding]:
-    """Look for a step that reloads context in another phase than Frame: hooks do that (SPEC-00027, section 6)."""
+def context_is_reloaded_only_in_frame(patient: Patient) -> Iterator[Finding]:
+    """Look for steps that reload context in other phases than Frame: hooks do that (SPEC-00027, section 6)."""
     roots = read_user_config()["plugin_roots"]
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for workflow_id in _used(patient):
         try:
             for _, path, config in lineage(patient.root, workflow_id, roots):
                 for phase, step in _reloads(config):
-                    if (path, phase) not in told:
-                        told.add((path, phase))
-                        what = f"{path} reloads context in {phase} too, by its step {step}: hooks do that"
-                        yield Finding("warning", what, f"take the step out of {phase}; Frame alone has it")
+                    if (path, phase) not in reported:
+                        reported.add((path, phase))
+                        what = f"{path} also reloads context in {phase}, in its step {step}: hooks do that"
+                        yield Finding("warning", what, f"remove the step from {phase}; only Frame needs it")
         except WorkflowNotFound:
-            continue  # told by the check before
+            continue  # reported by the check before
 
 
 def configuration_is_taken(patient: Patient) -> Iterator[Finding]:
-    """Look for what could not be taken of the project's, the run's and the user's configuration."""
+    """Look for problems in the configuration of project, run and user."""
     problem = read_user_config()["problem"]
     if problem is not None:
-        yield Finding("warning", f"the configuration counts as empty: {problem}", "correct the file")
+        yield Finding("warning", f"the configuration is ignored: {problem}", "correct the file")
     try:
         run = find_run(patient.root, patient.active or "none")
     except LedgerError:
-        return  # told by the check of the active file
+        return  # reported by the check of the active file
     for problem in Settings(run, os.environ).problems:
-        yield Finding("warning", problem, "correct it; `faber-ledger config show` tells what holds")
+        yield Finding("warning", problem, "correct it; `faber-ledger config show` shows the effective settings")
 
 
 def _used(patient: Patient) -> dict[str, str]:
-    """Give the workflows of the runs at work, each with the first run that has it."""
+    """Return the workflows of unfinished runs, each with the first run that has it."""
     found: dict[str, str] = {}
     for run in patient.runs:
         workflow_id = patient.state(run).get("workflow_id")
@@ -71,7 +71,7 @@ def _used(patient: Patient) -> dict[str, str]:
 
 
 def _reloads(config: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the phases other than Frame that have a reloading step, and the step's id."""
+    """Return the phases other than Frame with a step that reloads context, and the step's id."""
     phases = config.get("phases")
     for phase, content in phases.items() if isinstance(phases, dict) else ():
         if phase == "frame" or not isinstance(content, dict):

@@ -101,7 +101,7 @@ class Replay:
 
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
-        with progress(self.run, "replaying", is_told=True) as advance:
+        with progress(self.run, "replaying", is_printing=True) as advance:
             for recorded in counted(find_events(self.run.ledger_path, EventQuery()), advance):
                 if self.past.has(recorded):
                     if self.chosen.has(recorded):

@@ -1,1 +1,1 @@
-"""What `init` and `uninstall` change, as changes to files and to git's configuration."""
+"""What `init` and `uninstall` change: files and git's configuration."""

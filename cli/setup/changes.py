@@ -1,4 +1,4 @@
-"""How `init` and `uninstall` name and show the files that they change."""
+"""How `init` and `uninstall` show the files that they change."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 
 def in_project(root: str, scope: str) -> bool:
-    """Tell whether there is a project to set up: for the user's own settings none is needed."""
+    """Return whether there is a project to set up; the user's own settings need none."""
     return scope != "user" or any([os.path.lexists(os.path.join(root, name)) for name in (".git", ".fractary")])
 
 
 def report(changes: list[FileChange], root: str, *, dry_run: bool) -> dict[str, object]:
-    """Give what happens to each file as data, with its diff."""
+    """Return what happens to each file as data, with its diff."""
     files = [
         {"path": shown_path(change.path, root), "action": change.action, "diff": "".join(diff(change, root))}
         for change in changes
@@ -28,7 +28,7 @@ def report(changes: list[FileChange], root: str, *, dry_run: bool) -> dict[str, 
 
 
 def diff(change: FileChange, root: str) -> Iterator[str]:
-    """Give a change as the lines of a unified diff, each with its newline."""
+    """Return a change as the lines of a unified diff, each with its newline."""
     name = shown_path(change.path, root)
     before, after = (
         list(StringIO((content or b"").decode("utf-8", "replace"), newline="\n"))
@@ -41,19 +41,19 @@ def diff(change: FileChange, root: str) -> Iterator[str]:
 
 
 def diff_lines(changes: list[FileChange], root: str) -> Iterator[str]:
-    """Give the diffs of all changes as lines to print."""
+    """Return the diffs of all changes as lines to print."""
     for change in changes:
         for line in diff(change, root):
             yield from line.removesuffix("\n").split("\n")
 
 
 def shown_path(path: str, root: str) -> str:
-    """Give a path as it is shown: from the project's root if it is inside, else whole."""
+    """Return a path for display: relative to the project's root if it is inside, else absolute."""
     inside = path.startswith(root.rstrip(os.sep) + os.sep)
     return os.path.relpath(path, root).replace(os.sep, "/") if inside else path
 
 
-def described(change: FileChange, root: str) -> str:
-    """Say what happened to a file, in a line; a link's target is named."""
+def describe(change: FileChange, root: str) -> str:
+    """Return what happened to a file as a line, with the target of a link."""
     linked = f" (a link to {change.target})" if os.path.islink(change.path) else ""
     return f"{change.action:<9}  {shown_path(change.path, root)}{linked}"

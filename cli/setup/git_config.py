@@ -1,6 +1,6 @@
-"""The clone's own git configuration: which settings `init` makes and `uninstall` takes back.
+"""The clone's own git configuration: which settings `init` makes and `uninstall` removes.
 
-Git runs no driver that a repository brings along, so each clone is told, in its own config, by its own user.
+Git runs no driver that comes with a repository, so each clone's user sets them in the clone's own config.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ DRIVER = {
     "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
     "diff.faber-ledger.textconv": "faber-ledger textconv",
 }
-OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # 0.1.0 set it; it merges as well
+OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # set by 0.1.0; it still merges
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change
-MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that nobody's own goes with ours
+MARK = "faber-ledger.autoStash"  # names those of STASHES that we have set, so that only these are removed
 
 
 class Setting(NamedTuple):
-    """A setting of the clone, and what it shall be; None is none."""
+    """A setting of the clone: its value now and the new one; None is unset."""
 
     key: str
     before: str | None
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 def settings_to_make(root: str) -> list[Setting]:
-    """Plan what `init` sets; a setting that is right is there with nothing to change, a user's own choice is not."""
+    """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
     planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items()]
     ours = _marked(root)
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
@@ -45,8 +45,8 @@ def settings_to_make(root: str) -> list[Setting]:
     return planned
 
 
-def settings_to_take_out(root: str) -> list[Setting]:
-    """Plan what `uninstall` takes out: the values that are ours, as they are now."""
+def settings_to_remove(root: str) -> list[Setting]:
+    """Return what `uninstall` removes: the settings that still have our values."""
     ours = DRIVER | {key: "true" for key in STASHES if key in _marked(root)}
     found = [Setting(key, _local(root, key), None) for key in (*ours, MARK)]
     return [
@@ -58,7 +58,7 @@ def settings_to_take_out(root: str) -> list[Setting]:
 
 
 def make_settings(root: str, settings: list[Setting]) -> None:
-    """Make the planned changes; raises GitFailed."""
+    """Change the settings; raises GitFailed."""
     for key, before, after in settings:
         if after is None:
             git("config", "--local", "--unset-all", key, at=root)
@@ -67,7 +67,7 @@ def make_settings(root: str, settings: list[Setting]) -> None:
 
 
 def overruled(root: str) -> list[str]:
-    """Name those of STASHES that the user has switched off."""
+    """Return those of STASHES that the user has switched off."""
     return [key for key in STASHES if _effective(root, key) not in (None, "true")]
 
 

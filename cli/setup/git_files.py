@@ -1,4 +1,4 @@
-"""What git is told in files below `.fractary`: what it leaves out, and what merges and shows a run's files."""
+"""The files below `.fractary` that git reads: what it ignores, and how it merges and shows a run's files."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}
 
 
 def git_file_change(root: str, name: str, *, remove: bool = False) -> FileChange:
-    """Plan one of `FILES` with our block in it, or without; raises LedgerError if it is, or is behind, a link."""
+    """Return the change that puts our block into one of `FILES`, or removes it; raises LedgerError for a link."""
     path = os.path.join(root, *name.split("/"))
     if os.path.islink(path):
-        raise LedgerError(f"{name} is a link, and git reads no rules through a link", hint="put a file in its place")
+        message = f"{name} is a link, and git reads no rules through a link"
+        raise LedgerError(message, hint="replace the link with a file")
     if folder_around(path, [root]) is None:
-        told = f"{name} is behind a link that leads out of the project, to {os.path.realpath(path)}"
-        raise LedgerError(told, hint="put the folder itself in the link's place")
+        message = f"{name} is behind a link that leads out of the project, to {os.path.realpath(path)}"
+        raise LedgerError(message, hint="replace the link with the folder itself")
     before = read_file(path)
     if remove:
         return FileChange(path, before, without_block(before or b"") or None if before else before)

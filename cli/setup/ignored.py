@@ -1,4 +1,4 @@
-"""The check that git takes what must travel with the project."""
+"""The check that git ignores none of the files that it must track."""
 
 from __future__ import annotations
 
@@ -13,52 +13,52 @@ from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
 # Without one of these no other machine can resume a run. `metadata.json` is not among them: a project may ignore it.
 MUST_TRAVEL = (ACTIVE_FILES[0], *[f"{RUN}/{name}" for name in RUN_FILES])
-NO_GIT = 1000  # no exit code of a process
+NO_GIT = 1000  # not an exit code of a process
 GIT_SECONDS = 30.0
 
 
 def check_not_ignored(root: str) -> str | None:
-    """Check that git ignores neither the active file nor a run's state.json and ledger.db.
+    """Raise GitIgnores if git ignores the active file, or a run's state.json or ledger.db; return None if not.
 
-    Gives None, or a sentence if git is not there to be asked. Raises GitIgnores with each rule's file, line and
-    pattern: the active file is committed (SPEC-00027, Active Run ID Tracking Mechanism), and a ledger that stays behind
-    resumes on no other machine.
+    Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: the active file is
+    committed (SPEC-00027, Active Run ID Tracking Mechanism), and without its ledger a run cannot be resumed on another
+    machine.
     """
     code, output, complaint = _ignored(root, MUST_TRAVEL)
     if code == NO_GIT:
-        return "git is not installed: whether it would take the ledger was not checked"
+        return "git is not installed: whether it would track the ledger was not checked"
     if "not a git repository" in complaint:
-        return "this is no git repository: nothing is tracked, and the ledger stays on this machine"
+        return "this is not a git repository: nothing is tracked, and the ledger stays on this machine"
     if "symbolic link" in complaint:
         raise GitIgnores(
             f"git does not look behind a link: {complaint}",
-            hint="put the folder itself in the link's place, then run `faber-ledger init` again",
+            hint="replace the link with the folder itself, then run `faber-ledger init` again",
         )
     if code > 1:
-        return f"git could not say whether it takes the ledger: {complaint}"
+        return f"git could not say whether it tracks the ledger: {complaint}"
     rules = rules_of(output)
     if rules:
         raise GitIgnores(
             "git ignores what must be committed: " + "; ".join(rules),
-            hint=f"change the rule so that git takes {ACTIVE_FILES[0]} and {RUNS[0]}/, "
+            hint=f"change the rule so that git tracks {ACTIVE_FILES[0]} and {RUNS[0]}/, "
             "then run `faber-ledger init` again; nothing was written",
         )
     return None
 
 
 def rules_against(root: str, paths: tuple[str, ...]) -> list[str]:
-    """Give the rules by which git ignores any of the paths, one phrase each; none where git cannot be asked."""
+    """Return the rules by which git ignores any of the paths, one phrase each; none if git cannot be asked."""
     code, output, _ = _ignored(root, paths)
     return rules_of(output) if code == 0 else []
 
 
 def is_ignored(root: str, path: str) -> bool:
-    """Tell whether git ignores a file, given by its path in the project; no where git cannot be asked."""
+    """Return whether git ignores a file, given by its path in the project; false if git cannot be asked."""
     return bool(rules_against(root, (path,)))
 
 
 def rules_of(output: str) -> list[str]:
-    """Read `git check-ignore -v -z`: one phrase an ignored file. A `!` rule is printed too, and keeps its file."""
+    """Parse `git check-ignore -v -z` into one phrase per ignored file; git prints `!` rules too, which keep a file."""
     fields = output.split("\0")
     found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
     return [
@@ -69,12 +69,12 @@ def rules_of(output: str) -> list[str]:
 
 
 def _named(path: str) -> str:
-    """Name a file, or what any run's would be: the run that is asked about is made up."""
+    """Return a file's name for display; the run of the example paths does not exist."""
     return f"a run's {os.path.basename(path)}, in {RUNS[0]}/" if path.startswith(RUN + "/") else path
 
 
 def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
-    """Ask git for the rules that ignore the paths, tracked or not; gives its exit code, output and first complaint."""
+    """Ask git for the rules that ignore the paths, tracked or not; return its exit code, output and first complaint."""
     options = ("-v", "-z", "--no-index", "--stdin")
     content = "\0".join(paths).encode("utf-8", "surrogateescape")
     try:

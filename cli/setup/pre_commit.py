@@ -1,4 +1,4 @@
-"""The pre-commit hook: our block in it, beside whatever else the hook does."""
+"""The pre-commit hook: our block in it, beside everything else that the hook does."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BLOCK = block_lines(
 
 
 def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChange:
-    """Plan the hook with our block at its beginning, or without; a hook that we made for it alone goes with it.
+    """Return the change that puts our block at the beginning of the hook, or removes it, and the hook if it was ours.
 
-    Raises LedgerError for a hook that is no shell script or is switched off, and for a folder of several repositories.
+    Raises LedgerError for a hook that is not a shell script or not executable, and for a folder outside the repository.
     """
     path = _hook_path(root)
     before = read_file(path)
@@ -34,8 +34,8 @@ def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChang
     if before is not None and not has_block(before):
         if not SHELL.match(before):
             raise LedgerError(
-                f"the hook {path} is no shell script",
-                hint=f"call it from one that also runs `{LINE}`, or add that call",
+                f"the hook {path} is not a shell script",
+                hint=f"call it from a shell script that also runs `{LINE}`, or add that call to it",
             )
         if not os.access(path, os.X_OK):
             raise LedgerError(
@@ -45,7 +45,7 @@ def pre_commit_change(root: str, top: str, *, remove: bool = False) -> FileChang
 
 
 def _hook_path(root: str) -> str:
-    """Ask git, which follows `core.hooksPath` and knows the folder that linked worktrees share."""
+    """Return the hook's path from git, which follows `core.hooksPath` and knows what linked worktrees share."""
     named = os.fsdecode(git("rev-parse", "--git-path", "hooks/pre-commit", at=root)).removesuffix("\n")
     return os.path.normpath(os.path.join(root, named))
 
@@ -53,13 +53,13 @@ def _hook_path(root: str) -> str:
 def _check_own_folder(path: str, root: str, top: str) -> None:
     if os.path.islink(path) and not os.path.exists(path):
         raise LedgerError(
-            f"the hook {path} is a link to {os.readlink(path)}, which is not there",
-            hint=f"remove the link with `rm {path}`, or put back what it leads to, then run the command again",
+            f"the hook {path} is a link to {os.readlink(path)}, which does not exist",
+            hint=f"remove the link with `rm {path}`, or restore its target, then run the command again",
         )
     common = os.fsdecode(git("rev-parse", "--git-common-dir", at=root)).removesuffix("\n")
     own = [os.path.realpath(folder) + os.sep for folder in (os.path.join(root, common), top)]
     if not os.path.realpath(path).startswith(tuple(own)):
         raise LedgerError(
             f"`core.hooksPath` keeps the hooks in {os.path.dirname(path)}, outside this repository",
-            hint=f"add `{LINE}` to the pre-commit hook there yourself, if all its repositories shall have it",
+            hint=f"add `{LINE}` to the pre-commit hook there yourself, if all its repositories should have it",
         )

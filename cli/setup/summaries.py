@@ -1,4 +1,4 @@
-"""Whether what a compaction came to goes with git: what `init` writes of it into the project's settings."""
+"""Whether summaries of compactions are committed: what `init` writes about it into the project's settings."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ NAME = "summaries"
 
 
 def summaries_change(root: str, choice: bool | None) -> FileChange | None:
-    """Plan the project's settings with the choice, if there is one; None where nothing is chosen and nothing says it.
+    """Return the change that writes the choice into the project's settings; None if there is nothing to write.
 
-    Without a choice, a project that is set up for the first time gets false, unless its settings say something. One
-    that was set up before keeps what holds in it. Raises LedgerError for a file that would be changed and cannot be.
+    Without a choice, a project that is set up for the first time gets false, unless its settings say something. A
+    project that was set up before keeps its setting. Raises LedgerError for a file that must change and cannot.
     """
     path = os.path.join(root, *PATH.split("/"))
     is_due = choice is not None or not is_set_up(root)
     try:
         if folder_around(path, [root]) is None:
-            raise LedgerError(f"{PATH} is a link that leads out of the project", hint="put a file in its place")
+            raise LedgerError(f"{PATH} is a link that leads out of the project", hint="replace the link with a file")
         before = read_file(path)
         settings = JsonText(_decoded(before))
     except (LedgerError, ValueError) as error:
@@ -34,7 +34,7 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
             return None
         if isinstance(error, LedgerError):
             raise
-        hint = "mend the file, then run the command again; it was left as it is"
+        hint = "correct the file, then run the command again; it was not changed"
         raise SettingsInvalid(f"{PATH}: {error}", hint=hint) from error
     if choice is None and NAME in settings.value:
         return FileChange(path, before, before)
@@ -46,7 +46,7 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
 
 
 def summaries_removal(root: str) -> FileChange | None:
-    """Plan to remove the project's settings if they say what `init` would have written and nothing else."""
+    """Return the change that removes the project's settings, if they are only what `init` writes; None if not."""
     path = os.path.join(root, *PATH.split("/"))
     before = None if os.path.islink(path) or not os.path.isfile(path) else read_file(path)
     return FileChange(path, before, None) if before in (_alone(False), _alone(True)) else None
@@ -66,7 +66,7 @@ def is_set_up(root: str) -> bool:
             if content is not None and has_hooks(decode_settings(content, scope)):
                 return True
         except LedgerError:
-            continue  # settings that cannot be read hold no hook of ours; `init` tells of those that it would change
+            continue  # unreadable settings have no hook of ours; `init` reports those that it would change
     return False
 
 

@@ -1,1 +1,1 @@
-"""What commands share: output, pager, progress bar, completion, words, and which run or event a person means."""
+"""What commands share: output, pager, progress bar, completion, words, and which run or event the user means."""

@@ -1,4 +1,4 @@
-"""What a shell offers for a word: runs, events, sessions, artifacts, worktrees and files of its project."""
+"""What a shell offers for a word: runs, events, sessions, artifacts, worktrees and files of the project."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     Source = Callable[[str, str], Iterator[tuple[str, str]]]
 
 
-# The shell puts the word into the command line as it stands, and ids come from repositories: none with a character that
-# means something to a shell is offered. A colon would be a word's end to bash.
+# The shell inserts the word into the command line unquoted, and ids come from repositories: an id with a character that
+# is special to a shell is not offered. To bash, a colon ends a word.
 HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@+-]*")
 
 
@@ -34,14 +34,14 @@ def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Co
 
 
 def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the sessions of the run that the command names, else of the active one."""
+    """Offer the sessions of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import sessions_with
 
     return _items(_found(ctx, incomplete, sessions_with), incomplete)
 
 
 def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer artifacts, sessions and events of the run that the command names, else of the active one."""
+    """Offer artifacts, sessions and events of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import artifacts_with, events_with, sessions_with
 
     found = _found(ctx, incomplete, artifacts_with, sessions_with, events_with)
@@ -49,14 +49,14 @@ def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
 
 
 def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the events of the run that the command names, else of the active one."""
+    """Offer the events of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import events_with
 
     return _items(_found(ctx, incomplete, events_with), incomplete)
 
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Offer the clone's other worktrees by the names of their folders."""
+    """Offer the other worktrees of the clone by their folder names."""
     from faber_ledger.runs.git import work_tree_of
 
     place = work_tree_of(find_root(os.getcwd()))
@@ -65,14 +65,14 @@ def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
 
 def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
-    """Leave the word to the shell, which completes names of files itself."""
+    """Leave the word to the shell, which completes file names itself."""
     from click.shell_completion import CompletionItem
 
     return [CompletionItem(incomplete, type="file")]
 
 
 def _found(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
-    """Ask one run's log; one that cannot be read gives nothing, for a completion has nowhere to say why."""
+    """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
     try:
         run = choose_run(find_root(os.getcwd()), ctx.params.get("run"))
         return [pair for source in sources for pair in source(run.ledger_path, incomplete)]
@@ -85,7 +85,7 @@ def _items(found: list[tuple[str, str]], incomplete: str) -> list[CompletionItem
 
     beginning = incomplete.casefold()
     return [
-        CompletionItem(name, help=told)
-        for name, told in found
+        CompletionItem(name, help=text)
+        for name, text in found
         if name.casefold().startswith(beginning) and HARMLESS.fullmatch(name)
     ]

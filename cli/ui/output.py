@@ -1,4 +1,4 @@
-"""How commands print: data on standard output, talk on standard error, and one JSON envelope."""
+"""How commands print and ask: data on standard output, messages on standard error, and one JSON envelope."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show(data: Any, lines: Iterable[str], *, as_json: bool) -> None:
 
 
 def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
-    """Print the JSON envelope of an object whose members are long lists: an item a line, and none of them kept."""
+    """Print the JSON envelope of an object whose members are long lists: one item per line, none kept in memory."""
     click.echo(f'{{"result_version": {RESULT_VERSION}, "data": {{')
     for number, (name, items) in enumerate(lists.items()):
         click.echo(f"{',' if number else ''}{json.dumps(name)}: [")
@@ -49,21 +49,21 @@ def show_streamed(lists: Mapping[str, Iterable[Any]]) -> None:
 
 
 def json_text(data: Any, indent: int | None = 2) -> str:
-    """Write data as JSON; control characters and lone surrogates, which come from repositories, as JSON escapes."""
+    """Return data as JSON; control characters and lone surrogates, which come from repositories, become escapes."""
     try:
         text = json.dumps(data, ensure_ascii=False, indent=indent)
-    except RecursionError:  # indenting takes a frame a level, and reading did not
+    except RecursionError:  # indenting takes a stack frame per level, reading does not
         text = json.dumps(data, ensure_ascii=False)
     return text.translate(JSON_CONTROLS).encode("utf-8", "backslashreplace").decode()
 
 
 def tell(text: str) -> None:
-    """Print a line on standard output, control characters made visible."""
+    """Print a line on standard output, with control characters made visible."""
     click.echo(printable(text))
 
 
 def say(text: str) -> None:
-    """Print a line on standard error, control characters made visible."""
+    """Print a line on standard error, with control characters made visible."""
     click.echo(printable(text), err=True)
 
 
@@ -93,7 +93,7 @@ def ask_number(last: int) -> int:
 
 
 def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
-    """Let a command fail with exit code 1 alone, or 3 where it needs a choice: the documents' codes."""
+    """Make a command fail with exit code 1 only, or 3 if it needs a choice, as the requirement documents say."""
 
     @functools.wraps(command)
     def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,4 +1,4 @@
-"""A command's output in a file that the user names: the whole of it, or the file as it was."""
+"""Output to a file that the user names: the file is replaced completely, or not at all."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ DATABASE = b"SQLite format 3\0"
 
 @contextmanager
 def output_file(path: str | None) -> Iterator[BinaryIO]:
-    """Give a file to write into, which takes its place at `path`, or goes to standard output, once all is written.
+    """Yield a file to write to; when the block ends, it replaces `path` or is copied to standard output.
 
-    Raises NotWritable. What is read from a log meanwhile goes to disk first: a slow reader of our output must not keep
-    hooks from writing.
+    Raises NotWritable. The output goes to disk first, since a slow reader of our standard output would otherwise hold
+    the log open and keep hooks from writing.
     """
     if path is None or path == "-":
         with tempfile.TemporaryFile() as file:
@@ -50,9 +50,9 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
 
 @contextmanager
 def replaced(path: str) -> Iterator[str]:
-    """Give a path beside `path` to write to, and put what is there into its place at the end; raises NotWritable.
+    """Yield a path beside `path` to write to; when the block ends, that file replaces `path`. Raises NotWritable.
 
-    Whatever is no regular file, as /dev/null, is not replaced but written into.
+    A special file such as /dev/null is not replaced but written to.
     """
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
         with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
@@ -66,11 +66,11 @@ def replaced(path: str) -> Iterator[str]:
         return
     target = os.path.realpath(path)
     if os.path.isdir(target) or not os.path.isdir(os.path.dirname(target)):
-        why = "it is a folder" if os.path.isdir(target) else "its folder is not there"
-        raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that is there")
+        why = "it is a folder" if os.path.isdir(target) else "its folder does not exist"
+        raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
-        _remove(temporary)  # a repository can bring one along, and a journal that SQLite would play into it
+        _remove(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
@@ -86,7 +86,7 @@ def _remove(path: str) -> None:
 
 
 def check_no_database(path: str) -> None:
-    """Raise LedgerError if a database stands at `path`: it may be a ledger, and is not written over."""
+    """Raise LedgerError if `path` is a database: it may be a ledger, and is not overwritten."""
     try:
         if not os.path.isfile(path):
             return
@@ -95,7 +95,7 @@ def check_no_database(path: str) -> None:
     except OSError as error:
         raise _not_writable(path, error) from error
     if found == DATABASE:
-        raise LedgerError(f"{path} is a database, and is not written over", hint="name another file")
+        raise LedgerError(f"{path} is a database, and is not overwritten", hint="name another file")
 
 
 def _not_writable(path: str, error: OSError) -> NotWritable:

@@ -1,4 +1,4 @@
-"""Long output through a pager, as git does it: on a terminal alone, and a pager that is left early is no error."""
+"""Long output through a pager, as in git: only on a terminal, and leaving the pager early is not an error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 
-NOT_STARTED = (126, 127)  # what a shell says of a program that is not there, or is none
+NOT_STARTED = (126, 127)  # a shell's exit codes for a program that is not executable or not found
 SWITCHED_OFF = "faber_ledger.no_pager"
 
 
@@ -30,9 +30,9 @@ no_pager_option = click.option(
 
 
 def show_long(lines: Callable[[], Iterable[str]]) -> None:
-    """Print lines, each with its control characters made visible; on a terminal through the user's pager.
+    """Print lines with control characters made visible; on a terminal through the user's pager.
 
-    `lines` is asked again if the pager cannot be started.
+    `lines` is called again if the pager cannot be started.
     """
     command = _pager()
     if command and _paged(command, lines()):
@@ -42,7 +42,7 @@ def show_long(lines: Callable[[], Iterable[str]]) -> None:
 
 
 def _pager() -> str:
-    """Give the pager's command line, for a shell; empty for none."""
+    """Return the pager's command line, for a shell; empty for no pager."""
     context = click.get_current_context(silent=True)
     if not sys.stdout.isatty() or (context is not None and context.meta.get(SWITCHED_OFF)):
         return ""
@@ -54,14 +54,14 @@ def _pager() -> str:
 
 
 def _paged(command: str, lines: Iterable[str]) -> bool:
-    """Write lines to a pager and wait for its end; False if it could not be started."""
-    import signal  # both at their use: `--help` and `--version` load this module
+    """Write lines to a pager and wait until it ends; return False if it could not be started."""
+    import signal  # imported here: `--help` and `--version` load this module
     import subprocess
 
     environment = {"LESS": "FRX", "LV": "-c", **os.environ}
     process = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, env=environment)
     assert process.stdin is not None
-    # An interrupt is the pager's: it ends a search there, and must not take the terminal from under it.
+    # An interrupt is for the pager, where it ends a search; it must not end us while the pager uses the terminal.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with process.stdin as pipe:
@@ -73,5 +73,5 @@ def _paged(command: str, lines: Iterable[str]) -> bool:
         code = process.wait()
         signal.signal(signal.SIGINT, before)
     if code in NOT_STARTED:
-        say(f"the pager {command!r} cannot be started; see FABER_LEDGER_PAGER and PAGER")
+        say(f"cannot start the pager {command!r}; see FABER_LEDGER_PAGER and PAGER")
     return code not in NOT_STARTED

@@ -1,4 +1,4 @@
-"""A bar on standard error while a long log is read, on a terminal only."""
+"""A progress bar on standard error while a long log is read, only on a terminal."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-LONG = 20_000_000  # bytes of a ledger from which on reading all of it takes over a second
+LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
 
 
 @contextmanager
-def progress(run: Run, label: str, *, is_told: bool = False) -> Iterator[Callable[[int], object]]:
-    """Show a bar while a run's log is read; gives what takes the number of events read since it was last called.
+def progress(run: Run, label: str, *, is_printing: bool = False) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar while a run's log is read; yield a function that takes the number of events just read.
 
-    With `is_told` each event is printed as it is read: where that goes to a terminal, there is no place for a bar.
+    With `is_printing`, each event is printed as it is read: on a terminal there is no place for a bar then.
     """
     count = 0
-    if sys.stderr.isatty() and not (is_told and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
+    if sys.stderr.isatty() and not (is_printing and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
         from faber_ledger.ledger.queries import summarize
 
         with suppress(LedgerError, sqlite3.DatabaseError):
@@ -42,7 +42,7 @@ def progress(run: Run, label: str, *, is_told: bool = False) -> Iterator[Callabl
 
 
 def counted(events: Iterable[Recorded], advance: Callable[[int], object]) -> Iterator[Recorded]:
-    """Give events, and tell of each."""
+    """Yield the events, and call `advance` after each."""
     for recorded in events:
         yield recorded
         advance(1)

@@ -1,4 +1,4 @@
-"""The blocks that the requirement documents word: printed character by character, with our commands added."""
+"""The blocks that the requirement documents prescribe, character by character, with our commands added."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Or specify run ID: /fractary-faber:prime-context --run-id {id} [faber-ledger ses
 
 
 def state_not_found(run: Run) -> str:
-    """Word a missing state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
+    """Return the block for a missing state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     path = run.shown("state.json")
     return f"""\
 ❌ ERROR: Workflow state file not found: {path}
@@ -47,7 +47,7 @@ Recovery:
 
 
 def state_not_parsed(run: Run, error: StateInvalid) -> str:
-    """Word a corrupted state for session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
+    """Return the block for a corrupted state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     return f"""\
 ❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {error.reason}
 Path: {run.shown("state.json")}
@@ -60,7 +60,7 @@ Recovery:
 
 
 def state_not_saved(run: Run, error: NotWritable) -> str:
-    """Word a state that cannot be written (END, Step 6; AGENT, Session Save, Error Handling)."""
+    """Return the block for a state that cannot be written (END, Step 6; AGENT, Session Save, Error Handling)."""
     recorded = isinstance(error, StateNotWritten)
     failed = "" if recorded else "Failed to write state file: "
     then = f"What happened is in the ledger: when the file can be written, run faber-ledger project {run.run_id}"
@@ -77,7 +77,7 @@ Recovery:
 
 
 def run_not_found(run: Run, work_id: str = "{work_id}") -> str:
-    """Word a run that is not there for session-load (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    """Return the block for an unknown run in session-load (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     return f"""\
 ❌ ERROR: Run not found: {run.run_id}
 Run ID: {run.run_id}
@@ -90,13 +90,13 @@ Recovery:
 
 
 def _back(run: Run, number: int) -> str:
-    """Word where a state that is missing from its run's folder comes from; nothing where the folder is not there."""
-    told = way_back(run)
-    return f"\n{number}. {told[0].upper()}{told[1:]}" if os.path.isdir(run.directory) else ""
+    """Return the step that restores a missing state; nothing if the run's folder does not exist."""
+    step = way_back(run)
+    return f"\n{number}. {step[0].upper()}{step[1:]}" if os.path.isdir(run.directory) else ""
 
 
 def duration(seconds: float | None) -> str:
-    """Word a duration by its two largest units: `2 hours 15 minutes`, `42 seconds`."""
+    """Return a duration in its two largest units: `2 hours 15 minutes`, `42 seconds`."""
     if seconds is None or seconds < 0:
         return "unknown"
     left = int(seconds)
@@ -125,7 +125,7 @@ def printable(text: str) -> str:
 
 
 def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:
-    """Word what stopped a session-load: no state, a broken one, or one that cannot be written."""
+    """Return the block for what stopped session-load: a state that is missing, broken or not writable."""
     if isinstance(error, StateMissing):
         return run_not_found(run)
     if isinstance(error, StateInvalid):

@@ -1,4 +1,4 @@
-"""Which event, session, artifact or moment a person means."""
+"""Which event, session, artifact or moment the user means."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ANYTHING = ("event", "session", "artifact")
 
 
 def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
-    """Give the one thing that a text means in a run's log; raises NotFound, naming what is near or what it may be."""
+    """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
     from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
 
     found = [one for one in find_matches(run.ledger_path, text) if one.kind in kinds]
@@ -33,19 +33,19 @@ def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match
         more = "\n  and others" if len(found) > MAX_MATCHES else ""
         raise NotFound(
             f"{text} may be several things in {run.run_id}:\n{_listed(found[:MAX_MATCHES])}{more}",
-            hint="give more of the id, or the whole of it",
+            hint="give more of the id, or all of it",
         )
     close = [one for one in find_similar(run.ledger_path, text) if one.kind in kinds]
-    told = f"; near it are:\n{_listed(close)}" if close else ""
+    similar = f"; similar:\n{_listed(close)}" if close else ""
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
-        f"there is no {name} {text} in {run.run_id}{told}",
+        f"there is no {name} {text} in {run.run_id}{similar}",
         hint=f"run `faber-ledger log {run.run_id}` to see its events",
     )
 
 
 def session_meant(run: Run, text: str | None) -> str | None:
-    """Give a session's id, or the client's id that several may share; None for None. Raises as `thing_meant`."""
+    """Return a session's id, or the client's id that several may share; None for None. Raises as `thing_meant`."""
     from faber_ledger.ledger.lookup import is_client
 
     if text is None or is_client(run.ledger_path, text):
@@ -54,7 +54,7 @@ def session_meant(run: Run, text: str | None) -> str | None:
 
 
 def machine_meant(run: Run, text: str | None) -> str | None:
-    """Give a machine that the log knows; raises NotFound with those that it knows."""
+    """Return a machine that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import is_writer, list_machines
 
     if text is None or is_writer(run.ledger_path, text):
@@ -63,7 +63,7 @@ def machine_meant(run: Run, text: str | None) -> str | None:
 
 
 def phase_meant(run: Run, text: str | None) -> str | None:
-    """Give FABER's phase, or one that the log knows; raises NotFound with those that it knows."""
+    """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import list_phases
 
     return text if text is None or text in PHASES else _known(run, "phase", text, list_phases(run.ledger_path))
@@ -72,9 +72,9 @@ def phase_meant(run: Run, text: str | None) -> str | None:
 def _known(run: Run, kind: str, text: str, names: list[str]) -> str:
     if text in names:
         return text
-    told = f": it knows {', '.join(names)}" if names else ""
+    known = f"; the log has {', '.join(names)}" if names else ""
     raise NotFound(
-        f"no event of {run.run_id} has the {kind} {text}{told}",
+        f"no event of {run.run_id} has the {kind} {text}{known}",
         hint=f"run `faber-ledger log {run.run_id}` to see its events",
     )
 
@@ -87,9 +87,9 @@ MOMENT = "SEQ|EVENT|TIME"
 
 
 class Moment(NamedTuple):
-    """A moment, as it was given: a time in seconds since 1970, else the keys of the events that it names.
+    """A moment as the user gave it: a time in seconds since 1970, or the keys of the events that it names.
 
-    A seq that clones have shared names several; seq 0 names none, and nothing had happened then.
+    A seq names several events if clones used it independently; seq 0 names none: it is before the first event.
     """
 
     text: str
@@ -97,13 +97,13 @@ class Moment(NamedTuple):
     keys: tuple[Key, ...] = ()
 
     def has(self, recorded: Recorded) -> bool:
-        """Tell whether an event had happened at this moment."""
+        """Return whether an event had happened at this moment."""
         if self.seconds is not None:
             return _had_come(recorded, self.seconds)
         return bool(self.keys) and (recorded["seq"], recorded["id"]) <= self.keys[-1]
 
     def is_reached_by(self, recorded: Recorded) -> bool:
-        """Tell whether an event stands at this moment or after it."""
+        """Return whether an event is at this moment or after it."""
         if self.seconds is not None:
             seconds = seconds_of(recorded["at"])
             return seconds is None or seconds >= self.seconds
@@ -111,12 +111,12 @@ class Moment(NamedTuple):
 
 
 def moment_of(run: Run, text: str) -> Moment:
-    """Read a moment: a seq, an event's id or its beginning, or a time with its zone.
+    """Parse a moment: a seq, an event's id or its beginning, or a time with its zone.
 
-    Raises NotFound, with what is near, and click's UsageError for a time without a zone.
+    Raises NotFound, with similar names, and click's UsageError for a time without a zone.
     """
     if not text.strip():
-        raise click.UsageError("a moment is a seq, an event's id or a time with its zone, and an empty one was given")
+        raise click.UsageError("the moment is empty: give a seq, an event's id or a time with its zone")
     if "-" in text or ":" in text:
         return Moment(text, seconds=time_of(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:
@@ -128,7 +128,7 @@ def moment_of(run: Run, text: str) -> Moment:
 
 
 def time_of(text: str) -> float:
-    """Read a time as seconds since 1970; raises click's UsageError, saying what to write, if it has no zone."""
+    """Parse a time into seconds since 1970; raises click's UsageError, which says what to write, if it has no zone."""
     seconds = seconds_of(text)
     if seconds is not None:
         return seconds
@@ -136,11 +136,9 @@ def time_of(text: str) -> float:
         written = datetime.datetime.fromisoformat(text).isoformat(timespec="seconds")
     except ValueError:
         raise click.UsageError(
-            f"{text!r:.80} is no time with a zone, as 2026-01-05T14:30:22Z and 2026-01-05T15:30:22+01:00 are"
+            f"{text!r:.80} is not a time with a zone, such as 2026-01-05T14:30:22Z or 2026-01-05T15:30:22+01:00"
         ) from None
-    raise click.UsageError(
-        f"{text} is no time with a zone: write {written}Z if it is UTC, else {written}+01:00 or such"
-    )
+    raise click.UsageError(f"{text} has no time zone: write {written}Z if it is UTC, or for example {written}+01:00")
 
 
 class Time(click.ParamType[float]):
@@ -149,7 +147,7 @@ class Time(click.ParamType[float]):
     name = "time"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the time; fails with a usage error."""
+        """Parse the time; fails with a usage error."""
         try:
             return value if isinstance(value, float) else time_of(str(value))
         except click.UsageError as error:
@@ -157,7 +155,7 @@ class Time(click.ParamType[float]):
 
 
 def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
-    """Give the events of a seq, in order; warns if clones share it, and raises NotFound if there is none."""
+    """Return the keys of the events with a seq, in order; warns if there are several, raises NotFound for none."""
     from faber_ledger.ledger.queries import keys_at, last_key
 
     if seq == 0:
@@ -165,11 +163,11 @@ def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
     keys = keys_at(run.ledger_path, seq)
     if not keys:
         last = last_key(run.ledger_path)
-        told = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"
-        raise NotFound(f"{run.run_id} has no event with the seq {seq}: {told}", hint="0 is before the first event")
+        end = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"
+        raise NotFound(f"{run.run_id} has no event with the seq {seq}: {end}", hint="0 is before the first event")
     if len(keys) > 1:
         names = ", ".join([name for _, name in keys])
-        warn(f"seq {seq} is shared by {len(keys)} events of clones that worked apart, and all are meant: {names}")
+        warn(f"seq {seq} names {len(keys)} events, recorded in clones that worked in parallel; all are used: {names}")
     return tuple(keys)
 
 

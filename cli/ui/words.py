@@ -24,38 +24,38 @@ LONGEST_LINE = 200
 
 
 def words_of(recorded: Recorded) -> str:
-    """Say in one line what an event says; an event of an unknown shape is shown as its JSON, cut to 200 letters."""
+    """Return an event's content as one line of at most 200 characters; an event of an unknown shape as JSON."""
     event: dict[str, Any] = dict(recorded["event"])
     kind = event.pop("type")
     try:
-        told = _told(kind, event)
+        text = _event_text(kind, event)
     except (KeyError, TypeError, AttributeError):
-        told = _as_json({name: value for name, value in event.items() if name != "session_id"})
-    told = " ".join(told.split())
+        text = _as_json({name: value for name, value in event.items() if name != "session_id"})
+    text = " ".join(text.split())
     if recorded.get("redacted"):
-        told = f"(redacted) {told}"
-    return told if len(told) <= LONGEST_LINE else told[: LONGEST_LINE - 1] + "…"
+        text = f"(redacted) {text}"
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
 
 
 def _as_json(event: dict[str, Any]) -> str:
     try:
         return canonical(event)
-    except (ValueError, RecursionError):  # NaN, or nested without end: no ledger writes it
-        return "what it says cannot be shown"
+    except (ValueError, RecursionError):  # NaN, or nested too deeply: this program never writes it
+        return "its content cannot be shown"
 
 
 def session_shown(recorded: Recorded) -> str:
-    """Give the last part of an event's session id, which tells the sessions of a run apart; `-` for none."""
+    """Return the last part of an event's session id, by which the sessions of a run differ; `-` for none."""
     session_id = recorded["event"].get("session_id")
     return session_id.rpartition("-")[2] if isinstance(session_id, str) and session_id else "-"
 
 
 def events_shown(events: int | None) -> str:
-    """Say a number of events; None is a mirror that cannot be read."""
+    """Return a number of events in words; None is a mirror that cannot be read."""
     return "events that cannot be read" if events is None else plural(events, "event")
 
 
-def _told(kind: str, event: dict[str, Any]) -> str:
+def _event_text(kind: str, event: dict[str, Any]) -> str:
     if kind == "run_started":
         work = f", work item {event['work_id']}" if event["work_id"] else ""
         return f"run {event['run_id']} started with {event['workflow_id']}{work}"
@@ -85,10 +85,12 @@ def _told(kind: str, event: dict[str, Any]) -> str:
     if kind == "note_recorded":
         return f"{event['kind']}{_where(event)}: {event['text']}"
     if kind == "context_reconstituted":
-        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown place"
+        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown point"
         resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
-        told = [f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"]
-        return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(told) if told else ''}"
+        problems = [
+            f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"
+        ]
+        return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(problems) if problems else ''}"
     if kind == "event_redacted":
         what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
         # A forged one took nothing out, which the event itself does not show.
@@ -97,7 +99,7 @@ def _told(kind: str, event: dict[str, Any]) -> str:
 
 
 REASONS = {
-    "repeated": "the same delivery came twice",
+    "repeated": "the same delivery arrived twice",
     "subagent": "it is about a subagent",
     "no_session": "its client has no session on this run",
 }
@@ -111,20 +113,20 @@ LONGEST_VALUE = 100
 
 
 def change_data(change: Change) -> dict[str, Any]:
-    """Give a change as `--json` has it: what was or is missing has no `before` or no `after`."""
+    """Return a change for `--json`; a missing value has no `before` or no `after`."""
     path, before, after = change
     values = {name: value for name, value in (("before", before), ("after", after)) if value is not MISSING}
     return {"field": field_text(path), "path": list(path), **values}
 
 
 def change_line(change: Change) -> str:
-    """Write a change in one line."""
+    """Return a change as one line."""
     path, before, after = change
     return f"{field_text(path)}: {value_words(before)} -> {value_words(after)}"
 
 
 def value_words(value: Any) -> str:
-    """Write a value in at most 100 letters, as JSON; a longer list of sessions or loads is told by their ids."""
+    """Return a value as JSON of at most 100 characters; a longer list of sessions or loads is shown by their ids."""
     if value is MISSING:
         return "(missing)"
     text = json.dumps(value, ensure_ascii=False)
@@ -137,54 +139,54 @@ def value_words(value: Any) -> str:
 TITLES = ("session", "machine", "started", "ran", "ended", "newly completed", "loaded")
 
 
-def session_data(told: SessionSummary) -> dict[str, Any]:
-    """Give a session as `--json` has it; `ran_seconds` is null while it is open, or where its times cannot be read."""
-    return {**told, "ran_seconds": ran_seconds(told)}
+def session_data(session: SessionSummary) -> dict[str, Any]:
+    """Return a session for `--json`; `ran_seconds` is null while it is open, or if its times cannot be read."""
+    return {**session, "ran_seconds": ran_seconds(session)}
 
 
-def ran_seconds(told: SessionSummary) -> float | None:
-    """Give how long a session ran, in seconds, as its clocks said; None if it is open or its times are unreadable."""
-    started, ended = seconds_of(told["started_at"]), seconds_of(told["ended_at"])
+def ran_seconds(session: SessionSummary) -> float | None:
+    """Return how long a session ran, in seconds, by its own clock; None if it is open or its times are unreadable."""
+    started, ended = seconds_of(session["started_at"]), seconds_of(session["ended_at"])
     return None if started is None or ended is None else ended - started
 
 
-def session_lines(told: SessionSummary) -> Iterator[str]:
-    """Say what a session came to."""
+def session_lines(session: SessionSummary) -> Iterator[str]:
+    """Return a session's machine, times, newly completed phases and loads as lines."""
     end = (
-        f"ended {told['ended_at']} ({told['end_reason'] or 'unknown'}), after {duration(ran_seconds(told))}"
-        if told["ended_at"]
+        f"ended {session['ended_at']} ({session['end_reason'] or 'unknown'}), after {duration(ran_seconds(session))}"
+        if session["ended_at"]
         else "open"
     )
-    yield f"{told['session_id']} on {told['hostname'] or 'unknown'} ({told['platform'] or 'unknown'})"
-    yield f"  started {told['started_at']}, {end}"
-    yield f"  newly completed: {', '.join(told['newly_completed']) or 'none'}"
-    yield f"  loaded: {', '.join(told['artifacts_loaded']) or 'none'}"
+    yield f"{session['session_id']} on {session['hostname'] or 'unknown'} ({session['platform'] or 'unknown'})"
+    yield f"  started {session['started_at']}, {end}"
+    yield f"  newly completed: {', '.join(session['newly_completed']) or 'none'}"
+    yield f"  loaded: {', '.join(session['artifacts_loaded']) or 'none'}"
 
 
 def session_table(sessions: Callable[[], Iterable[SessionSummary]]) -> Iterator[str]:
-    """Give a table of sessions, a line each; nothing for none. They are asked for twice, and never all kept."""
+    """Return a table of sessions, one line each; nothing for none. `sessions` is called three times, never kept."""
     widths = [len(title) for title in TITLES[:-1]]
     ends: Counter[str] = Counter()
-    for told in sessions():
-        ends[_end_of(told["session_id"])] += 1
-    for told in sessions():
-        widths = [max(width, len(cell)) for width, cell in zip(widths, _cells(told, ends), strict=False)]
+    for session in sessions():
+        ends[_end_of(session["session_id"])] += 1
+    for session in sessions():
+        widths = [max(width, len(cell)) for width, cell in zip(widths, _cells(session, ends), strict=False)]
     if ends:
         yield _row(TITLES, widths)
-    for told in sessions():
-        yield _row(_cells(told, ends), widths)
+    for session in sessions():
+        yield _row(_cells(session, ends), widths)
 
 
-def _cells(told: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
-    end = _end_of(told["session_id"])
+def _cells(session: SessionSummary, ends: Counter[str]) -> tuple[str, ...]:
+    end = _end_of(session["session_id"])
     return (
-        end if ends[end] == 1 else told["session_id"],
-        str(told["hostname"] or "unknown"),
-        str(told["started_at"] or "unknown"),
-        duration(ran_seconds(told)) if told["ended_at"] else "open",
-        str(told["end_reason"] or "unknown") if told["ended_at"] else "-",
-        ", ".join(told["newly_completed"]) or "-",
-        ", ".join(told["artifacts_loaded"]) or "-",
+        end if ends[end] == 1 else session["session_id"],
+        str(session["hostname"] or "unknown"),
+        str(session["started_at"] or "unknown"),
+        duration(ran_seconds(session)) if session["ended_at"] else "open",
+        str(session["end_reason"] or "unknown") if session["ended_at"] else "-",
+        ", ".join(session["newly_completed"]) or "-",
+        ", ".join(session["artifacts_loaded"]) or "-",
     )
 
 
@@ -198,6 +200,6 @@ def _row(cells: tuple[str, ...], widths: list[int]) -> str:
 
 
 def line_of(recorded: Recorded) -> str:
-    """Write an event as one line: seq, time, type, the end of its session's id, and what it says."""
+    """Return an event as one line: seq, time, type, the end of its session's id, and its content."""
     kind = recorded["event"]["type"]
     return f"{recorded['seq']:>5}  {recorded['at']}  {kind:<20}  {session_shown(recorded):<6}  {words_of(recorded)}"

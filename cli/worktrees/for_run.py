@@ -1,4 +1,4 @@
-"""A run's own worktree: made at its start, kept in its state and in the clone's registry."""
+"""A run's own worktree: created at its start, recorded in its state and in the clone's registry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_HOOKS = "This worktree has no hooks"
 
 
 class Plan(NamedTuple):
-    """The worktree that a run gets: its folder, its branch, and the project's root in it."""
+    """The worktree to create for a run: its folder, its branch, and the project's root in it."""
 
     folder: str
     branch: str
@@ -39,8 +39,8 @@ def project_name(root: str) -> str:
     return name_part(os.path.basename(folder)) or "project"
 
 
-def planned(root: str, about: str) -> Plan:
-    """Say which worktree a run about a work item gets: beside this one (SPEC, One Workflow Per Worktree Limitation)."""
+def plan_worktree(root: str, about: str) -> Plan:
+    """Return the worktree for a run about a work item, beside this one (SPEC, One Workflow Per Worktree Limitation)."""
     place = work_tree_of(root)
     top = place.top if place else root
     folder = os.path.join(os.path.dirname(os.path.abspath(top)), f"{project_name(root)}-issue-{about}")
@@ -49,31 +49,31 @@ def planned(root: str, about: str) -> Plan:
 
 
 def shown(folder: str) -> str:
-    """Give a folder as the user, standing where the command runs, names it."""
+    """Return a folder's path relative to the current folder."""
     return os.path.relpath(folder, os.getcwd()).replace(os.sep, "/")
 
 
 def make(root: str, plan: Plan, warn: Callable[[str], None]) -> None:
-    """Make the worktree; raises LedgerError if folder or branch exist, or git refuses."""
+    """Create the worktree; raises LedgerError if its folder or branch exists, or git refuses."""
     git.require_work_tree(root)
     if not plan.branch.removeprefix("feature/"):
         raise LedgerError(
-            "there is no letter and no digit, a to z and 0 to 9, to name a folder and a branch with",
-            hint="make the worktree with `git worktree add`, and start the run in it",
+            "cannot derive a branch name: the work item has no ASCII letters or digits",
+            hint="create the worktree with `git worktree add`, and start the run in it",
         )
     git.add(root, plan.folder, plan.branch, warn)
 
 
 def take_back(root: str, plan: Plan) -> None:
-    """Take a worktree back whose run could not be started."""
+    """Remove a new worktree whose run could not be started."""
     git.take_back(root, plan.folder, plan.branch)
 
 
 def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | None:
-    """Give what a run's state says of the linked worktree it runs in; None in the main one, and without git.
+    """Return the state's member about the linked worktree that a run is in; None in the main one, and without git.
 
-    The path is from the main work tree's top, as the state travels to other machines. Without `created_by` it is what
-    the clone's registry says, else manual.
+    The path is relative to the main work tree's top, since the state travels to other machines. Without `created_by`,
+    the clone's registry decides it, or it is "manual".
     """
     place = work_tree_of(root)
     if place is None or not place.is_linked:
@@ -93,22 +93,22 @@ def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | N
     return {**member, **({"branch": branch} if branch else {})}
 
 
-def note_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
-    """Put into state and registry where a run goes on; what cannot be written is told to `warn`."""
+def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
+    """Record in state and registry where a run was resumed; `warn` gets what cannot be written."""
     try:
         member = state_member(run.root)
         if member is None and "worktree" in state_file.read_state(run).value:
-            member = {"path": "."}  # it has come home to the main work tree
+            member = {"path": "."}  # it is back in the main work tree
         if member is not None:
             with RunLock(run.lock_path):
                 state_file.write_members(run, {"worktree": member}, warn=warn)
     except LedgerError as error:
         warn(error.message)
-    note_kept(run.root, at=at, warn=warn)
+    update_registry(run.root, at=at, warn=warn)
 
 
-def note_kept(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
-    """Bring the clone's registry up to date; a main work tree alone needs none."""
+def update_registry(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
+    """Bring the clone's registry up to date; a clone with only its main work tree needs none."""
     place, path = work_tree_of(root), worktree_registry.registry_path(root)
     if place is None or path is None or not (place.is_linked or os.path.lexists(path)):
         return
@@ -119,7 +119,7 @@ def note_kept(root: str, *, at: float, warn: Callable[[str], None], created_by: 
 
 
 def next_lines(plan: Plan) -> Iterator[str]:
-    """Say how work goes on in a new worktree."""
+    """Return the next steps for a new worktree, as lines."""
     if unanswered(plan.root):
         yield f"{NO_HOOKS}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
     yield f"Next: cd {shlex.quote(shown(plan.root))}, and start the client there"

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-# These ask about other work trees: what a git hook that calls us says about its own would answer for them.
+# These ask about other work trees: the variables that a git hook sets for its own would change the answers.
 asked = functools.partial(git_command.asked, without=FOREIGN)
 git = functools.partial(git_command.git, without=FOREIGN)
 
@@ -32,44 +32,44 @@ class Tree(NamedTuple):
 
 
 def require_work_tree(root: str) -> None:
-    """Check that git has a work tree here; raises NoWorkTree."""
+    """Raise NoWorkTree unless git has a work tree here."""
     done = asked("rev-parse", "--is-inside-work-tree", at=root)
     if done.returncode:
         if is_forgotten(root):
             raise NoWorkTree(
-                "git knows this worktree no more: what its file `.git` names is not there",
-                hint="if the main work tree was moved, run `git worktree repair` in it; else make a new one with"
-                " `git worktree add`, and copy into it what you need from here",
+                "git no longer knows this worktree: the git directory that its file `.git` names does not exist",
+                hint="if the main work tree was moved, run `git worktree repair` in it; if not, create a new one with"
+                " `git worktree add`, and copy what you need into it",
             )
-        raise NoWorkTree("no git repository is here, and worktrees are git's", hint="run `git init` and make a commit")
+        raise NoWorkTree("there is no git repository here", hint="run `git init` and make a commit")
     if done.stdout.strip() != b"true":
         raise _bare()
 
 
 def is_forgotten(root: str) -> bool:
-    """Tell whether a file `.git` is here whose git directory is not."""
+    """Return whether the file `.git` here names a git directory that does not exist."""
     return os.path.isfile(os.path.join(top_above(root) or root, ".git")) and work_tree_of(root) is None
 
 
 def refuse_bare(root: str) -> None:
-    """Raise NoWorkTree in a bare repository: nothing that is written there would ever be in a commit."""
+    """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:
         is_bare = asked("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
     except LedgerError:
-        return  # without git there is none
+        return  # without git there is no repository
     if is_bare:
         raise _bare()
 
 
 def _bare() -> NoWorkTree:
-    hint = "make a worktree with `git worktree add ../main main`, and run the command in it"
+    hint = "create a worktree with `git worktree add ../main main`, and run the command in it"
     return NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
 
 
 def trees(root: str) -> list[Tree]:
-    """List the work trees of the clone, the main one first; a bare repository is none. Raises GitFailed.
+    """Return the work trees of the clone, the main one first; a bare repository is not one. Raises GitFailed.
 
-    Of a submodule git names its git directory in the main work tree's place: the work tree itself is given.
+    For a submodule git names its git directory instead of the main work tree: the work tree is returned.
     """
     done = asked("worktree", "list", "--porcelain", "-z", at=root)
     if done.returncode == 0:
@@ -98,7 +98,7 @@ def trees(root: str) -> list[Tree]:
 
 
 def can_add(root: str) -> bool:
-    """Tell whether git can make a worktree here: not without a repository, and not without a commit."""
+    """Return whether git can create a worktree here: it needs a repository with a commit."""
     try:
         return asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
     except GitFailed:
@@ -106,39 +106,37 @@ def can_add(root: str) -> bool:
 
 
 def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> None:
-    """Make a worktree on a new branch from where HEAD is; what exists already is told and never overwritten.
+    """Create a worktree on a new branch that starts at HEAD; existing folders and branches are never overwritten.
 
-    A hook of the user's that fails afterwards is told alone. Raises LedgerError, and nothing is left then.
+    If only a hook of the user fails afterwards, `warn` gets it. Raises LedgerError, and leaves nothing behind then.
     """
     shown = os.path.relpath(folder, os.getcwd())
     if not can_add(root):
-        raise LedgerError(
-            "the repository has no commit yet, so no worktree can be made of it", hint="make the first commit"
-        )
+        raise LedgerError("the repository has no commit yet, so it can have no worktree", hint="make the first commit")
     if asked("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
         raise LedgerError(
-            f"{branch} is no name for a branch", hint="make the worktree with `git worktree add` yourself"
+            f"{branch} is not a valid branch name", hint="create the worktree with `git worktree add` yourself"
         )
     if os.path.lexists(folder):
         raise LedgerError(
-            f"the folder {shown} exists already, and nothing in it was touched",
-            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or make one elsewhere with"
+            f"the folder {shown} exists already, and nothing in it was changed",
+            hint=f"go there if it is the worktree (`cd {shlex.quote(shown)}`), or create one elsewhere with"
             " `git worktree add`",
         )
     refs = git("for-each-ref", "--format=%(refname)", f"refs/heads/{branch}", "refs/remotes", at=root)
     known = [ref for ref in os.fsdecode(refs).splitlines() if _is_branch(ref, branch)]
     if known:
         raise LedgerError(
-            f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not touched",
-            hint=f"`git worktree add {shlex.quote(shown)} {branch}` takes it as it is; start the run there",
+            f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not changed",
+            hint=f"`git worktree add {shlex.quote(shown)} {branch}` uses it as it is; start the run there",
         )
     done = asked("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     forget_work_trees()
     if done.returncode == 0:
         return
-    # Where git itself fails it exits with 128, or takes its folder back: 1 is the answer of a hook after all is there.
+    # If git itself fails, it exits with 128 or removes the folder: 1 comes from a hook that ran at the end.
     if done.returncode == 1 and os.path.isfile(os.path.join(folder, ".git")):
-        warn(f"⚠️  the hook post-checkout failed in the new worktree, which is there: {git_command.complaint(done)}")
+        warn(f"⚠️  the worktree was created, but its post-checkout hook failed: {git_command.complaint(done)}")
         return
     take_back(root, folder, branch)
     raise GitFailed(
@@ -148,16 +146,16 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
 
 
 def take_back(root: str, folder: str, branch: str) -> None:
-    """Remove a worktree that was made a moment ago, and its branch: nobody has worked in it."""
+    """Remove a worktree that was created a moment ago, and its branch: no work is in it yet."""
     asked("worktree", "remove", "--force", "--", folder, at=root)
     forget_work_trees()
     asked("branch", "-D", "--", branch, at=root)
 
 
 def remove(tree: Tree, at: str) -> None:
-    """Remove a worktree as git does, which looks for uncommitted work once more; raises GitFailed.
+    """Remove a worktree with git, which checks for uncommitted work once more; raises GitFailed.
 
-    To git every file of a worktree whose branch is gone is uncommitted: there the look that `changes` took has to do.
+    If its branch was deleted, every file is uncommitted to git: there only `changes` has checked.
     """
     force = ["--force"] if tree.head is None and tree.why_gone is None else []
     git("worktree", "remove", *force, "--", tree.path, at=at)
@@ -165,14 +163,14 @@ def remove(tree: Tree, at: str) -> None:
 
 
 def branch_exists(tree: Tree) -> bool:
-    """Tell whether the branch that a worktree is on is there; a worktree with a detached head has none to lose."""
+    """Return whether a worktree's branch exists; true for a detached head."""
     return tree.branch is None or tree.head is not None
 
 
 def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
-    """Give the commit that a worktree is at: of one whose branch is gone, the one its own log of HEAD tells.
+    """Return the commit that a worktree is at, from its reflog of HEAD if its branch was deleted; None if it had none.
 
-    `elsewhere` is another work tree of the clone, to ask git in if the folder is not there; None: it had no commit.
+    If its folder does not exist, `elsewhere` is another work tree of the clone, in which git is asked.
     """
     if tree.head is not None:
         return tree.head
@@ -187,7 +185,7 @@ def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
 
 
 def folder_of(place: WorkTree) -> str | None:
-    """Give the folder that git believes a linked worktree to be in; None if it says none."""
+    """Return the folder that git has recorded for a linked worktree; None if it has none."""
     try:
         with open(os.path.join(place.own, "gitdir"), "rb") as file:
             return os.path.dirname(os.path.normpath(os.path.join(place.own, os.fsdecode(file.read(4096)).strip())))
@@ -196,7 +194,7 @@ def folder_of(place: WorkTree) -> str | None:
 
 
 def own_directory(tree: Tree, elsewhere: str | None = None) -> str | None:
-    """Find a worktree's own git directory, from its folder or, if that is not there, from the clone's."""
+    """Return a worktree's own git directory, found from its folder or, if that does not exist, from the clone's."""
     place = work_tree_of(tree.path if elsewhere is None else elsewhere)
     if place is None or elsewhere is None:
         return place.own if place else None
@@ -207,27 +205,27 @@ def own_directory(tree: Tree, elsewhere: str | None = None) -> str | None:
 
 
 def merged_into(commit: str, at: str) -> str | None:
-    """Name a base that has a commit's work, itself or squashed into one commit; None if there is none.
+    """Return a base that contains a commit, itself or squashed into one commit; None if there is none.
 
-    Bases are each remote's main branch; without a remote, the branch of the main work tree.
+    Bases are the main branch of each remote; without a remote, the branch of the main work tree.
     """
     return next((base for base in _bases(at) if _has(base, commit, at)), None)
 
 
 def unkept(commit: str, at: str) -> tuple[int, str]:
-    """Count the commits that are on no remote; in a clone without a remote, those in no branch and no tag."""
+    """Return how many commits are on no remote, or without a remote in no branch and no tag; and which of the two."""
     if not _remotes(at):
         return unnamed(commit, at), "in no branch and no tag"
     return int(git("rev-list", "--count", commit, "--not", "--remotes", at=at)), "on no remote"
 
 
 def unnamed(commit: str, at: str) -> int:
-    """Count the commits that no branch has, no tag, and no remote's branch; raises GitFailed."""
+    """Return how many commits are in no branch, no tag and no remote branch; raises GitFailed."""
     return int(git("rev-list", "--count", commit, "--not", "--branches", "--tags", "--remotes", at=at))
 
 
 def commit_time(commit: str, at: str) -> float:
-    """Give when a commit was made, in seconds since 1970."""
+    """Return the time of a commit, in seconds since 1970."""
     return float(git("show", "--no-patch", "--format=%ct", commit, at=at).split()[-1])
 
 
@@ -268,7 +266,7 @@ ALL = ("--untracked-files=all", "--ignore-submodules=none")
 
 
 def changes(tree: Tree, commit: str | None) -> list[str]:
-    """Name the files that differ from a worktree's commit, untracked and in submodules too; raises GitFailed."""
+    """Return the files that differ from a worktree's commit, also untracked ones and submodules; raises GitFailed."""
     if tree.head is not None:
         printed = git("status", "--porcelain", "-z", "--no-renames", *ALL, at=tree.path)
         return [entry[3:] for entry in os.fsdecode(printed).split("\0") if len(entry) > 3]
@@ -278,28 +276,28 @@ def changes(tree: Tree, commit: str | None) -> list[str]:
 
 
 def untracked(tree: Tree) -> list[str]:
-    """Name the files of a worktree that git neither has nor leaves out; raises GitFailed."""
+    """Return the files of a worktree that git neither tracks nor ignores; raises GitFailed."""
     listed = git("ls-files", "--others", "--exclude-standard", "-z", at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 
 
-def left_out(tree: Tree, names: list[str]) -> list[str]:
-    """Name those of some files, relative to the worktree, that its rules keep out of git; raises GitFailed."""
+def ignored_of(tree: Tree, names: list[str]) -> list[str]:
+    """Return which of some files, relative to the worktree, git ignores; raises GitFailed."""
     literal = [f":(literal){name}" for name in names]
     listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *literal, at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 
 
 def ignored(tree: Tree) -> list[str]:
-    """Name the files of a worktree that its rules keep out of git, a whole folder as one; raises GitFailed."""
+    """Return the files of a worktree that git ignores, a whole folder as one entry; raises GitFailed."""
     listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 
 
 def hidden_changes(tree: Tree) -> list[str]:
-    """Name the files that differ from the index and that git was told not to look at; raises GitFailed.
+    """Return the files that differ from the index although git was told not to look at them; raises GitFailed.
 
-    A file that a sparse checkout leaves out is none.
+    A file that a sparse checkout leaves out does not count.
     """
     listed = os.fsdecode(git("ls-files", "-v", "-z", at=tree.path)).split("\0")[:-1]
     flagged = [entry[2:] for entry in listed if entry[0] == "S" or entry[0].islower()]
@@ -315,7 +313,7 @@ def _is_edited(tree: Tree, name: str) -> bool:
     return asked("hash-object", "--", name, at=tree.path).stdout.strip() != staged[1]
 
 
-HALF_DONE = {
+UNFINISHED = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
     "BISECT_LOG": "bisect",
@@ -325,15 +323,15 @@ HALF_DONE = {
 }
 
 
-def half_done(tree: Tree) -> str | None:
-    """Name what git was asked for in a worktree and has not ended; None if nothing is."""
+def unfinished_operation(tree: Tree) -> str | None:
+    """Return the git operation that is in progress in a worktree; None if there is none."""
     own = own_directory(tree)
-    found = [what for name, what in HALF_DONE.items() if own and os.path.lexists(os.path.join(own, name))]
+    found = [what for name, what in UNFINISHED.items() if own and os.path.lexists(os.path.join(own, name))]
     return next(iter(found), None)
 
 
 def staged_without_folder(tree: Tree, elsewhere: str, commit: str | None) -> list[str]:
-    """Name the files that differ from the commit in the index of a worktree whose folder is not there."""
+    """Return the staged files of a worktree whose folder does not exist: those that differ from its commit."""
     own = own_directory(tree, elsewhere)
     if own is None or commit is None or not os.path.isfile(os.path.join(own, "index")):
         return []
@@ -342,7 +340,7 @@ def staged_without_folder(tree: Tree, elsewhere: str, commit: str | None) -> lis
 
 
 def has_submodules(tree: Tree) -> bool:
-    """Tell whether submodules are, or were, checked out in a worktree: git removes none that has them."""
+    """Return whether submodules are or were checked out in a worktree: git refuses to remove one that has them."""
     own = own_directory(tree)
     if own is not None and os.path.isdir(os.path.join(own, "modules")):
         return True

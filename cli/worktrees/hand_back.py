@@ -1,7 +1,7 @@
-"""A merged worktree's last word: what its run's own files got after the merge comes home to the main work tree's copy.
+"""Hand back what a run's files got after the merge of its branch: from its worktree to the main work tree's copy.
 
-A run goes on being written when its branch is merged: `run finish` completes its state, and the session that asked for
-it ends. That is no work that keeps a worktree, as long as it gets to the copy of the run that the merge has brought.
+A run is still written after its branch is merged: `run finish` completes its state, and the session that asked for it
+ends. That does not keep a worktree, as long as it reaches the copy of the run that the merge has brought.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ABSENT = object()
 
 
 class HandBack(NamedTuple):
-    """What comes home: the changed files by their names in the worktree, and the members of the state that changed."""
+    """What to hand back: the changed files, by their names in the worktree, and the changed members of the state."""
 
     run: Run
     home: Run
@@ -41,10 +41,10 @@ class HandBack(NamedTuple):
 
 
 def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
-    """Plan what of the files that changed in a merged worktree comes home; None if nothing can.
+    """Return which of the changed files of a merged worktree can be handed back; None if nothing can.
 
-    Only state and ledger of the worktree's own run can, and of the state only what nobody changed meanwhile in the main
-    work tree.
+    Only state and ledger of the worktree's own run can, and only members of the state that did not change in the main
+    work tree meanwhile.
     """
     place = work_tree_of(site.root)
     if site.run_id is None or site.tree.head is None or place is None or place.main is None:
@@ -63,9 +63,9 @@ def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
 
 
 def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str:
-    """Unite the ledger into the main work tree's, write its state, and let the worktree be as it is committed.
+    """Unite the ledger with the main work tree's, write the state there, and check out the committed files here.
 
-    Gives what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
+    Returns what was done, as a line. Raises as `Log.open`, `write_members` and `RunLock`, and GitFailed.
     """
     with RunLock(plan.run.lock_path):
         with RunLock(plan.home.lock_path), open_log(plan.home, warn) as opened, opened.log.writing():
@@ -83,12 +83,12 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
 
 
 def describe(plan: HandBack) -> str:
-    """Say where the last events and the state of a run are."""
-    return f"the last of its run goes home: commit {plan.home.shown('')} in {plan.home.root}"
+    """Return what is handed back and where, as a line."""
+    return f"its run's last events are handed back: commit {plan.home.shown('')} in {plan.home.root}"
 
 
 def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str, Any] | None:
-    """Give the members of the state, its two blocks left out, that changed since the commit; None if they cannot go."""
+    """Return the state's members, except our blocks, changed since the commit; None if they cannot be handed back."""
     last, there = state_file.read_state(run).value, state_file.read_state(home).value
     names = [name for name in {**committed, **last} if name not in NAMES]
     changed = [name for name in names if last.get(name, ABSENT) != committed.get(name, ABSENT)]
@@ -100,10 +100,10 @@ def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str
 
 
 def _committed(site: Site, name: str) -> dict[str, Any]:
-    """Read the state as it is committed in the worktree; raises GitFailed and ValueError."""
+    """Return the state as it is committed in the worktree; raises GitFailed and ValueError."""
     found = json.loads(git.git("show", f"HEAD:{name}", at=site.tree.path).decode())
     if not isinstance(found, dict):
-        raise GitFailed(f"{name} is no object in HEAD")
+        raise GitFailed(f"{name} is not an object in HEAD")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Where a run is: in which work trees of this clone, or in its mirror alone."""
+"""Where a run is: in which work trees of this clone, or only in its mirror."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from faber_ledger.runs.run import LEDGER, RUN_FILES, RUNS, Run, find_run
 
 
 def check_is_new(run: Run, *, everywhere: bool) -> None:
-    """Check that a run's id is free here, and `everywhere` in the clone; raises LedgerError that says where it is used.
+    """Raise LedgerError if a run's id is used here or, with `everywhere`, anywhere in the clone.
 
-    Worktrees share a run's mirror, so a second run of that id would get the events of the first.
+    Worktrees share a run's mirror, so a second run with that id would get the events of the first.
     """
-    told = f"the run {run.run_id} exists already"
+    message = f"the run {run.run_id} exists already"
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)
         hint = (
             f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
         )
-        raise LedgerError(told, hint=hint)
+        raise LedgerError(message, hint=hint)
     places = places_of(run, worktree_roots(run.root)) if everywhere else []
     if places:
-        raise LedgerError(f"{told}: {', '.join(places)}", hint="give another --run-id, or none: one is made then")
+        raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
     if everywhere and mirror_with_events(run):
-        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if it shall be forgotten"
-        raise LedgerError(f"{told}, and is gone: this clone's mirror still has its events", hint=hint)
+        hint = f"give another --run-id, or run `faber-ledger run forget {run.run_id}` if you do not need it any more"
+        raise LedgerError(f"{message}: its folder is gone, but this clone's mirror still has its events", hint=hint)
 
 
 def places_of(run: Run, roots: list[str]) -> list[str]:
-    """Name the folders in which a run is, in any worktree, since they share its mirror; else the refs that have it."""
+    """Return the folders of a run in all worktrees, which share its mirror; if none, the refs that have it."""
     places = [find_run(root, run.run_id).directory for root in roots]
     there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in RUN_FILES])]
     return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
 
 
 def _refs(run: Run) -> list[str]:
-    """Name the refs of other commits than HEAD that have a run: it is not gone, but elsewhere.
+    """Return the refs that have a run and are not at HEAD's commit: it is not gone, but elsewhere.
 
-    From HEAD's own it was deleted here.
+    From HEAD's own commit it was deleted here.
     """
     top = top_of(run.root)
     if top is None:
@@ -65,7 +65,7 @@ def _refs(run: Run) -> list[str]:
 
 
 def gone_runs(root: str) -> list[tuple[Run, str]]:
-    """Give the runs that are in no worktree any more, each with the mirror that this clone still has of it."""
+    """Return the runs that are in no worktree any more, each with the path of its mirror in this clone."""
     roots = worktree_roots(root)
     return [(run, path) for run, path in mirrored_runs(root) if not places_of(run, roots)]
 
@@ -80,7 +80,7 @@ def mirrored_runs(root: str) -> list[tuple[Run, str]]:
             try:
                 run = find_run(root, os.path.relpath(folder, runs).replace(os.sep, "/"))
             except InvalidRunId:
-                continue  # nothing of ours
+                continue  # not ours
             path = os.path.join(folder, LEDGER)
             if has_events(path):
                 found.append((run, path))

@@ -1,4 +1,4 @@
-"""Whether a work tree may be removed."""
+"""Whether a work tree may be removed: what would be lost, and what else is in it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ENDINGS = {"bisect": "reset"}
 
 
 def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
-    """Say what speaks against removing a worktree; `named` is one that the user gave by name."""
+    """Return the reasons against removing a worktree; `named` means that the user gave it by name."""
     if site.tree.is_main:
         return ["it is the main work tree"]
     record = record_of(site, records)
@@ -47,27 +47,27 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     if unfinished and not (named and site.orphan):
         found.append(f"its run is {site.status or 'unknown'}")
     if not named and site.orphan == "branch_deleted":
-        found.append("its branch was deleted, so it is removed by name alone")
+        found.append("its branch was deleted, so it is removed only by name")
     if not named and record is not None and record.get("auto_cleanup") is False:
-        found.append("its record says `auto_cleanup: false`, so it is removed by name alone")
+        found.append("its record says `auto_cleanup: false`, so it is removed only by name")
     try:
         if not site.is_there:
             return found + _commits_left(site, here, named)
-        return [*found, *_work_left(site, named), *other_runs(site, records, named=named), *nested(site)]
+        return [*found, *_work_left(site, named), *nested_and_other_runs(site, records, named=named)]
     except LedgerError as error:
         return [*found, error.message]
 
 
 def merged_base(site: Site) -> str | None:
-    """Name the base that has the work of a worktree; None if none has. Raises GitFailed."""
+    """Return the base that contains the work of a worktree; None if there is none. Raises GitFailed."""
     commit = git.last_commit(site.tree)
     return git.merged_into(commit, site.tree.path) if commit else None
 
 
 def leftovers(site: Site) -> list[str]:
-    """Name the files of ours that stand in git's way where `init` has not told it to leave them out; raises GitFailed.
+    """Return our own untracked files, which git does not ignore where `init` was not run; raises GitFailed.
 
-    They are locks, backups and logs: nothing that anybody has written.
+    They are locks, backups and logs: no user's work.
     """
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
     names, logs = tuple([f"/{name}" for name in EXPENDABLE]), f"{below}/{LOGS.removeprefix('.fractary/')}/"
@@ -80,13 +80,13 @@ def _some(names: list[str]) -> str:
 
 
 def ignored_files(site: Site) -> list[str]:
-    """Name the files that git leaves out and that go with a worktree, folders as one; ours are left out."""
+    """Return the ignored files that are removed with a worktree, a folder as one entry; without our own."""
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
     return [name for name in git.ignored(site.tree) if not name.startswith(f"{below}/")]
 
 
 def _is_in(site: Site, here: str) -> bool:
-    """Tell whether the user stands in the worktree, also if it was moved without git's knowledge."""
+    """Return whether the user is in the worktree, even if it was moved without git's knowledge."""
     place = work_tree_of(here)
     moved = place is not None and place.is_linked and git.folder_of(place) == site.tree.path
     inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
@@ -94,8 +94,8 @@ def _is_in(site: Site, here: str) -> bool:
 
 
 def _commits_left(site: Site, here: str, named: bool) -> list[str]:
-    """Say what a worktree whose folder is not there would lose: commits that it alone still names."""
-    found = [] if named else ["its folder is not there"]
+    """Return what would be lost with a worktree whose folder does not exist: commits that only it still names."""
+    found = [] if named else ["its folder does not exist"]
     if site.why and os.path.lexists(site.tree.path):
         found.append(site.why)
     if site.session is not None:
@@ -105,8 +105,8 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     commit = git.last_commit(site.tree, here)
     staged = git.staged_without_folder(site.tree, here, commit)
     if staged:
-        told = "staged and not committed"
-        found.append(f"{_some(staged)} {told}; if its folder was moved: `git worktree repair NEW-PATH`")
+        repair = "if its folder was moved: `git worktree repair NEW-PATH`"
+        found.append(f"{_some(staged)} staged and not committed; {repair}")
     left = git.unnamed(commit, here) if commit else 0
     if left and commit:
         commits = f"{plural(left, 'commit')} of it in no branch and no tag"
@@ -115,7 +115,10 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
 
 
 def hand_back_of(site: Site) -> HandBack | None:
-    """Plan what a merged worktree's run has got since; None if nothing, or it cannot come home. Raises GitFailed."""
+    """Return what a merged worktree's run recorded after the merge; None if nothing, or it cannot be handed back.
+
+    Raises GitFailed.
+    """
     return plan_hand_back(site, _changed(site)) if site.is_there and merged_base(site) else None
 
 
@@ -135,21 +138,21 @@ def _work_left(site: Site, named: bool) -> list[str]:
     hidden = git.hidden_changes(site.tree)
     if hidden:
         found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
-    half_done = git.half_done(site.tree)
-    if half_done:
+    operation = git.unfinished_operation(site.tree)
+    if operation:
         found.append(
-            f"a {half_done} is in progress in it: end it, or `git {half_done} {ENDINGS.get(half_done, '--abort')}`"
+            f"a {operation} is in progress in it: finish it, or `git {operation} {ENDINGS.get(operation, '--abort')}`"
         )
     folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
     if folders:
         files = [os.path.join(folder, name) for folder in folders for name in RUN_FILES]
-        kept_out = git.left_out(site.tree, files)
-        if kept_out:
-            found.append(f"git ignores {_some(kept_out)}: copy the run's folder, then `git worktree remove`")
+        ignored = git.ignored_of(site.tree, files)
+        if ignored:
+            found.append(f"git ignores {_some(ignored)}: copy the run's folder, then `git worktree remove`")
     if git.has_submodules(site.tree):
         found.append(
-            "submodules are or were checked out in it, and git removes none that has them: see that their commits are"
-            f" pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
+            "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
+            f" their commits are pushed, then `git worktree remove --force {shlex.quote(site.tree.path)}`"
         )
     if commit is None or merged:
         return found
@@ -157,7 +160,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(f"{site.tree.branch or 'its commit'} is not merged")
     left, where = git.unkept(commit, site.tree.path)
     if left:
-        back = f"; `git branch {site.tree.branch} {commit[:12]}` brings it back" if site.tree.head is None else ""
+        back = f"; `git branch {site.tree.branch} {commit[:12]}` restores it" if site.tree.head is None else ""
         found.append(f"{plural(left, 'commit')} of it {where}{back}")
     return found
 
@@ -165,36 +168,41 @@ def _work_left(site: Site, named: bool) -> list[str]:
 BARE = {"HEAD", "objects", "refs"}
 
 
-def nested(site: Site) -> list[str]:
-    """Say which worktrees of the clone and which other repositories lie in a worktree's folder; raises GitFailed.
+def nested_and_other_runs(site: Site, records: list[Record], *, named: bool) -> list[str]:
+    """Return what else is in a worktree: other runs, worktrees and repositories; raises GitFailed."""
+    return [*_other_runs(site, records, named=named), *_nested(site)]
 
-    Git itself looks into no folder that it ignores. A folder that cannot be looked into is told: anything may be in it.
+
+def _nested(site: Site) -> list[str]:
+    """Return which worktrees of the clone and which other repositories are in a worktree's folder; raises GitFailed.
+
+    Git itself does not look into ignored folders. An unreadable folder is reported: anything may be in it.
     """
     top = os.path.realpath(site.tree.path)
     inside = os.path.join(top, "")
     trees = [os.path.realpath(tree.path) for tree in git.trees(site.tree.path)]
-    lying = sorted(path for path in trees if path.startswith(inside))
-    found = [f"a worktree lies in it: {path}" for path in lying]
+    contained = sorted(path for path in trees if path.startswith(inside))
+    found = [f"a worktree is in it: {path}" for path in contained]
     unread: list[str] = []
-    found += [f"a repository lies in it: {path}" for path in _repositories(top, unread) if path not in lying]
-    return found + [f"nobody can tell what is in it: {path} cannot be read" for path in unread]
+    found += [f"a repository is in it: {path}" for path in _repositories(top, unread) if path not in contained]
+    return found + [f"its content is not readable: {path}" for path in unread]
 
 
 def _repositories(top: str, unread: list[str]) -> Iterator[str]:
-    """Give the folders below `top` that are repositories; those that cannot be read are added to `unread`."""
+    """Return the folders below `top` that are repositories; those that cannot be read are added to `unread`."""
     for at, folders, files in os.walk(top, onerror=lambda error: unread.append(str(error.filename))):
         names = {*folders, *files}
         if at == top:
             folders[:] = [name for name in folders if name != ".git"]
         elif ".git" in names or names >= BARE:
-            folders.clear()  # what lies in it goes or stays with it
+            folders.clear()  # what is in it goes or stays with it
             yield at
 
 
-def other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[str]:
-    """Say which other runs of a worktree are not at their end: those that were recorded in it and go on nowhere else.
+def _other_runs(site: Site, records: list[Record], *, named: bool) -> Iterator[str]:
+    """Return which other runs of a worktree are unfinished: those recorded in it that no other worktree has claimed.
 
-    What merely came with a commit has no lock file. The run that an orphan was for counts no more once it is `named`.
+    A run that merely came with a commit has no lock file. The run of an orphan does not count if it is `named`.
     """
     record = record_of(site, records)
     given_up = record["workflow_run_id"] if record and named and site.orphan else None

@@ -1,4 +1,4 @@
-"""What stands in each worktree of a clone: its run, its session, its size, and what speaks against removing it."""
+"""What is in each worktree of a clone: its run, its session, its size, and whether it is an orphan."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandone
 
 
 class Site(NamedTuple):
-    """A work tree and the run that is active in it; `orphan` is a reason of the registry's, `why` the same in words.
+    """A work tree and the run that is active in it; `orphan` is a reason as in the registry, `why` the same in words.
 
-    `member` is what the run's state says of its worktree.
+    `member` is the member `worktree` of the run's state.
     """
 
     tree: Tree
@@ -56,12 +56,12 @@ class Site(NamedTuple):
 
     @property
     def is_there(self) -> bool:
-        """Tell whether the folder is there: only of one that is not, the size is unknown."""
+        """Return whether the folder exists: only then its size is known."""
         return self.bytes is not None
 
 
 def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Site]:
-    """Look at every work tree of the clone; raises GitFailed and NoWorkTree."""
+    """Return every work tree of the clone as it is now; raises GitFailed and NoWorkTree."""
     git.require_work_tree(root)
     place = work_tree_of(root)
     inside = os.path.relpath(root, place.top) if place else "."
@@ -74,15 +74,15 @@ def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Si
 def keep(
     root: str, *, at: float, warn: Callable[[str], None], days: int = INACTIVE_DAYS, created_by: str = "manual"
 ) -> tuple[list[Site], list[Record]]:
-    """Look at the worktrees and bring the registry up to date; raises GitFailed, NoWorkTree.
+    """Survey the worktrees, bring the registry up to date and return both; raises GitFailed and NoWorkTree.
 
-    A registry that cannot be written is told to `warn`: it is an overview, and the runs are elsewhere.
+    If the registry cannot be written, `warn` gets the reason: it is only an overview of the runs.
     """
     path = worktree_registry.registry_path(root)
     try:
         known = worktree_registry.read_records(path) if path else []
     except worktree_registry.MalformedRegistry:
-        known = []  # `update` keeps the file aside, and tells it
+        known = []  # `update` moves the file aside, and warns
     sites = survey(root, at=at, days=days, records=known)
     seen = [record for site in sites if (record := _record(site, root, created_by))]
     seen += _former(sites, known, {record["workflow_run_id"] for record in seen})
@@ -101,7 +101,7 @@ def keep(
 
 
 def record_of(site: Site, records: list[Record]) -> Record | None:
-    """Give the registry's newest record of a worktree; None if it has none."""
+    """Return the registry's newest record of a worktree; None if it has none."""
     found = [record for record in records if record["path"] == site.tree.path and record["status"] != "removed"]
     mine = [record for record in found if record["workflow_run_id"] == site.run_id]
     return next(reversed(mine or found), None)
@@ -131,7 +131,7 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
 
 
 def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None:
-    """Give the session that the clone's mirror knows to be open on the run of a worktree whose folder is not there."""
+    """Return the open session, from the clone's mirror, of the run of a worktree whose folder does not exist."""
     if here is None or run_id is None:
         return None
     try:
@@ -141,11 +141,11 @@ def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None
         with Log.read(path) as log:
             return shape.current_session(fold(log.stream()))
     except (LedgerError, sqlite3.DatabaseError):
-        return None  # `doctor` tells what is wrong with it
+        return None  # `doctor` reports what is wrong with it
 
 
 def why_gone(tree: Tree, here: WorkTree | None) -> str | None:
-    """Say that a worktree is not where git has it, and what there is to do; None if it is there."""
+    """Return why a worktree is not where git recorded it, and what to do; None if it is there."""
     place = work_tree_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
     if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):
         return None
@@ -154,13 +154,12 @@ def why_gone(tree: Tree, here: WorkTree | None) -> str | None:
     if os.path.isfile(os.path.join(tree.path, ".git")):
         return "its file `.git` leads elsewhere: run `git worktree repair`"
     if os.path.lexists(tree.path):
-        return "something else is in its folder's place: move that away, then it can be removed by name"
-    told = tree.why_gone or "deleted"
-    return f"its folder is not there ({told}); if it was moved: `git worktree repair NEW-PATH`"
+        return "something else is at its folder's path: move that away, then the worktree can be removed by name"
+    return f"its folder does not exist ({tree.why_gone or 'deleted'}); if it was moved: `git worktree repair NEW-PATH`"
 
 
 def with_run(site: Site, run_id: str) -> Site:
-    """Give the site as one run in it has it: its status, its session, and what is wrong with it."""
+    """Return the site with one run in it: its status, its session, and what is wrong with it."""
     site = site._replace(run_id=run_id)
     try:
         run = find_run(site.root, run_id)
@@ -206,7 +205,7 @@ def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[st
 
 
 def _record(site: Site, root: str, created_by: str) -> Record | None:
-    """Give the registry's record of a worktree as it is now; None for one without a run."""
+    """Return the registry's record of a worktree as it is now; None for one without a run."""
     if site.run_id is None or site.tree.is_main:
         return None
     place = work_tree_of(site.root) if site.is_there else None
@@ -217,7 +216,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         metadata["git_commit"] = site.tree.head
     if site.orphan:
         metadata |= {"orphaned": True, "orphaned_reason": site.orphan}
-    # What made it is known at its start; later, when the registry is made anew, the run's state still tells it.
+    # Who created it is known at its start; if the registry is rebuilt later, the run's state still says it.
     ours = created_by == "fractary-faber" and os.path.realpath(site.root) == os.path.realpath(root)
     ours = ours or site.member.get("created_by") == "fractary-faber"
     record: Record = {
@@ -240,7 +239,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
 
 
 def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[Record]:
-    """Give the records of runs that have left the worktree they are in to another one, with what became of them."""
+    """Return the records of finished runs whose worktree now has another active run, with their new status."""
     roots = {site.tree.path: site.root for site in sites if site.is_there}
     found = []
     for record in known:
@@ -256,7 +255,7 @@ def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[R
 
 
 def _size(folder: str) -> int:
-    """Add up the sizes of a work tree's files, the git directory left out."""
+    """Return the size of a work tree's files in bytes, without the git directory."""
     total = 0
     for at, folders, files in os.walk(folder):
         folders[:] = [name for name in folders if name != ".git"]
@@ -264,5 +263,5 @@ def _size(folder: str) -> int:
             try:
                 total += os.lstat(os.path.join(at, name)).st_size
             except OSError:
-                continue  # gone meanwhile
+                continue  # removed meanwhile
     return total

@@ -84,7 +84,7 @@ def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path
     root.mkdir()
     mounts = mounted(tmp_path, kind, root)
     (found,) = machine.file_system_is_local(Looked(str(root), at=0, mounts=mounts))
-    assert (found.level, f"({kind})" in found.what, "the spool first" in found.what) == ("warning", True, True)
+    assert (found.level, f"({kind})" in found.what, "into the spool, then" in found.what) == ("warning", True, True)
     assert found.hint
 
 
@@ -93,7 +93,7 @@ def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) 
     (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=mounts))
     assert found == Finding("ok", "the file system is ext4")
     (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=str(tmp_path / "none")))
-    assert found == Finding("ok", "this system does not tell its file system")
+    assert found == Finding("ok", "the file system is unknown")
 
 
 def test_an_old_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

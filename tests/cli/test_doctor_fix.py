@@ -26,7 +26,7 @@ MENDED = [
     "no run id",
     "unwritable state",
     "unusable folder",
-    "a delivery waits",
+    "1 delivery waiting",
     "rolled back",
     "ledger gone",
     "state changed",
@@ -155,8 +155,8 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
 
 
 def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
-    ILLS["a delivery waits"][2](patient)
+    ILLS["1 delivery waiting"][2](patient)
     data = patient.doctor("--fix", code=0)
-    assert [one["what"] for one in data["mended"]] == [f"{RUN}: take in what waits in the spool"]
+    assert [one["what"] for one in data["mended"]] == [f"{RUN}: record what waits in the spool"]
     assert patient.types[-1] == "session_ended"
     assert not (patient.root / ".git" / "faber-ledger" / "spool" / RUN).exists()

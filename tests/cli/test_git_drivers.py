@@ -600,7 +600,7 @@ def test_a_hook_in_another_language_is_refused_with_what_to_add(one: Clone) -> N
     hook_of(one).write_text("#!/usr/bin/env python3\n")
     hook_of(one).chmod(0o755)
     told = one.faber("init", "--pre-commit", code=1).stderr
-    assert "is no shell script" in told
+    assert "is not a shell script" in told
     assert "faber-ledger seal" in told
     assert hook_of(one).read_text() == "#!/usr/bin/env python3\n"
     assert not (one.root / ".claude").exists()

@@ -612,7 +612,7 @@ def test_settings_that_git_ignores_are_written_and_told(project: Project) -> Non
 def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -> None:
     project = Project(tmp_path)
     told = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
-    assert "no git repository: nothing is tracked" in told.stderr
+    assert "not a git repository: nothing is tracked" in told.stderr
     assert "commit" not in told.stdout
     assert set(project.files()) == {SETTINGS, *OURS}
 

@@ -27,7 +27,7 @@ def test_no_output_option_makes_a_folder(project: Project, tmp_path: Path) -> No
     missing = tmp_path / "missing" / "file"
     for arguments in (["timeline", "-o"], ["export", "-o"], ["export", "--sqlite"]):
         done = project.faber(*arguments, str(missing))
-        assert (done.returncode, "its folder is not there" in done.stderr) == (1, True), arguments
+        assert (done.returncode, "its folder does not exist" in done.stderr) == (1, True), arguments
         assert not missing.parent.exists()
 
 
@@ -146,7 +146,7 @@ def test_what_cannot_be_imported_is_told_by_its_own_fault(project: Project, tmp_
 
 def test_a_moment_that_is_empty_is_no_moment(project: Project) -> None:
     done = project.faber("replay", "--at", "")
-    assert (done.returncode, "an empty one was given" in done.stderr) == (2, True)
+    assert (done.returncode, "the moment is empty" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])

@@ -178,7 +178,7 @@ def test_a_table_says_what_each_session_completed_and_loaded_and_how_long_it_ran
         (["--from", "2026-01-06T00:00:00Z", "--to", "2026-01-05T00:00:00Z"], "is after --to"),
         (["--at", "2026-01-05T14:30:22"], "write 2026-01-05T14:30:22Z if it is UTC"),
         (["--at", "2026-01-05"], "write 2026-01-05T00:00:00Z if it is UTC"),
-        (["--at", "14:30"], "is no time with a zone, as 2026-01-05T14:30:22Z"),
+        (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
     ],
 )
 def test_what_makes_no_sense_is_one_usage_error(sample: Project, arguments: list[str], why: str) -> None:
@@ -192,9 +192,9 @@ def test_what_makes_no_sense_is_one_usage_error(sample: Project, arguments: list
     [
         (["--at", "12"], "its last event is 11 01KE"),
         (["--at", "01K"], "may be several things"),
-        (["--at", "01KE7QZZZZZZZZZZZZZZZZZZZZ"], "near it are:\n  event 01KE"),
+        (["--at", "01KE7QZZZZZZZZZZZZZZZZZZZZ"], "similar:\n  event 01KE"),
         (["--at", "nonsense"], "there is no event nonsense"),
-        (["--session", "abc124"], f"near it are:\n  session {FIRST}"),
+        (["--session", "abc124"], f"similar:\n  session {FIRST}"),
         (["--session", "claude-session-20260"], f"  session {FIRST}\n  session {SECOND}"),
         (["--at", "\x1b[31m"], "\\x1b[31m"),
     ],
@@ -237,13 +237,13 @@ def test_a_seq_that_clones_share_means_all_of_its_events_and_names_them(united: 
     done = united.faber("replay", "--at", "12")
     shared = [one["id"] for one in united.events if one["seq"] == 12]
     assert len(shared) == 2
-    assert f"seq 12 is shared by 2 events of clones that worked apart, and all are meant: {', '.join(shared)}" in (
+    assert f"seq 12 names 2 events, recorded in clones that worked in parallel; all are used: {', '.join(shared)}" in (
         done.stderr
     )
     assert done.stdout.startswith("after 13 events")
     assert united.faber("replay", "--at", shared[0]).stdout.startswith("after 12 events")
     data = json.loads(united.faber("replay", "--diff", shared[0], "12", "--json").stdout)["data"]
-    assert "is shared by 2 events" in data["warnings"][0]
+    assert "names 2 events" in data["warnings"][0]
     assert [one["field"] for one in data["changes"]][-1] == "context_metadata.reload_count"
 
 
@@ -348,7 +348,7 @@ def test_a_pager_that_is_left_early_is_no_error_and_one_that_is_not_there_is_tol
     assert on_a_terminal(sample, "replay", "--step", PAGER="true") == (0, "")
     code, printed = on_a_terminal(sample, "log", PAGER="no-such-pager")
     assert code == 0
-    assert "the pager 'no-such-pager' cannot be started" in printed
+    assert "cannot start the pager 'no-such-pager'" in printed
     assert printed.count("run_started") == 1
     assert "run_started" in on_a_terminal(sample, "log", PAGER="")[1]
 

@@ -68,7 +68,7 @@ def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(pro
     tree = in_worktree(project, "259")
     shutil.rmtree(project.root / ".git" / "worktrees")
     done = tree.faber("doctor")
-    assert "git knows this worktree no more" in done.stdout
+    assert "git no longer knows this worktree" in done.stdout
     assert "`git worktree repair`" in done.stdout
     assert "git init" not in done.stdout
 
@@ -184,7 +184,7 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
     for names in ([], ["project-issue-259"]):
         row = cleaned(project, *names)["project-issue-259"]
         kind = "worktree" if what == "worktree" else "repository"
-        assert (row["action"], row["why"]) == ("kept", [f"a {kind} lies in it: {inner}"])
+        assert (row["action"], row["why"]) == ("kept", [f"a {kind} is in it: {inner}"])
     assert (inner / "work.txt").read_text() == "nowhere else"
     shutil.rmtree(inner)
     project.git("worktree", "prune")
@@ -225,7 +225,7 @@ def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_
     tree = merged(project)
     project.git("update-ref", "-d", "refs/heads/feature/259")
     row = cleaned(project)["project-issue-259"]
-    assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed by name alone"])
+    assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed only by name"])
     done = project.faber("worktree", "cleanup", "project-issue-259")
     assert (done.returncode, f"removed: {tree.root}" in done.stdout, "stays" in done.stdout) == (0, True, False)
 
@@ -258,7 +258,7 @@ def test_finish_says_before_its_question_what_would_go(project: Project) -> None
     shown, code = tree.on_terminal("run", "finish", answers=["n"])
     before = shown.partition("now? [y/N]")[0]
     assert "files that git ignores are removed with it: .env" in before
-    assert "the last of its run goes home" in before
+    assert "its run's last events are handed back" in before
     assert (code, tree.root.exists()) == (0, True)
 
 
@@ -288,7 +288,7 @@ def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(proj
     assert "can go: faber-ledger worktree cleanup" in done.stdout, done.stdout
     events, state = {recorded["id"] for recorded in tree.events}, tree.state
     home = Project(project.root, tree.run_id)
-    assert "goes home" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
+    assert "handed back" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
     assert home.state["status"] == "in_progress"
     assert cleaned(project)["project-issue-259"]["action"] == "removed"
     assert not tree.root.exists()

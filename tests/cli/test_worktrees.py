@@ -152,7 +152,7 @@ def git_in(root: Path, *arguments: str) -> None:
 def test_a_work_item_without_a_letter_that_names_a_folder_is_told(project: Project) -> None:
     done = project.faber("run", "start", "--work-id", "ö", "--worktree")
     assert done.returncode == 1
-    assert "no letter and no digit" in done.stderr
+    assert "no ASCII letters or digits" in done.stderr
 
 
 def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
@@ -585,7 +585,7 @@ def test_a_record_that_says_so_is_removed_by_name_alone(project: Project) -> Non
     document = json.loads((project.root / REGISTRY).read_text())
     document["worktrees"][0]["auto_cleanup"] = False
     (project.root / REGISTRY).write_text(json.dumps(document))
-    assert "by name alone" in cleaned(project)["project-issue-259"]["why"][0]
+    assert "only by name" in cleaned(project)["project-issue-259"]["why"][0]
     assert cleaned(project, tree.run_id)["project-issue-259"]["action"] == "removed"
 
 
@@ -735,7 +735,7 @@ def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
     project.git("worktree", "prune")
     done = moved.faber("worktree", "list")
     assert done.returncode == 1
-    assert "git knows this worktree no more" in done.stderr
+    assert "git no longer knows this worktree" in done.stderr
     assert "git init" not in done.stderr
 
 

@@ -182,7 +182,7 @@ def test_without_git_it_is_nowhere(tmp_path: Path) -> None:
     (waiting,) = (project.run / "spool").iterdir()
     assert json.loads(waiting.read_text())["hook"] == "PostCompact"
     assert holders(project.root, SAID) == []
-    assert "without git nothing keeps what a compaction came to (`summaries` is false: " in doctors(project)
+    assert "summaries of compactions are not kept without git (`summaries` is false: " in doctors(project)
 
 
 def test_where_it_is_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_with_summaries_they_are_recorded(tmp_path: Path) -> None:
     compacted(project, ME, SAID)
     assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
     assert kept(project) == []
-    assert doctors(project).startswith("what a compaction came to is recorded and goes with git (`summaries` is true: ")
+    assert doctors(project).startswith("summaries of compactions are recorded and committed (`summaries` is true: ")
 
 
 @pytest.mark.parametrize("setting", [None, b'{ "packet_budget":6000 }', b"{ no JSON"])
@@ -322,7 +322,7 @@ def test_a_project_that_was_set_up_before_keeps_what_holds_in_it(
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     assert [event["summary"] for event in project.of_type("compaction_completed")] == [SAID]
-    assert doctors(project) == "what a compaction came to is recorded and goes with git (`summaries` is true: default)"
+    assert doctors(project) == "summaries of compactions are recorded and committed (`summaries` is true: default)"
 
 
 def test_a_clone_of_a_project_that_was_set_up_before_keeps_it_too(tmp_path: Path) -> None:
@@ -400,6 +400,6 @@ def test_what_it_says_is_true_of_the_project(tmp_path: Path) -> None:
 
 
 def test_doctor_says_which_holds_and_writes_nothing(project: Project) -> None:
-    assert doctors(project) == f"what a compaction came to stays in this clone (`summaries` is false: {SETTING})"
+    assert doctors(project) == f"summaries of compactions stay in this clone (`summaries` is false: {SETTING})"
     assert "git.summaries" in [check.name for check in CHECKS]
     assert "ok       git.summaries: what a compaction came to stays in this clone" in project.faber("doctor").stdout

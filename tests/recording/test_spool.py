@@ -601,7 +601,7 @@ def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Pro
     assert waiting(project) == []
     assert project.types[-1] == "session_ended"
     (path,) = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
-    assert "holds deliveries that could not be taken in" in project.faber("doctor").stdout
+    assert "has deliveries that could not be recorded" in project.faber("doctor").stdout
     path.rename(path.with_suffix(".json"))  # as doctor says
     assert project.deliver(END, client="one").errors == ""
     assert project.types[-2:] == ["session_started", "session_ended"]

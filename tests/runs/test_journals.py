@@ -497,7 +497,7 @@ def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, ol
     origin.write(strange, "x")
     commit(origin, RECOVERED, strange)
     done = cloned(origin).faber("doctor")
-    assert f"git tracks {RECOVERED}, which belongs to one machine: what it says is ignored here" in done.stdout
+    assert f"git tracks {RECOVERED}, which belongs to one machine: its content is ignored here" in done.stdout
     assert f"`git rm --cached {RECOVERED}`" in done.stdout
     assert f"`git rm --cached '{strange}'`" in done.stdout
     assert "ledger.db.recovered was left by a program that was killed" not in done.stdout

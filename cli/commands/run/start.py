@@ -158,7 +158,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     if not in_worktree:
         told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
     if in_worktree:
-        own = for_run.planned(root, about)
+        own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
         try:
             # The client that asks, if one does, goes on in its own folder, and its hooks with it: no session is opened.
@@ -185,7 +185,7 @@ def _started(
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     member = for_run.state_member(root, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
-    for_run.note_kept(root, at=at, warn=say, created_by=created_by or "manual")
+    for_run.update_registry(root, at=at, warn=say, created_by=created_by or "manual")
     return started
 
 
@@ -228,7 +228,7 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
         warnings, _ = _take_over(root, resumed.run_id, about, command, yes, as_json, offers=False)
         at = now()
         activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
-        for_run.note_resumed(resumed, at=at, warn=say)
+        for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
             *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
@@ -252,7 +252,7 @@ def _take_over(
     finished = status in progress.FINISHED
     told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
     if not finished:
-        own = for_run.planned(root, about)
+        own = for_run.plan_worktree(root, about)
         told = [
             "⚠️  WARNING: Another workflow is active in this worktree",
             f"   Active: {active}",
