@@ -23,7 +23,7 @@ MENDED = [
     "a run that is not here",
     "not UTF-8",
     "an empty active file",
-    "no run id",
+    "not a run id",
     "unwritable state",
     "unusable folder",
     "1 delivery waiting",

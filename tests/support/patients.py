@@ -489,7 +489,7 @@ ILLS = {
     "a run that is not here": ("runs.active", "error", _a_run_that_is_not_here),
     "not UTF-8": ("runs.active", "error", _not_utf_8),
     "an empty active file": ("runs.active", "error", _an_empty_active_file),
-    "no run id": ("runs.active", "error", _no_run_id),
+    "not a run id": ("runs.active", "error", _no_run_id),
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
     "two active files": ("runs.active", "warning", _two_active_files),
