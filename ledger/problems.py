@@ -28,6 +28,7 @@ NOTES = (
     "unredacted_version",
     "not_pulled",
     "in_another_worktree",
+    "mirror_journal",
     "empty",
 )
 FORGED = "forged_redaction"

@@ -12,6 +12,7 @@ from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, ProjectionDiffers, StateInvalid, StateMissing
+from faber_ledger.ledger.journal import find_fault
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED, LogProblem
 from faber_ledger.ledger.redaction import command_for, still_holds_payload
@@ -77,6 +78,11 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     path = mirror_with_events(run)
     if path is None:
         return
+    why = find_fault(path)
+    if why is not None:
+        told = f"a journal stands beside this clone's mirror, and is never played: it {why}"
+        hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
+        yield LogProblem("mirror_journal", None, told, hint)
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
         found = effective_redactions(log.connection, mirror.connection)
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}

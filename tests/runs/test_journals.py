@@ -346,7 +346,12 @@ def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, n
     assert precious.read_text() == "mine"
     assert shown(victim)[: len(had)] == had
     if name == "verify":
-        assert done.stdout == f"{RUN}: sound\n"
+        assert done.stdout == (
+            f"{RUN}: sound\n{RUN}: note: a journal stands beside this clone's mirror, and is never played: it names"
+            f" another file, which SQLite would delete\n  hint: run `faber-ledger project {RUN}`, which moves it"
+            " aside\n"
+        )
+        assert done.returncode == 0
         assert beside.exists()
         return
     assert not beside.exists()
