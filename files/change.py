@@ -6,8 +6,8 @@ Our lines in somebody else's file stand in a block between two markers.
 from __future__ import annotations
 
 import os
-import stat
 
+from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 
@@ -37,18 +37,18 @@ class FileChange:
 
 
 def read_file(path: str) -> bytes | None:
-    """Read a file, through a link; None if there is none. Raises LedgerError if it is no regular file."""
+    """Read a file, through a link; None if there is none. Raises LedgerError if it is not a regular file."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(open_regular(path, follow=True), "rb") as file:
+            return file.read()
     except FileNotFoundError:
         return None
+    except FileRefused as error:
+        raise LedgerError(
+            f"{path} is not a regular file", hint="put a regular file in its place, or nothing"
+        ) from error
     except OSError as error:
         raise _failed("read", path, error) from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise LedgerError(f"{path} is not a regular file", hint="put a regular file in its place, or nothing")
-    with open(descriptor, "rb") as file:
-        return file.read()
 
 
 def make_changes(changes: Iterable[FileChange]) -> None:

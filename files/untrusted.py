@@ -1,4 +1,8 @@
-"""Files that a repository names: where they may lie, what they may be, and how large."""
+"""Opening files that came with a repository, or that it names: where they may be, of what kind, and how large.
+
+The one way to open an untrusted file; `ledger/file.py` opens a ledger's header with the same care, since the ledger
+imports nothing from here.
+"""
 
 from __future__ import annotations
 
@@ -12,31 +16,37 @@ if TYPE_CHECKING:
 
 KINDS = {
     stat.S_IFDIR: "a directory",
+    stat.S_IFLNK: "a link",
     stat.S_IFIFO: "a named pipe",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+NO_PATH = "this text cannot be a path"
 
 
 class FileRefused(Exception):
-    """The file is not read, and why."""
+    """A file is not read; the text says why."""
 
 
 class FileTooLarge(FileRefused):
-    """The file is larger than the limit, which was seen before it was opened."""
+    """A file is larger than its limit; `size` is in bytes."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"{size:,} bytes, and at most {limit:,} are read")
+        self.size = size
 
 
 def folder_around(path: str, folders: Iterable[str]) -> str | None:
-    """Give the first of the folders that a path lies in once links are resolved, as a real path; None for none of them.
+    """Return the first of the folders that contains a path once links are resolved, as a real path, or None.
 
-    Raises FileRefused for a text that can be no path.
+    Raises FileRefused for a text that cannot be a path.
     """
     return around(real_path(path), map(os.path.realpath, folders))
 
 
 def around(real: str, folders: Iterable[str]) -> str | None:
-    """Give the first of the folders that a path lies in, all without links; None for none of them."""
+    """Return the first of the folders that contains a path, or None; all are given without links."""
     for folder in folders:
         if real == folder or real.startswith(folder.rstrip(os.sep) + os.sep):
             return folder
@@ -44,15 +54,41 @@ def around(real: str, folders: Iterable[str]) -> str | None:
 
 
 def real_path(path: str) -> str:
-    """Resolve a path's links; raises FileRefused for a text that can be no path."""
+    """Resolve a path's links; raises FileRefused for a text that cannot be a path."""
     try:
         return os.path.realpath(path)
     except (ValueError, OSError) as error:  # a NUL byte, a lone surrogate
-        raise FileRefused("this text can be no path") from error
+        raise FileRefused(NO_PATH) from error
+
+
+def open_regular(path: str, *, follow: bool = False) -> int:
+    """Open a regular file for reading and return its descriptor; a link is refused unless `follow`.
+
+    Raises FileRefused for another kind of file, and OSError. A pipe is never waited for, a device never opened: the
+    kind is checked before the file is opened, and again once it is, since it may have been replaced meanwhile.
+    """
+    _size(os.stat(path) if follow else os.lstat(path))
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags if follow else flags | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        _size(os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def read_regular(path: str, limit: int, *, follow: bool = False) -> bytes:
+    """Read a regular file of at most `limit` bytes; raises FileTooLarge, and as `open_regular`."""
+    with open(open_regular(path, follow=follow), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(limit + 1) if size <= limit else b""
+    check_size(max(size, len(content)), limit)
+    return content
 
 
 def size_of(path: str) -> int | None:
-    """Give a regular file's size in bytes, None if there is no file; raises FileRefused for any other kind."""
+    """Return a regular file's size in bytes, None if there is no file; raises FileRefused for any other kind."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -60,28 +96,24 @@ def size_of(path: str) -> int | None:
     except OSError as error:
         raise FileRefused(error.strerror or str(error)) from error
     except ValueError as error:
-        raise FileRefused("this text can be no path") from error
-    return _regular(status)
+        raise FileRefused(NO_PATH) from error
+    return _size(status)
 
 
 def read_text(path: str, limit: int) -> str | None:
-    """Give a regular file's text, None if there is no file.
+    """Return a regular file's text, None if there is no file; links are followed.
 
-    Raises FileTooLarge above `limit` bytes and FileRefused for another kind of file or for content that is no UTF-8
+    Raises FileTooLarge above `limit` bytes, and FileRefused for another kind of file and for content that is not UTF-8
     text. A byte-order mark is dropped.
     """
-    size = size_of(path)
-    if size is None:
-        return None
     try:
-        # What lies here may have been replaced by a pipe since: then do not wait for its writer.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb") as file:
-            size = max(_regular(os.fstat(descriptor)), 0)
-            content = file.read(limit + 1) if size <= limit else b""
+        content = read_regular(path, limit, follow=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise FileRefused(error.strerror or str(error)) from error
-    check_size(max(size, len(content)), limit)
+    except ValueError as error:
+        raise FileRefused(NO_PATH) from error
     if b"\0" in content:
         raise FileRefused("binary content")
     try:
@@ -93,10 +125,11 @@ def read_text(path: str, limit: int) -> str | None:
 def check_size(size: int, limit: int) -> None:
     """Raise FileTooLarge above `limit` bytes."""
     if size > limit:
-        raise FileTooLarge(f"{size:,} bytes, and at most {limit:,} are read")
+        raise FileTooLarge(size, limit)
 
 
-def _regular(status: os.stat_result) -> int:
+def _size(status: os.stat_result) -> int:
+    """Return the size of a regular file; raises FileRefused for any other kind."""
     kind = stat.S_IFMT(status.st_mode)
     if kind != stat.S_IFREG:
         raise FileRefused(f"{KINDS.get(kind, 'a special file')}, not a regular file")

@@ -8,6 +8,7 @@ import os
 import stat
 
 from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import (
     ForeignState,
@@ -208,25 +209,18 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
     """
     path = os.path.join(run.directory, name)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         raise StateMissing(f"the run {run.run_id} has no state.json", hint=way_back(run)) from None
+    except FileTooLarge as error:
+        raise _invalid(run, f"it is larger than 64 MB ({error.size:,} bytes)", StateRefused) from error
+    except FileRefused as error:
+        what = "it is a link" if os.path.islink(path) else "it is not a regular file"
+        raise _invalid(run, what, StateRefused) from error
     except OSError as error:
-        if os.path.islink(path):
-            raise _invalid(run, "it is a link", StateRefused) from error
         raise LedgerError(
             f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
         ) from error
-    status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode):
-        os.close(descriptor)
-        raise _invalid(run, "it is not a regular file", StateRefused)
-    with open(descriptor, "rb") as file:
-        content = file.read(MAX_BYTES + 1) if status.st_size <= MAX_BYTES else b""
-    if max(status.st_size, len(content)) > MAX_BYTES:
-        size = f"{max(status.st_size, len(content)):,} bytes"
-        raise _invalid(run, f"it is larger than 64 MB ({size})", StateRefused)
-    return content
 
 
 def way_back(run: Run) -> str:

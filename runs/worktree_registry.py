@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 
-from faber_ledger.files.untrusted import folder_around
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
@@ -143,19 +142,14 @@ def created_at(tree: WorkTree) -> str:
 
 def _document(path: str) -> tuple[dict[str, Any], list[Record]]:
     try:
-        # No link is followed and no pipe waited for: the file may have come with the repository.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        document = json.loads(read_regular(path, LIMIT).decode())
     except FileNotFoundError:
         return {}, []
+    except FileRefused as error:
+        raise MalformedRegistry(f"it is {error}") from error
     except OSError as error:
-        raise MalformedRegistry(f"it cannot be opened: {error.strerror}") from error
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise MalformedRegistry("it is not a regular file")
-    try:
-        with open(descriptor, "rb") as file:
-            document = json.loads(file.read(LIMIT).decode())
-    except (ValueError, RecursionError, OSError) as error:
+        raise MalformedRegistry(f"it cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
         raise MalformedRegistry(f"{error}") from error
     records = document.get("worktrees") if isinstance(document, dict) else None
     if not isinstance(records, list):

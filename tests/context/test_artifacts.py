@@ -369,7 +369,7 @@ def test_what_is_no_regular_text_file_is_refused_with_the_reason(around: Surroun
         "binary": "binary content",
         "latin": "not UTF-8 text (byte 0)",
         "loop": "",
-        "a\0b": "this text can be no path",
+        "a\0b": "this text cannot be a path",
     }.items():
         assert reasons[name].startswith(f"Cannot read {root}/{name}")
         assert reasons[name].endswith(why)
