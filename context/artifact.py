@@ -1,4 +1,4 @@
-"""What a workflow says of an artifact that must stay in context (SPEC, section 1)."""
+"""An artifact that must stay in context: its definition in a workflow, and its loaded content (SPEC, section 1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from typing import Any, NotRequired, TypedDict
 
     class Artifact(TypedDict):
-        """A definition, made whole. `problem` says what is wrong with it, and comes up when it is loaded."""
+        """A definition with every field set. `problem` says what is wrong with it; loading it raises that."""
 
         id: str
         type: str
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
         problem: str | None
 
     class Content(TypedDict):
-        """What a loader read: the text as the agent is given it.
+        """What a loader read: the text that the agent is given.
 
-        `source` is what a load records, the same on every machine; `resolved` is what a report shows. If it
-        `is_deferred`, the text is a slash command that the agent is asked to run.
+        `source` is what a load records, the same on every machine; `resolved` is what a report shows. If `is_deferred`,
+        the text is a slash command that the agent is asked to run.
         """
 
         text: str
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
     class Loaded(TypedDict):
         """An artifact with its content.
 
-        `size_bytes` is the file's; `sha256` (hex) is the content's, which for the run's own state lacks the ledger's
-        blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows. If it
-        `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
+        `size_bytes` is the file's size; `sha256` (hex) is the content's digest, for the run's own state without the
+        ledger's blocks. `source` is what a load records, `resolved` the absolute path or command that a report shows.
+        If `is_deferred`, the content is a slash command that the agent is asked to run. `notes` are for the user.
         """
 
         artifact: Artifact
@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     class Surroundings(TypedDict):
         """What artifacts are resolved against: absolute folders, and the run's state.
 
-        `root` and `run_dir` are without links, and the second is where the run really lies; `plugin_roots` are those of
-        the user's own configuration, and so are `commands`, the programs that stand in for slash commands: none in a
-        hook, which runs none. `is_state_read` is set if the state is what its file says, and no backup's.
+        `root` and `run_dir` are resolved, without links. `plugin_roots` and `commands` come from the user's own
+        configuration; `commands` are the programs mapped to slash commands, empty in a hook, which runs none.
+        `is_state_read` means that `state` is the content of its file, not of a backup.
         """
 
         root: str
@@ -70,16 +70,16 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1024 * 1024
-COMMANDS = {"work_plugin", "skill", "git_info"}  # what they ask is a command, and all others a path
+COMMANDS = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
 STRATEGIES = ("all", "latest_only", "summary")
-REFUSED = "Command refused: "  # how the reason begins where a command is not on the list
-TEXTS = ("path", "path_from_state", "command", "description", "load_strategy")
+REFUSED = "Command refused: "  # the beginning of the reason if a command is not on the list
+TEXT_FIELDS = ("path", "path_from_state", "command", "description", "load_strategy")
 
 
 class ArtifactError(Exception):
-    """An artifact cannot be loaded: the reason, and the path that was looked at, as far as it is known.
+    """An artifact cannot be loaded: the reason, and the path that was tried, if it is known.
 
-    If it `is_missing`, nothing is there, which is no wonder of what a later phase makes.
+    `is_missing` means that the file does not exist, which is expected for artifacts that a later phase creates.
     """
 
     def __init__(self, message: str, resolved: str | None = None, *, is_missing: bool = False) -> None:
@@ -89,27 +89,27 @@ class ArtifactError(Exception):
         self.is_missing = is_missing
 
 
-def artifact_of(raw: object, place: str) -> Artifact:
-    """Make a definition whole; what is wrong with it goes into `problem`, and `place` names it if it has no id."""
+def parse_artifact(raw: object, place: str) -> Artifact:
+    """Return a definition with every field set; errors go into `problem`, and `place` is its name if it has no id."""
     given = raw if isinstance(raw, dict) else {}
-    problems = [] if isinstance(raw, dict) else ["Artifact is no JSON object"]
+    problems = [] if isinstance(raw, dict) else ["Artifact is not a JSON object"]
     named = given.get("id")
     if not (isinstance(named, str) and named):
         problems.append("Artifact must have an id")
         named = place
-    texts: dict[str, str | None] = dict.fromkeys(TEXTS)
-    for name in TEXTS:
+    texts: dict[str, str | None] = dict.fromkeys(TEXT_FIELDS)
+    for name in TEXT_FIELDS:
         value = given.get(name)
         if value is None or isinstance(value, str):
             texts[name] = value or None
         else:
-            problems.append(f"{name} must be a text")
+            problems.append(f"{name} must be a string")
     required = given.get("required", False)
     if not isinstance(required, bool):
         problems.append("required must be true or false")
     triggers = given.get("reload_triggers")
     if not (triggers is None or (isinstance(triggers, list) and all([isinstance(name, str) for name in triggers]))):
-        problems.append("reload_triggers must be a list of texts")
+        problems.append("reload_triggers must be a list of strings")
         triggers = None
     kind = given.get("type")
     return {
@@ -127,6 +127,6 @@ def artifact_of(raw: object, place: str) -> Artifact:
     }
 
 
-def is_named(artifact: Artifact, error: ArtifactError) -> bool:
-    """Tell whether the state names the path of what is not there: then it has gone, or was never written."""
+def is_named_by_state(artifact: Artifact, error: ArtifactError) -> bool:
+    """Return whether the state names the missing file: it was then removed, or never written."""
     return bool(artifact["path_from_state"]) and not artifact["path"] and error.resolved is not None

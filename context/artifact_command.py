@@ -1,4 +1,4 @@
-"""What a slash command tells, as an artifact: by the user's own program for it, else by the agent itself."""
+"""A slash command as an artifact: the user's program for it is run, or the agent is asked to run the command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import re
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
-from faber_ledger.context.artifact_source import NO_SOURCE, filled_command, unknown_in
+from faber_ledger.context.artifact_source import NO_SOURCE, fill_command, unknown_placeholders
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, find_program, output_of, text_of_output
 from faber_ledger.runs.settings import SLASH_COMMAND
 
@@ -19,10 +19,10 @@ SECONDS = 30.0
 
 
 def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
-    """Run the program that the user has mapped to a slash command (AGENT, Step 6); raises ArtifactError.
+    """Run the program that the user mapped to a slash command (AGENT, Step 6); raises ArtifactError.
 
-    No shell can run a slash command. Without a mapping the text is the command itself, for the agent to run, and its
-    size is 0.
+    Only the client can run a slash command. Without a mapping the text is the command itself, for the agent to run,
+    and its size is 0.
     """
     command = artifact["command"]
     if not command:
@@ -46,19 +46,19 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 
 def slash_command(command: str, surroundings: Surroundings) -> str:
-    """Give a slash command in one line, its placeholders filled; raises ArtifactError for anything else."""
-    unknown = unknown_in(command)
+    """Return a slash command in one line, with its placeholders filled; raises ArtifactError for anything else."""
+    unknown = unknown_placeholders(command)
     if unknown:
-        raise ArtifactError(f"{', '.join(unknown)} is no placeholder")
-    words = filled_command(command, surroundings).split()
+        raise ArtifactError(f"unknown placeholder: {', '.join(unknown)}")
+    words = fill_command(command, surroundings).split()
     if not words or not re.fullmatch(SLASH_COMMAND, words[0]):
-        raise ArtifactError(f"Command is no slash command: {command:.200}")
+        raise ArtifactError(f"Command is not a slash command: {command:.200}")
     return " ".join(words)
 
 
 def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
-    """Fill the placeholders of a program in the user's configuration; raises ArtifactError."""
-    return [filled_command(word, surroundings) for word in program]
+    """Return a program from the user's configuration with its placeholders filled; raises ArtifactError."""
+    return [fill_command(word, surroundings) for word in program]
 
 
 def check_mapped(program: list[str], surroundings: Surroundings) -> None:
@@ -73,7 +73,7 @@ def check_mapped(program: list[str], surroundings: Surroundings) -> None:
 def mapped_programs(
     loads: list[Loaded], commands: dict[str, list[str]], surroundings: Surroundings
 ) -> dict[str, str | None]:
-    """Give the deferred commands that a program is mapped to, and why it cannot be run where that is so."""
+    """Return the deferred commands that have a mapped program, each with the reason why it cannot be run, or None."""
     found: dict[str, str | None] = {}
     for command in {loaded["content"].split()[0] for loaded in loads if loaded["is_deferred"]} & commands.keys():
         try:
@@ -85,9 +85,9 @@ def mapped_programs(
 
 
 def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
-    """Run a program of the user's configuration in the project and give what it prints; raises ArtifactError.
+    """Run a program from the user's configuration in the project and return what it prints; raises ArtifactError.
 
-    The slash command's own arguments are not passed on: the user's list has placeholders for what it needs.
+    The slash command's arguments are not passed on: the user's list has placeholders for what it needs.
     """
     arguments = mapped_arguments(program, surroundings)
     try:

@@ -1,4 +1,4 @@
-"""An artifact's content as the agent is given it, and the digest by which a change is noticed."""
+"""An artifact's content as the agent is given it, and the digest that shows whether it changed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 
 from faber_ledger.context.artifact import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
-from faber_ledger.context.artifact_source import empty_in, find, without_value
+from faber_ledger.context.artifact_source import empty_placeholders, find_file, no_value_for
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.runs import state_file
@@ -21,30 +21,30 @@ if TYPE_CHECKING:
 
 
 LARGE_BYTES = 100 * 1024
-LONGEST_INDENTED = 25_000  # characters of a state
-NOT_CONTENT = {"sessions", "context_metadata", "updated_at"}
+MAX_INDENTED = 25_000  # characters of a state that is written with an indent
+CHANGED_BY_EVENTS = {"sessions", "context_metadata", "updated_at"}
 
 
 def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
-    """Load an artifact (RELOAD, Step 5); raises ArtifactError, whether it is required or not."""
+    """Load an artifact (RELOAD, Step 5); raises ArtifactError, for an optional one too."""
     if artifact["problem"]:
         raise ArtifactError(artifact["problem"])
     loader = LOADERS.get(artifact["type"])
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
     where = "a command" if artifact["type"] in COMMANDS else "a path"
-    empty = empty_in(_source_text(artifact, surroundings), surroundings, where)
+    empty = empty_placeholders(_source_text(artifact, surroundings), surroundings, where)
     try:
         content = loader(artifact, surroundings)
     except ArtifactError as error:
-        if empty and without_value(empty) not in error.message:
-            told = f"{error.message} ({without_value(empty)})"
-            raise ArtifactError(told, error.resolved, is_missing=error.is_missing) from error
+        if empty and no_value_for(empty) not in error.message:
+            reason = f"{error.message} ({no_value_for(empty)})"
+            raise ArtifactError(reason, error.resolved, is_missing=error.is_missing) from error
         raise
-    notes = [without_value(empty)] if empty else []
+    notes = [no_value_for(empty)] if empty else []
     if artifact["load_strategy"] not in STRATEGIES:
-        unknown = f"{artifact['load_strategy']!r:.80} is no load_strategy ({', '.join(STRATEGIES)})"
-        notes.append(f'{unknown}: it is taken for "all"')
+        unknown = f"{artifact['load_strategy']!r:.80} is not a load_strategy ({', '.join(STRATEGIES)})"
+        notes.append(f'{unknown}: "all" is used')
     kind = artifact["type"]
     return {
         "artifact": artifact,
@@ -61,24 +61,24 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
 
 
 def content_digest(text: str, is_state: bool) -> str:
-    """Hash a file's text (SHA-256, hex); of a state, what `state_for_packet` gives."""
+    """Return the SHA-256 (hex) of a file's text as it is given, of a state's without what every append changes."""
     return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def state_for_packet(state: dict[str, Any]) -> str:
-    """Write a state as JSON without what every append changes, so that the same state gives the same text.
+    """Return a state as JSON without what every append changes, so that the same state gives the same text.
 
-    One that no packet shows whole stands on one line: with an indent deep lists grow a hundredfold.
+    A state too large for any packet is on one line: an indent makes deep lists a hundred times larger.
     """
-    kept = {name: value for name, value in state.items() if name not in NOT_CONTENT}
+    kept = {name: value for name, value in state.items() if name not in CHANGED_BY_EVENTS}
     text = json.dumps(kept, ensure_ascii=False)
-    if len(text) <= LONGEST_INDENTED:
+    if len(text) <= MAX_INDENTED:
         text = json.dumps(kept, indent=2, ensure_ascii=False)
     return without_surrogates(text)
 
 
 def given_text(text: str, is_state: bool) -> str:
-    """Give a file's text as the agent is given it: of a state, what `state_for_packet` gives."""
+    """Return a file's text as the agent is given it; for a state, what `state_for_packet` returns."""
     if not is_state:
         return text
     try:
@@ -89,7 +89,7 @@ def given_text(text: str, is_state: bool) -> str:
 
 
 def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
-    """Give the text that an artifact's placeholders stand in; raises ArtifactError only where they are filled."""
+    """Return the text of an artifact that may have placeholders, before they are filled."""
     if artifact["type"] in COMMANDS:
         return artifact["command"] or ""
     if artifact["path"] or not artifact["path_from_state"]:
@@ -103,7 +103,7 @@ def _is_state(path: str, surroundings: Surroundings) -> bool:
 
 
 def _known_state_text(surroundings: Surroundings) -> str | None:
-    """Return what the agent is given of a state that was read just before, instead of reading its file again."""
+    """Return the run's state as the agent is given it, if it was read just before: its file is not read again."""
     try:
         return state_for_packet(surroundings["state"]) if surroundings.get("is_state_read") else None
     except RecursionError:
@@ -111,11 +111,11 @@ def _known_state_text(surroundings: Surroundings) -> str | None:
 
 
 def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
-    found = find(artifact, surroundings)
+    found = find_file(artifact, surroundings)
     place = found["resolved"]
     is_state = _is_state(place, surroundings)
     try:
-        # Our own blocks, which grow with each session and are not given to the agent, keep no state from it.
+        # Our own blocks grow with each session and are not given to the agent: they do not count towards the limit.
         text = _known_state_text(surroundings) if is_state else None
         if text is None:
             text = read_text(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
@@ -138,7 +138,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
 
 
 def _read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
-    from faber_ledger.context.artifact_directory import read_directory  # only who needs a kind pays for it
+    from faber_ledger.context.artifact_directory import read_directory  # each kind is loaded only where it is needed
 
     return read_directory(artifact, surroundings)
 

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from faber_ledger.context.artifact import Artifact, Content, Surroundings
     from faber_ledger.context.artifact_source import Found
 
-    # A regular file: when it was last changed (nanoseconds), its name, its bytes. The newest is the largest.
+    # A regular file: when it was last changed (nanoseconds), its name, its size. The newest compares as the largest.
     Entry = tuple[int, str, int]
 
 
-LAST_SECOND = 253_402_300_799  # of the year 9999; some file systems know later ones
+LAST_SECOND = 253_402_300_799  # of the year 9999; some file systems report later times
 
 
 def read_directory(artifact: Artifact, surroundings: Surroundings) -> Content:
     """Read a directory by its load strategy; raises ArtifactError.
 
-    Its regular files count, in the order of their names: neither folders below it, nor hidden files, nor links that
-    leave the project. However many there are, what is read stays bounded.
+    Only its regular files count, in the order of their names: no folders, hidden files, or links out of the project.
+    What is read is bounded, however many files there are.
     """
     found = find_directory(artifact, surroundings)
     strategy = artifact["load_strategy"]
@@ -56,7 +56,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
         if size > MAX_BYTES:
             raise ArtifactError(
                 f"Artifact is larger than 1 MB: all files of the directory together; "
-                f'load_strategy "latest_only" or "summary" gives less of {found["source"]}',
+                f'use load_strategy "latest_only" or "summary" for {found["source"]}',
                 found["resolved"],
             )
     texts = []
@@ -90,17 +90,17 @@ def _summary(found: Found, surroundings: Surroundings) -> str:
 
 
 def _left_out(passed_over: dict[str, int]) -> str:
-    """Say in a line what else lies in a directory."""
+    """Return a line that says what else is in a directory, or nothing."""
     counts = [f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in sorted(passed_over.items())]
     return f"Not read: {', '.join(counts)}\n" if counts else ""
 
 
 def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, int]) -> Iterator[Entry]:
-    """Give a directory's files, one at a time, since there may be any number of them.
+    """Yield a directory's files one at a time, since there may be any number of them.
 
-    What is passed over, but for hidden files and the ledger's, is added to `passed_over` by its kind.
+    Everything else, except hidden files and the ledger's own, is counted in `passed_over` by its kind.
     """
-    # What the ledger itself changes at every turn, in the run's own folder; the state has an artifact of its own.
+    # These files in the run's own folder change with every append; the state has its own artifact.
     of_ledger = OWN_FILES if directory == surroundings["run_dir"] else ()
     folders = [surroundings["root"], *surroundings["plugin_roots"]]
     try:
@@ -122,7 +122,7 @@ def _is_left_over(name: str) -> bool:
 
 
 def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str:
-    """Give what a regular file's entry says, and the kind of anything else."""
+    """Return the status of a regular file, or the kind of anything else in words."""
     try:
         if entry.is_symlink() and folder_around(entry.path, folders) is None:
             return "outside link"
@@ -135,7 +135,7 @@ def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str
 
 
 def _text(path: str) -> str:
-    """Read a file, or say in its place why it is not shown; raises ArtifactError for one that has just grown."""
+    """Return a file's text, or the reason why it is not shown; raises ArtifactError if it has just become too large."""
     try:
         text = read_text(path, MAX_BYTES)
     except FileTooLarge as error:

@@ -1,4 +1,4 @@
-"""Where an artifact comes from: its path with placeholders filled, inside the project or a plugin root."""
+"""Where an artifact comes from: its path, with placeholders filled, inside the project or a plugin root."""
 
 from __future__ import annotations
 
@@ -31,37 +31,39 @@ if TYPE_CHECKING:
 NO_SOURCE = "Artifact must have path, path_from_state, or command"
 RUNS_BELOW = {".fractary", ".fractary/faber"}
 STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
+OF_PLAN = "-run-"
+PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
+VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # a text, compiled at its first use: most processes need no pattern
 
 
-def surroundings_of(
+def build_surroundings(
     run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
 ) -> Surroundings:
-    """Give what a run's artifacts are resolved against; `commands` are the user's, and none in a hook."""
-    real = {**state, "run_id": run.run_id}
+    """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
     return {
         "root": os.path.realpath(run.root),
         "run_dir": os.path.realpath(run.directory),
         "plugin_roots": plugin_roots,
         "commands": commands or {},
-        "state": real,
+        "state": {**state, "run_id": run.run_id},
     }
 
 
-def find(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Find an artifact's file (RELOAD, Step 5); raises ArtifactError.
+def find_file(artifact: Artifact, surroundings: Surroundings) -> Found:
+    """Return an artifact's file (RELOAD, Step 5); raises ArtifactError.
 
-    Links are resolved first: a file outside the project and the plugin roots is refused, since state and workflow come
+    Links are resolved first. A file outside the project and the plugin roots is refused, since state and workflow come
     with the repository.
     """
-    return _found(artifact, surroundings, size_of, "File")
+    return _find(artifact, surroundings, size_of, "File")
 
 
 def find_directory(artifact: Artifact, surroundings: Surroundings) -> Found:
-    """Find an artifact's directory, as `find` does a file; its size is 0. Raises ArtifactError."""
-    return _found(artifact, surroundings, _directory_size, "Directory")
+    """Return an artifact's directory, found as `find_file` finds a file; its size is 0. Raises ArtifactError."""
+    return _find(artifact, surroundings, _directory_size, "Directory")
 
 
-def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
+def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str], int | None], kind: str) -> Found:
     folders = [surroundings["root"], *map(os.path.realpath, surroundings["plugin_roots"])]
     missing, outside = [], []
     for place in _places(path_of(artifact, surroundings), surroundings):
@@ -72,7 +74,7 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
         except FileRefused as error:
             raise ArtifactError(f"Cannot read {place}: {error}", place) from error
         if folder is not None and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
-            raise ArtifactError(f"Path is git's own, which may hold a token: {place}")
+            raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
         if folder is None:
             outside.append(place)
         elif size is None:
@@ -82,7 +84,7 @@ def _found(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[st
             return {"source": source, "resolved": resolved, "size_bytes": size}
     existing = [place for place in outside if os.path.lexists(place)]
     if existing or not missing:
-        # Without the place: nothing that looks at it may follow, were it only for its size.
+        # The error has no `resolved`: nothing may look at a path outside, not even for its size.
         raise ArtifactError(f"Path is outside the project and the plugin roots: {(existing or outside)[0]}")
     raise ArtifactError(f"{kind} not found: {missing[0]}", missing[0], is_missing=True)
 
@@ -100,29 +102,29 @@ def _directory_size(path: str) -> int | None:
 
 
 def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
-    """Give an artifact's path with its placeholders filled, from the workflow or the state; raises ArtifactError."""
+    """Return an artifact's path, from the workflow or the state, with its placeholders filled; raises ArtifactError."""
     state = surroundings["state"]
     if artifact["path"]:
-        return filled(artifact["path"], surroundings)
+        return fill(artifact["path"], surroundings)
     field = artifact["path_from_state"]
     if field:
         value = value_at(state, field)
         if value is None or value == "":
             raise ArtifactError(f"State field not found: {field}", is_missing=True)
         if not isinstance(value, str):
-            raise ArtifactError(f"State field is no path: {field}")
-        return filled(value, surroundings)
+            raise ArtifactError(f"State field is not a path: {field}")
+        return fill(value, surroundings)
     if artifact["command"]:
         raise ArtifactError(f"Artifact of type {artifact['type']} must have path or path_from_state")
     raise ArtifactError(NO_SOURCE)
 
 
 def _places(path: str, surroundings: Surroundings) -> list[str]:
-    """Give where a path may lie, in the order of search.
+    """Return where a path may be, in the order of search.
 
-    Real states name project files with a leading slash. And a run is used where it lies, whatever layout of the runs'
-    folder the workflow was written for: a path below `runs/<run_id>/` is one below the run's own folder, and so is the
-    state that tools with several runs to a plan keep as `runs/<plan_id>/state-<run_suffix>.json`.
+    Real states name project files with a leading slash. A run is used where it is, whatever layout of the runs' folder
+    the workflow was written for: a path below `runs/<run_id>/` means one below the run's own folder, and so does the
+    state that tools with several runs in one plan keep as `runs/<plan_id>/state-<run_suffix>.json`.
     """
     root, run_id = surroundings["root"], str(surroundings["state"].get("run_id"))
     inside = path if path.startswith(os.path.join(root, "")) else os.path.join(root, path.lstrip("/"))
@@ -137,16 +139,11 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-NAMES = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
-VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # few need it: compiled at first use
-OF_PLAN = "-run-"
+def fill(text: str, surroundings: Surroundings) -> str:
+    """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder stays as it is.
 
-
-def filled(text: str, surroundings: Surroundings) -> str:
-    """Fill a text's placeholders in one pass, so that a value that looks like one stays a value.
-
-    One without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more than a name:
-    the state comes with the repository.
+    A placeholder without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more
+    than a name, since the state comes with the repository.
     """
     first, *others = text.split("{")
     for piece in others:
@@ -155,40 +152,40 @@ def filled(text: str, surroundings: Surroundings) -> str:
     return first
 
 
-def filled_command(text: str, surroundings: Surroundings) -> str:
-    """Fill a command's placeholders; raises ArtifactError for one without a value, too: that would ask for all."""
-    empty = empty_in(text, surroundings, "a command")
+def fill_command(text: str, surroundings: Surroundings) -> str:
+    """Return a command with its placeholders filled; raises ArtifactError if one is empty: it could mean all."""
+    empty = empty_placeholders(text, surroundings, "a command")
     if empty:
-        raise ArtifactError(without_value(empty))
-    return filled(text, surroundings)
+        raise ArtifactError(no_value_for(empty))
+    return fill(text, surroundings)
 
 
-def empty_in(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
-    """Give the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
+def empty_placeholders(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
+    """Return the names of a text's placeholders that have no value, in their order; raises ArtifactError."""
     names = dict.fromkeys([piece.partition("}")[0] for piece in text.split("{")[1:] if _is_placeholder(piece)])
     return [name for name in names if not _value(name, surroundings, where)]
 
 
-def unknown_in(text: str) -> list[str]:
-    """Give what is written in a text as a placeholder, braces and all, and is none, in its order."""
-    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in NAMES]
+def unknown_placeholders(text: str) -> list[str]:
+    """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
+    return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
 
 
 def _is_placeholder(piece: str) -> bool:
-    """Tell whether what follows a brace is a placeholder's name and the brace that closes it."""
+    """Return whether the text after a brace begins with a placeholder's name and the closing brace."""
     name, brace, _ = piece.partition("}")
-    return bool(brace) and name in NAMES
+    return bool(brace) and name in PLACEHOLDERS
 
 
-def without_value(names: list[str]) -> str:
-    """Say which placeholders have no value."""
+def no_value_for(names: list[str]) -> str:
+    """Return a message that names placeholders without a value."""
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
 
 
 def run_suffix(run_id: str) -> str:
-    """Give what tells a run from others of its plan: what follows the last `-run-`, else the last `-`.
+    """Return the part of a run id that differs within its plan: after the last `-run-`, else after the last `-`.
 
-    Ids of the form `<plan>-run-<suffix>` are those of tools that keep several runs' states in one plan's folder.
+    Tools that keep the states of several runs in one plan's folder use ids of the form `<plan>-run-<suffix>`.
     """
     last = run_id.rpartition("/")[2]
     return last.rpartition(OF_PLAN)[2] if OF_PLAN in last else last.rpartition("-")[2]
@@ -208,5 +205,5 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
     else:
         safe = text == "" or re.fullmatch(VALUE, text) is not None
     if not safe:
-        raise ArtifactError(f"State field cannot stand in {where}: {name}")
+        raise ArtifactError(f"State field cannot be used in {where}: {name}")
     return text

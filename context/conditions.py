@@ -1,4 +1,4 @@
-"""The conditions of a workflow's artifacts: a small grammar that is read, never run (RELOAD, Step 3).
+"""The conditions of a workflow's artifacts: a small grammar that is parsed, never executed (RELOAD, Step 3).
 
 either = both {"||" both};  both = equality {"&&" equality};  equality = single {("===" | "!==" | "==" | "!=") single}
 single = {"!"} (null | true | false | number | "string" | 'string' | path | "(" either ")")
@@ -15,32 +15,32 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LONGEST = 200  # of one that is quoted
-MOST_CHARACTERS = 2000  # of one that is read, and of a text that is taken for a number: a hook must not be felt
-MAX_DEPTH = 50  # of parentheses: each costs a few frames of the interpreter's stack
+MAX_QUOTED = 200  # characters of a condition in a message
+MAX_CHARACTERS = 2000  # of a condition, and of a text that is compared as a number: a hook must not be noticed
+MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
 SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$"
 DIGITS = "0123456789"
-NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # few need it: compiled at first use
+NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # compiled at its first use: most conditions have no number
 
 
 class ConditionError(ValueError):
-    """The text is no condition of this grammar; the message is the documents' own."""
+    """The text is not a condition of this grammar; the message is worded by the documents."""
 
     def __init__(self, expression: object, reason: str = "") -> None:
-        super().__init__(f"Cannot evaluate condition: {one_line(expression, LONGEST)}{reason}")
+        super().__init__(f"Cannot evaluate condition: {one_line(expression, MAX_QUOTED)}{reason}")
 
 
 def evaluate(expression: str, state: dict[str, Any]) -> bool:
-    """Tell whether a condition holds for a state, in time linear in its length; raises ConditionError alone."""
-    if len(expression) > MOST_CHARACTERS:
-        raise ConditionError(expression, f" ({len(expression):,} characters, and at most {MOST_CHARACTERS:,} are read)")
+    """Return whether a condition holds for a state, in time linear in its length; raises only ConditionError."""
+    if len(expression) > MAX_CHARACTERS:
+        raise ConditionError(expression, f" ({len(expression):,} characters; the limit is {MAX_CHARACTERS:,})")
     return _is_true(_Reader(expression, state).value())
 
 
 class _Reader:
-    """Reads an expression from left to right and keeps no tree: each rule gives the value of what it read."""
+    """Evaluates an expression from left to right without a tree: each rule returns the value of what it read."""
 
     def __init__(self, expression: str, state: dict[str, Any]) -> None:
         self.expression = expression
@@ -135,7 +135,7 @@ class _Reader:
         return WORDS[token] if token in WORDS else value_at(self.state, token)
 
 
-# Letter by letter: a pattern of all this would take a hook longer to compile than the condition to read.
+# Letter by letter: compiling a pattern for this would take a hook longer than reading the condition.
 
 
 def _past_spaces(text: str, at: int) -> int:
@@ -151,7 +151,7 @@ def _past_all(text: str, at: int, letters: str) -> int:
 
 
 def _past_path(text: str, at: int) -> int:
-    """Give where a path ends: a name, then any number of `.name` and `[0]`."""
+    """Return where a path ends: a name, then any number of `.name` and `[0]`."""
     at = _past_all(text, at, LETTERS + DIGITS)
     while True:
         after = _past_all(text, at + 1, DIGITS if text[at : at + 1] == "[" else LETTERS + DIGITS)
@@ -163,7 +163,7 @@ def _past_path(text: str, at: int) -> int:
             return at
 
 
-# Truth and equality are JavaScript's, since the workflow format calls a condition a JavaScript expression.
+# Truth and equality are as in JavaScript, since the workflow format calls a condition a JavaScript expression.
 
 
 def _is_true(value: Any) -> bool:
@@ -181,7 +181,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Compare as `==` does: a number with the text of a number, true with 1; null with null alone."""
+    """Compare as JavaScript's `==`: a number equals its text, true equals 1; null equals only null."""
     if type(one) is type(other) or not (_is_plain(one) and _is_plain(other)):
         return _is_same(one, other)
     first, second = _as_number(one), _as_number(other)
@@ -199,7 +199,7 @@ def _is_plain(value: Any) -> bool:
 def _as_number(value: Any) -> float | None:
     if not isinstance(value, str):
         return _double(value)
-    if len(value) > MOST_CHARACTERS:
+    if len(value) > MAX_CHARACTERS:
         return None
     if re.fullmatch(rf"\s*(?:\+(?!-))?{NUMBER}\s*", value):
         return float(value)

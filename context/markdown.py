@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     class Section(TypedDict):
-        """A heading: its own lines reach to the next heading, all its lines to the next of its level; from 0."""
+        """A heading and its lines, counted from 0: `own_end` is at the next heading, `end` at the next of its level."""
 
         level: int
         title: str
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
         end: int
 
 
-# What RECON wants from a specification, and how real ones head it. Words, and no patterns: to compile a dozen of those
-# costs more than all else of a packet. One after "^" begins the heading, but for a number.
+# What RECON wants from a specification, and the headings that real ones use. Words, not patterns: compiling a dozen
+# patterns costs more than the rest of a packet. After "^" the word must begin the heading; a number may precede it.
 WANTED = {
     "summary": ("summary", "overview", "goal", "goals", "objective", "objectives", "purpose"),
     "requirements": ("requirement", "requirements"),
@@ -29,14 +29,15 @@ WANTED = {
     "files": ("files", "file changes"),
     "phases": ("phases", "tasks", "^phase", "^task", "implementation plan", "implementation steps"),
 }
-BELOW_HEADINGS = 7  # a bold line on its own heads a part of its section, as FABER's own template has it
-LONGEST_BOLD = 80
-MARKS = ("#", "`", "~", "*", "<")  # what a line begins with that heads something, fences code or is a comment
+BELOW_HEADINGS = 7  # a bold line of its own is a heading inside its section, as in FABER's own template
+LONGEST_BOLD = 80  # characters of such a line
+MARKS = ("#", "`", "~", "*", "<")  # first characters of headings, code fences and comments
 FRONT_MATTER_LINES = 200
+BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
 
 
 def sections_of(lines: list[str]) -> list[Section]:
-    """Find a text's headings (`#` to `######`, and bold lines below them), but in front matter, code, comments."""
+    """Return a text's headings (`#` to `######`, bold lines below them), except in front matter, code and comments."""
     found: list[Section] = []
     fence, in_comment = "", False
     for number, line in _body_lines(lines):
@@ -72,7 +73,7 @@ def sections_of(lines: list[str]) -> list[Section]:
 
 
 def _heading(stripped: str, run: int) -> tuple[int, str]:
-    """Give the level and title of a line that begins with `run` signs; an empty title if it heads nothing."""
+    """Return the level and title of a line that begins with `run` marks; an empty title if it is not a heading."""
     if stripped[0] == "#":
         title = stripped[run:].strip()
         plain = title.rstrip("#")
@@ -91,10 +92,10 @@ def _body_lines(lines: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def wanted_in(sections: list[Section]) -> dict[str, list[Section]]:
-    """Give what heads each thing that RECON wants, in the text's order: a text's own headings before deeper ones.
+    """Return the sections for each thing that RECON wants, in the text's order.
 
-    A heading of the second or third level makes those below it, and bold lines, parts of other things, and any heading
-    makes bold lines so.
+    If a heading of the first three levels names it, deeper ones are parts of other things and are left out; if any
+    heading names it, bold lines are.
     """
     found: dict[str, list[Section]] = {name: [] for name in WANTED}
     for section in sections:
@@ -107,9 +108,9 @@ def wanted_in(sections: list[Section]) -> dict[str, list[Section]]:
 
 
 def _wanted_by(section: Section) -> list[str]:
-    """Give what RECON wants that a section's heading names; one of the first level names all of the text.
+    """Return which wanted things a section's heading names; a heading of the first level is the text's title.
 
-    A word after a dash is another one: non-goals are no goals.
+    A word with a dash is another word: non-goals are not goals.
     """
     if section["level"] == 1:
         return []
@@ -126,11 +127,8 @@ def _wanted_by(section: Section) -> list[str]:
     ]
 
 
-BLOCK_SCALAR = r"[|>][-+0-9]*(?:[ \t]+#.*)?"
-
-
 def front_matter(text: str) -> dict[str, str | None]:
-    """Read the plain `key: value` lines of a front matter; whatever else stands in it is passed over, or None."""
+    """Return the plain `key: value` lines of a front matter; a block value is None, anything else is left out."""
     lines = text.split("\n", FRONT_MATTER_LINES)[:FRONT_MATTER_LINES]
     if lines[0].strip() != "---":
         return {}
@@ -141,30 +139,30 @@ def front_matter(text: str) -> dict[str, str | None]:
         key, colon, value = line.partition(":")
         if colon and key and not key[0].isspace() and not key.startswith(("#", "-")):
             found.setdefault(key.strip(), _scalar(value))
-    return {}  # it never ends: a rule across the page, and no front matter
+    return {}  # it never ends: this is a horizontal rule, not front matter
 
 
 def title_of(text: str) -> str | None:
-    """Give a text's first heading of the first level, or None."""
+    """Return a text's first heading of the first level, or None."""
     return next((section["title"] for section in sections_of(text.split("\n")) if section["level"] == 1), None)
 
 
 def wanted_sections(text: str) -> dict[str, str | None]:
-    """Give the wanted sections, each with its heading, several of a kind one after the other, or None."""
+    """Return the wanted sections with their headings, several of a kind joined, or None."""
     lines = text.split("\n")
-    told: dict[str, str | None] = {}
+    texts: dict[str, str | None] = {}
     for name, sections in wanted_in(sections_of(lines)).items():
         pieces, end = [], 0
         for section in sections:
             if section["start"] >= end:
                 end = section["end"]
                 pieces.append("\n".join(lines[section["start"] : end]).strip())
-        told[name] = "\n\n".join(pieces) or None
-    return told
+        texts[name] = "\n\n".join(pieces) or None
+    return texts
 
 
 def _scalar(value: str) -> str | None:
-    """Give a plain or quoted value in one line; None for a block that follows."""
+    """Return a plain or quoted value on one line; None for a block that follows."""
     value = value.strip()
     if re.fullmatch(BLOCK_SCALAR, value):
         return None

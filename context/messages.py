@@ -1,4 +1,4 @@
-"""The requirement documents' words about artifacts, for the packet and for the commands alike."""
+"""Messages about artifacts, as the requirement documents word them, for the packet and the commands."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def source_of(artifact: Artifact) -> str:
-    """Give where an artifact comes from, as its workflow says it."""
+    """Return where an artifact comes from, as its workflow says it."""
     return artifact["path"] or artifact["path_from_state"] or artifact["command"] or ""
 
 
 def required_failed(artifact: Artifact, error: ArtifactError) -> str:
-    """Word the failure of a required artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    """Return the message for a required artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
     if artifact["type"] in COMMANDS:
         return f"""\
 ❌ ERROR: Required artifact {_failed_command(artifact, error)}
@@ -44,7 +44,7 @@ Recovery:
 
 
 def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
-    """Word the failure of an optional artifact (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
+    """Return the message for an optional artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
     if artifact["type"] in COMMANDS:
         return f"""\
 ⚠️ WARNING: Optional artifact {_failed_command(artifact, error)}
@@ -61,12 +61,12 @@ Workflow will continue without this artifact."""
 
 
 def _failed_file(error: ArtifactError) -> str:
-    """Word the failure of a path: what is there and cannot be read is not "not found", as the documents word all."""
+    """Return how a path failed; the documents say "not found" always, also where a file cannot be read."""
     return "not found" if error.is_missing else "cannot be loaded"
 
 
 def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
-    """Say in a line, for the packet's list, that an optional artifact could not be loaded."""
+    """Return a line for the packet's list about an optional artifact that could not be loaded."""
     inside = os.path.join(root, "")
     place = one_line((error.resolved or source_of(artifact)).replace(inside, ""), LONGEST_QUOTE)
     reason = error.message.replace(f"Cannot read {error.resolved}: ", "").replace(f": {error.resolved}", "")
@@ -75,7 +75,7 @@ def not_loaded(artifact: Artifact, error: ArtifactError, root: str) -> str:
 
 
 def _failed_command(artifact: Artifact, error: ArtifactError) -> str:
-    """Word the failure of a command, which is neither found nor missing anywhere (the documents word paths alone)."""
+    """Return how a command failed; the documents only word the failure of a path."""
     refused = error.message.startswith(REFUSED)
     return f"""\
 {"refused: its command may not be run" if refused else "not loaded: its command failed"}
@@ -85,7 +85,7 @@ Error: {error.message}"""
 
 
 def large(loaded: Loaded) -> str:
-    """Word an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
+    """Return the warning about an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
     return f"""\
 ⚠️ WARNING: Large artifact detected
 Artifact: {loaded["artifact"]["id"]}
@@ -95,9 +95,9 @@ Consider using load_strategy: "summary" for large files."""
 
 
 def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> str:
-    """Ask the agent for what only it can fetch, or what a hook leaves to the command, which runs the user's program.
+    """Return what the agent should run for a content that only it, or only `session-load`, can fetch.
 
-    `problem` says why that program cannot be run.
+    `is_mapped`: the user mapped a program to the command, which a hook does not run. `problem` is why it cannot be run.
     """
     if problem:
         command, reason = quoted(loaded["content"]), one_line(problem, LONGEST_QUOTE)
@@ -107,18 +107,18 @@ def to_run(loaded: Loaded, *, is_mapped: bool, problem: str | None = None) -> st
         )
     if is_mapped:
         load = quoted(f"faber-ledger session-load --artifacts {loaded['artifact']['id']}")
-        return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To have it, run {load}"
+        return f"No hook runs the program that is mapped to {quoted(loaded['content'])}. To load it, run {load}"
     return (
-        f"Not fetched here, since a slash command runs in the client alone. To have it, run {quoted(loaded['content'])}"
+        f"Not fetched here, since only the client can run a slash command. To load it, run {quoted(loaded['content'])}"
     )
 
 
 def state_broken(run: Run, error: LedgerError, backup: str) -> str:
-    """Word a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
+    """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
     reason = error.reason if isinstance(error, StateInvalid) else error.message
     path = run.shown("state.json")
-    if "faber-ledger resolve" in error.hint:  # a backup knows one side alone
+    if "faber-ledger resolve" in error.hint:  # a backup has only one side
         return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
     return f"""\
 ❌ ERROR: Cannot read state file{"" if is_json else " - invalid JSON"}
@@ -133,5 +133,5 @@ Recovery:
 
 
 def kilobytes(size: int) -> str:
-    """Write a size in bytes as the documents do, in KB of 1,024 bytes."""
+    """Return a size in bytes as the documents write it, in KB of 1,024 bytes."""
     return f"{size / 1024:.1f} KB"

@@ -12,14 +12,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
-    from faber_ledger.context.packet import Told
+    from faber_ledger.context.packet import Remembered
     from faber_ledger.ledger.events import NoteRecorded, Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
 
     class Note(TypedDict):
-        """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` what `show` takes."""
+        """A note as it was recorded; `at` is ISO 8601 in UTC, `event_id` can be given to `show`."""
 
         seq: int
         event_id: str
@@ -30,19 +30,20 @@ if TYPE_CHECKING:
         step: str | None
 
 
-LONGEST = 8_000  # letters
-NEWEST = 5
-LOOKED_AT = 100
+MAX_LETTERS = 8_000  # of a note
+NEWEST_NOTES = 5
+NOTES_READ = 100
+COMPACTIONS_READ = 64  # a session's start must not read more the longer a run gets
 
 
 def note_recorded(
     text: str, kind: Literal["note", "summary"], session_id: str | None, progress: Snapshot
 ) -> NoteRecorded:
-    """Make a note the fact that is recorded; raises NoteTooLong."""
-    if len(text) > LONGEST:
+    """Return the event that records a note; raises NoteTooLong."""
+    if len(text) > MAX_LETTERS:
         raise NoteTooLong(
-            f"the note has {len(text):,} letters, and at most {LONGEST:,} are recorded",
-            hint="shorten it, or put the long form into a file and name the file in the note",
+            f"the note has {len(text):,} letters; the limit is {MAX_LETTERS:,}",
+            hint="shorten it, or put the long text into a file and name the file in the note",
         )
     note: NoteRecorded = {
         "type": "note_recorded",
@@ -56,13 +57,13 @@ def note_recorded(
     return note
 
 
-def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
-    """Give a run's newest notes, newest first, and how many others of the newest hundred are left out.
+def notes_of(log: Log, count: int = NEWEST_NOTES) -> tuple[list[Note], int]:
+    """Return a run's newest notes, newest first, and how many others of the newest hundred are left out.
 
-    The newest summary is among them, however many notes came after it.
+    The newest summary is always included, however many notes came after it.
     """
     notes: list[Note] = []
-    for recorded in log.newest_notes(LOOKED_AT):
+    for recorded in log.newest_notes(NOTES_READ):
         event = recorded["event"]
         if event["type"] == "note_recorded" and is_foldable(recorded):
             notes.append(
@@ -82,13 +83,10 @@ def notes_of(log: Log, count: int = NEWEST) -> tuple[list[Note], int]:
     return kept, len(notes) - len(kept)
 
 
-COMPACTIONS_LOOKED_AT = 64  # a session's start must not read more the longer a run gets
-
-
-def newest_notes(log: Log) -> list[Told]:
-    """Give the newest notes of a run, newest first, and say so where there are others."""
+def newest_notes(log: Log) -> list[Remembered]:
+    """Return the newest notes of a run, newest first, and a last entry that counts the others."""
     notes, others = notes_of(log)
-    told: list[Told] = [
+    remembered: list[Remembered] = [
         {
             "text": note["text"],
             "phase": note["phase"],
@@ -100,17 +98,17 @@ def newest_notes(log: Log) -> list[Told]:
     ]
     if others:
         more = "`faber-ledger log --type note_recorded` lists them, and `faber-ledger show EVENT` shows one whole"
-        told.append({"text": f"… and {others} older: {more}", "phase": None, "step": None})
-    return told
+        remembered.append({"text": f"… and {others} older: {more}", "phase": None, "step": None})
+    return remembered
 
 
-def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Told | None:
-    """Give the newest summary that another client recorded before this client's first session on the run.
+def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Remembered | None:
+    """Return the newest summary that another client recorded before this client's first session on the run, or None.
 
-    It is looked for in the newest 64 compactions of others before that, and no further back.
-    So a conversation gets what it has never seen, and always the same. `source` is that of the session about to start.
-    None for a fork, which has seen what it was forked from, and for a client without an id. `keeper` is the run where
-    its summaries stay in this clone: those are looked for beside its mirror.
+    A conversation so gets what it has never seen, and always the same. Only the newest 64 compactions of others before
+    that session are read. `source` is that of the session about to start: None is returned for a fork, which has seen
+    what it was forked from, and for a client without an id. `keeper` is the run if its summaries stay in this clone:
+    they are then read from beside its mirror.
     """
     if client is None:
         return None
@@ -120,27 +118,27 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = 
     if source == "fork":
         return None
     kept: dict[str, str] | None = None
-    for recorded in islice(log.compactions(not_by=client, before=first), COMPACTIONS_LOOKED_AT):
+    for recorded in islice(log.compactions(not_by=client, before=first), COMPACTIONS_READ):
         values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
         if values.get("agent_id", "") is not None:  # a subagent's, or redacted
             continue
-        told = _told(recorded, values.get("summary"))
-        if told is None and keeper is not None:
+        summary = _remembered(recorded, values.get("summary"))
+        if summary is None and keeper is not None:
             if kept is None:
                 from faber_ledger.runs.kept_summaries import kept_paths, read_kept
 
                 kept = kept_paths(keeper)
             path = kept.get(recorded["id"])
-            told = _told(recorded, read_kept(path)) if path else None
-            if told is not None and path:
-                told["path"] = os.path.relpath(path, keeper.root).replace(os.sep, "/")
-        if told is not None:
-            return told
+            summary = _remembered(recorded, read_kept(path)) if path else None
+            if summary is not None and path:
+                summary["path"] = os.path.relpath(path, keeper.root).replace(os.sep, "/")
+        if summary is not None:
+            return summary
     return None
 
 
-def _told(recorded: Recorded, text: object) -> Told | None:
-    """Return a text with the place that its event says; the event may come from elsewhere: what is no text is none."""
+def _remembered(recorded: Recorded, text: object) -> Remembered | None:
+    """Return a text with the phase and step that its event names; None if it is not a text."""
     values: dict[str, object] = recorded["event"]  # type: ignore[assignment]  # a TypedDict is a dict
     phase, step = values.get("phase"), values.get("step")
     if not (isinstance(text, str) and text.strip()):

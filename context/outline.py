@@ -1,6 +1,6 @@
-"""A long text in little room: its headings with line numbers and sizes, and as much text as fits, what matters first.
+"""An outline of a long text: headings with line numbers and sizes, then as much text as fits, important parts first.
 
-Of a specification that is the summary, the requirements, the acceptance criteria, files and phases (RECON, 0.2).
+In a specification these are the summary, requirements, acceptance criteria, files and phases (RECON, 0.2).
 """
 
 from __future__ import annotations
@@ -17,74 +17,74 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.markdown import Section
 
-MATTERS = ("summary", "acceptance_criteria", "requirements", "files", "phases")
-HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # for the headings of the first two levels, and for all
-LONGEST_TITLE = 90
-SHORTEST_TEXT = 80
+IMPORTANT = ("summary", "acceptance_criteria", "requirements", "files", "phases")
+HEADINGS_SHARE, DEEP_SHARE = 0.5, 0.3  # of the room: for the headings of the first levels, for all headings
+MAX_TITLE = 90
+MIN_TEXT = 80
 ROOM_FOR_MORE = 20
-LEAST_MEMBER = 20  # units of a JSON object's member that say something
-LEAST_SHARE = 0.5  # of an equal share, however long what matters more is
+MIN_MEMBER = 20  # units: less of a JSON object's member says nothing
+MIN_SHARE = 0.5  # of an equal share, however long the more important parts are
 
 
 def outline(text: str, room: int, look: int) -> str:
-    """Give a text's outline in at most `room` UTF-16 units, which may be empty.
+    """Return a text's outline in at most `room` UTF-16 units; it may be empty.
 
-    It is that of the text's first `look` characters, up to a line's end, and says so where the text goes on.
+    Only the first `look` characters are read, up to the end of a line; the outline says so if the text is longer.
     """
     members = _json_members(text)
     if members is not None:
         return clip(_members_text(members, room), max(room, 0))
-    told = ""
+    scope = ""
     if len(text) > look:
         text = text[: text.rfind("\n", 0, look) + 1 or look]
-        told = f"(of the first {kilobytes(len(text.encode('utf-8', 'replace')))})\n\n"
+        scope = f"(of the first {kilobytes(len(text.encode('utf-8', 'replace')))})\n\n"
     lines = text.split("\n")
     sections = sections_of(lines)
-    headings = told + _headings(lines, sections, room - units(told))
+    headings = scope + _headings(lines, sections, room - units(scope))
     excerpts = _excerpts(lines, sections, room - units(headings))
     return clip(headings + excerpts, max(room, 0))
 
 
 def _headings(lines: list[str], sections: list[Section], room: int) -> str:
-    """List headings with their lines and sizes, as deep as a share of the room allows; what is left out is counted."""
-    told_of = [section for section in sections if section["level"] < BELOW_HEADINGS]
-    if not told_of:
+    """Return the headings with lines and sizes, as deep as a share of the room allows; left-out ones are counted."""
+    listed = [section for section in sections if section["level"] < BELOW_HEADINGS]
+    if not listed:
         return ""
     sizes = [0]
     for line in lines:
         sizes.append(sizes[-1] + (len(line) if line.isascii() else len(line.encode("utf-8", "replace"))) + 1)
-    told = [(section["level"], _heading(section, sizes)) for section in told_of]
-    kept = [text for _, text in told]
-    top = max(told_of[0]["level"], 2)
+    texts = [(section["level"], _heading(section, sizes)) for section in listed]
+    kept = [text for _, text in texts]
+    top = max(listed[0]["level"], 2)
     for depth in range(5, top - 1, -1):
         if sum(map(units, kept)) <= room * DEEP_SHARE:
             break
-        kept = [text for level, text in told if level <= depth] or kept
+        kept = [text for level, text in texts if level <= depth] or kept
     left = room * HEADINGS_SHARE - ROOM_FOR_MORE
     for count, text in enumerate(kept):
         left -= units(text)
         if left < 0:
             del kept[count:]
             break
-    if len(kept) < len(told):
-        kept.append(f"(and {len(told) - len(kept)} {'more' if kept else 'headings'})\n")
+    if len(kept) < len(texts):
+        kept.append(f"(and {len(texts) - len(kept)} {'more' if kept else 'headings'})\n")
     return "".join(kept) + "\n"
 
 
 def _heading(section: Section, sizes: list[int]) -> str:
     size = (sizes[section["end"]] - sizes[section["start"]]) / 1024
-    title = f"{'#' * section['level']} {one_line(section['title'], LONGEST_TITLE)}"
+    title = f"{'#' * section['level']} {one_line(section['title'], MAX_TITLE)}"
     return f"{section['start'] + 1}-{section['end']} {title} ({size:.1f} KB)\n"
 
 
 def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
-    """Give the text of what matters, in this order and whole while the others keep a part of an equal share.
+    """Return the text of the important sections, each as long as the others keep a part of an equal share.
 
-    Then of the rest from the top; every line stands once.
+    The rest of the text follows from its top; no line appears twice.
     """
     groups = _groups(sections)
     wanted = [sum([units(_lines_text(lines, *span)) for span in group]) for group in groups]
-    least = shares(wanted, int(room * LEAST_SHARE))
+    least = shares(wanted, int(room * MIN_SHARE))
     pieces, taken = [], set()
     for at, group in enumerate(groups):
         piece = _spans_text(lines, group, room - sum(least[at + 1 :]))
@@ -98,10 +98,10 @@ def _excerpts(lines: list[str], sections: list[Section], room: int) -> str:
 
 
 def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
-    """Give the lines of the sections that matter, as spans, the most important group first, none twice."""
+    """Return the line spans of the important sections, the most important group first, no line twice."""
     groups, taken = [], set()
     wanted = wanted_in(sections)
-    for name in MATTERS:
+    for name in IMPORTANT:
         group = []
         end = 0
         heads = {section["start"] for section in wanted[name]}
@@ -117,12 +117,12 @@ def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
 
 
 def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> str:
-    """Give the lines of spans from their beginning, joined where they adjoin, as many as fit."""
+    """Return the lines of spans in order, as many as fit; adjoining spans are joined."""
     pieces = []
     for start, end in _joined(spans):
         piece = _lines_text(lines, start, end)
         fits = units(piece) <= room
-        if not fits and room < SHORTEST_TEXT:
+        if not fits and room < MIN_TEXT:
             break
         pieces.append(piece if fits else _beginning(lines, start, end, room))
         room -= units(pieces[-1])
@@ -147,14 +147,14 @@ def _lines_text(lines: list[str], start: int, end: int) -> str:
 
 
 def _beginning(lines: list[str], start: int, end: int, room: int) -> str:
-    """Give the first lines that fit, or the first one's beginning, and say by "…" that more follows."""
+    """Return the first lines that fit, or the beginning of the first, with "…" if more follows."""
     left = room - len(f"[lines {start + 1}-{end}]\n\n```\n…\n")
     at = start
     while at < end and units(lines[at]) + 1 <= left:
         left -= units(lines[at]) + 1
         at += 1
     kept = lines[:at]
-    if left > SHORTEST_TEXT and at < end:
+    if left > MIN_TEXT and at < end:
         kept = [*kept, clip(lines[at], left - 1)]
     fences = sum([line.lstrip().startswith("```") for line in kept[start:]])
     if fences % 2 and kept[-1].lstrip().startswith("```"):
@@ -177,12 +177,12 @@ def _json_members(text: str) -> dict[str, Any] | None:
 
 
 def _members_text(members: dict[str, Any], room: int) -> str:
-    """List the members of a JSON object, one a line, the small ones whole, the others cut to a fair share."""
-    kept = list(members.items())[: max(room, 0) // LEAST_MEMBER]
+    """Return the members of a JSON object, one on each line: small ones whole, the others cut to a fair share."""
+    kept = list(members.items())[: max(room, 0) // MIN_MEMBER]
     try:
-        told = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
+        texts = [one_line(f"{name}: {json.dumps(value, ensure_ascii=False)}", 4000) for name, value in kept]
     except RecursionError:
         return ""
     more = f"(and {len(members) - len(kept)} more)\n" if len(kept) < len(members) else ""
-    limits = shares([units(line) for line in told], room - len(told) - len(more))
-    return "".join([clip(line, limit) + "\n" for line, limit in zip(told, limits, strict=True)]) + more
+    limits = shares([units(line) for line in texts], room - len(texts) - len(more))
+    return "".join([clip(line, limit) + "\n" for line, limit in zip(texts, limits, strict=True)]) + more

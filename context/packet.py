@@ -1,7 +1,7 @@
-"""What the agent is given at a session's start: the position, then what else it must know, in a bounded text.
+"""The packet, the text that a session start gives the agent: the position, then what else it must know, bounded.
 
 The same state, artifacts and log give the same bytes: no time, no counter, no session id. A text that changed at every
-resume would be put into the conversation anew each time, and stay there.
+resume would be added to the conversation again each time, and stay there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, NotRequired, TypedDict
 
     class Part(TypedDict):
-        """An artifact to give. `deferred` is what the agent is asked to do for a content that is not there yet."""
+        """An artifact to give. `deferred` asks the agent to run something for a content that is not there yet."""
 
         artifact_id: str
         description: str
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         required: bool
         deferred: NotRequired[str | None]
 
-    class Told(TypedDict):
-        """What was written down for later, in which phase and step, and whether it is a note or a summary.
+    class Remembered(TypedDict):
+        """A note or a summary of an earlier session, with its phase and step.
 
-        `event_id` is its event's, by which the whole is shown: a merge may give several events one seq. One that is
-        kept in a file has its `path`.
+        `event_id` names the event that holds the whole text: a seq would not, since a merge may give several events the
+        same. A text that is kept in a file has its `path`.
         """
 
         text: str
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 
 COMMAND_BUDGET = 25_000
 PROBLEMS_SHARE, INDEX_SHARE, NOTES_SHARE, SUMMARY_SHARE = 0.15, 0.4, 0.15, 0.35
-LONGEST_PROBLEM, SHORT_PROBLEM, LONGEST_NAME = 700, 160, 80
-LEAST_OUTLINE, LEAST_BODY, LEAST_NOTE = 900, 100, 80  # with less an outline, a content or a note says nothing
-MOST_OUTLINED = 250_000  # characters that all outlines of a packet look at: to read them takes time
+MAX_PROBLEM, SHORT_PROBLEM, MAX_NAME = 700, 160, 80
+MIN_OUTLINE, MIN_BODY, MIN_NOTE = 900, 100, 80  # a shorter outline, content or note says nothing
+MAX_OUTLINED = 250_000  # characters that all outlines of a packet together read, since reading takes time
 ROOM_FOR_MORE = 60
 INDEX_HEAD = "\nArtifacts (what is not whole below is read where it stands):\n"
 NOTES_HEAD = "\n## Notes for whoever goes on, newest first\n\n"
@@ -60,36 +60,39 @@ def pack(
     problems: list[str],
     *,
     budget: int,
-    notes: list[Told] | None = None,
-    summary: Told | None = None,
+    notes: list[Remembered] | None = None,
+    summary: Remembered | None = None,
     not_loaded: list[str] | None = None,
 ) -> tuple[str, dict[str, Given]]:
-    """Pack position and artifacts into at most `budget` UTF-16 units, and tell how each artifact was given.
+    """Return a packet of at most `budget` UTF-16 units, and how it gives each artifact.
 
-    What is missing comes first, then the position, a list of the artifacts with their paths (and the lines of those
-    that were `not_loaded`), `notes` (newest first), another conversation's `summary`, and then each artifact in the
-    order given: whole, or its outline where a fair share of the room does not hold it. What the artifacts leave free
-    goes to notes and summary. Whatever a repository brought, the text holds no control character.
+    Problems come first, then the position, a list of the artifacts with their paths (and the lines about those that
+    were `not_loaded`), `notes` (newest first), another conversation's `summary`, and then each artifact in the order of
+    `parts`: whole, or its outline if it is longer than a fair share of the room. Room that the artifacts leave free
+    goes to notes and summary. The text has no control character, whatever the repository contains.
     """
     head = _problems_text(problems, int(budget * PROBLEMS_SHARE)) + "\n".join(position(run_id, state)) + "\n"
     head = clip(head, budget, "… (more was cut)\n")
     left = budget - units(head)
     others = not_loaded or []
-    listed = _listed(parts, others, int(left * INDEX_SHARE))
+    listed = _count_listed(parts, others, int(left * INDEX_SHARE))
     room = left - units(clip(_index(parts, others, listed, {}), left))
-    noted = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
-    told = _summary_text(summary, min(room - units(noted), int(budget * SUMMARY_SHARE)))
-    bodies, given = _bodies(parts, room - units(noted) - units(told))
-    free = room - units(noted) - units(told) - units(bodies)
-    wanted = [units(_notes_text(notes or [], room)) - units(noted), units(_summary_text(summary, room)) - units(told)]
+    notes_text = _notes_text(notes or [], min(room, int(budget * NOTES_SHARE)))
+    summary_text = _summary_text(summary, min(room - units(notes_text), int(budget * SUMMARY_SHARE)))
+    bodies, given = _bodies(parts, room - units(notes_text) - units(summary_text))
+    free = room - units(notes_text) - units(summary_text) - units(bodies)
+    wanted = [
+        units(_notes_text(notes or [], room)) - units(notes_text),
+        units(_summary_text(summary, room)) - units(summary_text),
+    ]
     for_notes, for_summary = shares([max(more, 0) for more in wanted], free)
-    noted = _notes_text(notes or [], units(noted) + for_notes)
-    told = _summary_text(summary, units(told) + for_summary)
-    return plain(head + clip(_index(parts, others, listed, given), left) + noted + told + bodies), given
+    notes_text = _notes_text(notes or [], units(notes_text) + for_notes)
+    summary_text = _summary_text(summary, units(summary_text) + for_summary)
+    return plain(head + clip(_index(parts, others, listed, given), left) + notes_text + summary_text + bodies), given
 
 
 def position(run_id: str, state: dict[str, Any]) -> list[str]:
-    """Say where the run stands, as plain facts."""
+    """Return lines that say where the run stands, as plain facts."""
     point = resume_point(state)
     completed = phases_completed(state)
     facts = [
@@ -115,25 +118,27 @@ def _point(point: Any) -> str:
 
 
 def _problems_text(problems: list[str], room: int) -> str:
-    """Give the problems, the first ones whole, then in a line each, and count the others."""
-    told: list[str] = []
+    """Return the problems: the first ones whole, further ones in a line each, and the number of the rest."""
+    texts: list[str] = []
     for problem in problems:
         lines = [one_line(line) for line in problem.split("\n")]
-        whole = clip("\n".join(lines), LONGEST_PROBLEM) + "\n\n"
-        left = room - SHORT_PROBLEM * (len(problems) - len(told) - 1)
-        text = whole if not told or units(whole) <= left else one_line(problem, SHORT_PROBLEM) + "\n\n"
-        if told and units(text) > room:
-            told.append(f"… and {len(problems) - len(told)} more: `faber-ledger session-load --dry-run` tells them\n\n")
+        whole = clip("\n".join(lines), MAX_PROBLEM) + "\n\n"
+        left = room - SHORT_PROBLEM * (len(problems) - len(texts) - 1)
+        text = whole if not texts or units(whole) <= left else one_line(problem, SHORT_PROBLEM) + "\n\n"
+        if texts and units(text) > room:
+            texts.append(
+                f"… and {len(problems) - len(texts)} more: `faber-ledger session-load --dry-run` shows them\n\n"
+            )
             break
-        told.append(text)
+        texts.append(text)
         room -= units(text)
-    return "".join(told)
+    return "".join(texts)
 
 
-def _listed(parts: list[Part], others: list[str], room: int) -> int:
-    """Tell how many artifacts the list has room for, those that were not loaded at its end."""
+def _count_listed(parts: list[Part], others: list[str], room: int) -> int:
+    """Return how many lines the list has room for; the artifacts that were not loaded are at its end."""
     room -= units(INDEX_HEAD) + ROOM_FOR_MORE
-    lines = _index_lines(parts, others, {})  # in the longest words that they can have
+    lines = _index_lines(parts, others, {})  # with the longest words possible
     for count, line in enumerate(lines):
         room -= units(line)
         if room < 0:
@@ -142,7 +147,7 @@ def _listed(parts: list[Part], others: list[str], room: int) -> int:
 
 
 def _index(parts: list[Part], others: list[str], listed: int, given: dict[str, Given]) -> str:
-    """List the artifacts, how each is given and where it stands; those without room are counted."""
+    """Return the list of artifacts, with how each is given and where it is; those without room are counted."""
     lines = _index_lines(parts, others, given)
     if listed < len(lines):
         required = sum([part["required"] for part in parts[listed:]])
@@ -156,46 +161,46 @@ def _index_lines(parts: list[Part], others: list[str], given: dict[str, Given]) 
 
 
 def _index_line(part: Part, given: Given) -> str:
-    name = one_line(part["artifact_id"], LONGEST_NAME) + (" (required)" if part["required"] else "")
+    name = one_line(part["artifact_id"], MAX_NAME) + (" (required)" if part["required"] else "")
     if part.get("deferred"):
         return f"- {name}: deferred; {one_line(part['deferred'])}\n"
     place = f"{one_line(part['source'])} ({kilobytes(part['size_bytes'])})"
     return f"- {name}: {IN_WORDS[given]}, {place}\n"
 
 
-def _notes_text(notes: list[Told], room: int) -> str:
-    """Give notes, newest first, each a fair share of the room."""
+def _notes_text(notes: list[Remembered], room: int) -> str:
+    """Return the notes, newest first, each with a fair share of the room."""
     texts = [f"- {_origin(note)}{_indented(note['text'])}" for note in notes]
     left = room - units(NOTES_HEAD) - len(texts)
     limits = shares([units(text) for text in texts], left)
-    if not texts or min(limits) < min(LEAST_NOTE, *map(units, texts)):
+    if not texts or min(limits) < min(MIN_NOTE, *map(units, texts)):
         return NOTES_LEFT_OUT if texts and units(NOTES_LEFT_OUT) <= room else ""
     cut = [clip(text, limit, _more(note)) for note, text, limit in zip(notes, texts, limits, strict=True)]
     return NOTES_HEAD + "".join([f"{text}\n" for text in cut])
 
 
-def _summary_text(summary: Told | None, room: int) -> str:
+def _summary_text(summary: Remembered | None, room: int) -> str:
     if summary is None:
         return ""
     head = "\n## What another conversation on this run came to\n\n"
     head += f"{_origin(summary).strip()}\n\n" if _origin(summary) else ""
-    quoted = "\n> ".join(summary["text"].strip().splitlines())  # its headings are none of the packet's
+    quoted = "\n> ".join(summary["text"].strip().splitlines())  # so that its headings are not the packet's
     text = cut_middle(f"> {quoted}", room - units(head) - 1, f"\n{_more(summary).strip()}\n> ")
     return f"{head}{text}\n" if text else ""
 
 
-def _more(told: Told) -> str:
-    """Mark what was cut, and name the command that shows the whole, or the file that holds it."""
-    if "path" in told:
-        return f"… (whole: {one_line(told['path'])})"
-    return f"… (whole: `faber-ledger show {told['event_id']}`)" if "event_id" in told else "…"
+def _more(text: Remembered) -> str:
+    """Return the mark of a cut text, with the file or the command that has the whole."""
+    if "path" in text:
+        return f"… (whole: {one_line(text['path'])})"
+    return f"… (whole: `faber-ledger show {text['event_id']}`)" if "event_id" in text else "…"
 
 
-def _origin(told: Told) -> str:
-    place = ":".join([part for part in (told["phase"], told["step"]) if part])
-    if told.get("kind") == "summary":
+def _origin(text: Remembered) -> str:
+    place = ":".join([part for part in (text["phase"], text["step"]) if part])
+    if text.get("kind") == "summary":
         place = f"summary at {place}" if place else "summary"
-    return f"({one_line(place, LONGEST_NAME)}) " if place else ""
+    return f"({one_line(place, MAX_NAME)}) " if place else ""
 
 
 def _indented(text: str) -> str:
@@ -203,19 +208,19 @@ def _indented(text: str) -> str:
 
 
 def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
-    """Give the artifacts' contents, and how each was given: whole within its fair share, else its outline.
+    """Return the artifacts' contents and how each is given: whole if it fits its fair share of the room, else outlined.
 
-    Where a share would be too small to say anything, the least important go without.
+    If the shares would be too small to say anything, the least important artifacts are not shown.
     """
     given: dict[str, Given] = {part["artifact_id"]: "deferred" if part.get("deferred") else "pointer" for part in parts}
-    shown = [part for part in parts if not part.get("deferred")][: max(room, 0) // LEAST_BODY]
+    shown = [part for part in parts if not part.get("deferred")][: max(room, 0) // MIN_BODY]
     wanted = [_wanted(part, room) for part in shown]
     limits = shares(wanted, room)
-    while any([limit < min(LEAST_OUTLINE, whole) for whole, limit in zip(wanted, limits, strict=True)]):
+    while any([limit < min(MIN_OUTLINE, whole) for whole, limit in zip(wanted, limits, strict=True)]):
         cut = [at for at, whole in enumerate(wanted) if limits[at] < whole][-1]
         del shown[cut], wanted[cut]
         limits = shares(wanted, room)
-    looks = shares([len(part["content"]) for part in shown], MOST_OUTLINED)
+    looks = shares([len(part["content"]) for part in shown], MAX_OUTLINED)
     bodies = []
     left = 0
     for part, whole, limit, look in zip(shown, wanted, limits, looks, strict=True):
@@ -228,7 +233,7 @@ def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
 
 
 def _wanted(part: Part, room: int) -> int:
-    """Count the units of a whole artifact; of one that cannot fit its characters are enough, which are no more."""
+    """Return the units of a whole artifact, or its characters, which are never more, if these alone do not fit."""
     whole = _whole(part)
     return len(whole) if len(whole) > room else units(whole)
 
@@ -238,7 +243,7 @@ def _whole(part: Part) -> str:
 
 
 def _outlined(part: Part, room: int, look: int) -> str:
-    from faber_ledger.context.outline import outline  # most packets hold all whole
+    from faber_ledger.context.outline import outline  # most packets need none
 
     head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"
     text = outline(part["content"], room - units(head) - 1, look).rstrip()
@@ -246,4 +251,4 @@ def _outlined(part: Part, room: int, look: int) -> str:
 
 
 def _title(part: Part) -> str:
-    return f"\n## {one_line(part['artifact_id'], LONGEST_NAME)} - {one_line(part['description'])}\n"
+    return f"\n## {one_line(part['artifact_id'], MAX_NAME)} - {one_line(part['description'])}\n"

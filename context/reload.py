@@ -1,18 +1,18 @@
-"""One reload of context (RELOAD, Steps 3 to 6): which artifacts were loaded, which failed, which were skipped."""
+"""One reload of context (RELOAD, Steps 3 to 6): which artifacts were loaded, which failed, and which were skipped."""
 
 from __future__ import annotations
 
 import os
 
 from faber_ledger.context import messages, notes, packet, selection
-from faber_ledger.context.artifact import COMMANDS, ArtifactError, is_named
+from faber_ledger.context.artifact import COMMANDS, ArtifactError, is_named_by_state
 from faber_ledger.context.artifact_content import load
-from faber_ledger.context.artifact_source import surroundings_of
-from faber_ledger.context.selection import ASK, MOST_READ, bounded
+from faber_ledger.context.artifact_source import build_surroundings
+from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
 from faber_ledger.context.workflow import artifacts_without_workflow, load_workflow
 from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.errors import WorkflowNotFound
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
 from faber_ledger.runs.state_file import fields_missing
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.context.workflow import Workflow
     from faber_ledger.ledger.events import ArtifactLoaded, ContextReloaded, Draft, Environment
     from faber_ledger.ledger.log import Log
+    from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
 
     class Failed(TypedDict):
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         error: ArtifactError
 
     class Skipped(TypedDict):
-        """An artifact that was loaded a short while ago, `loaded` as it is now; `minutes` are whole."""
+        """An artifact that was loaded `minutes` ago, rounded down; `loaded` is its content now."""
 
         artifact: Artifact
         loaded: Loaded
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Reload:
-    """What one reload operation came to; `problems` are what the agent must be told first."""
+    """The result of one reload; `problems` are what the agent must read first."""
 
     def __init__(self, root: str, triggers: list[str], state: dict[str, Any]) -> None:
         self.root = root
@@ -54,7 +55,7 @@ class Reload:
         self.skipped: list[Skipped] = []
         self.other_problems: list[str] = []
         self.has_workflow = True
-        self.mapped: dict[str, str | None] = {}  # commands with a program, which no hook runs; why it cannot be run
+        self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -68,17 +69,17 @@ class Reload:
 
     @property
     def required_failed(self) -> list[Failed]:
-        """The failures of artifacts that the workflow cannot proceed without."""
+        """The failures of required artifacts, without which the workflow cannot proceed."""
         return [failed for failed in self.failed if failed["artifact"]["required"]]
 
     def problems(self) -> list[str]:
-        """Word what is missing and how to recover, most important first."""
+        """Return what is missing and how to recover, most important first."""
         return [*self.other_problems, *[messages.required_failed(**failed) for failed in self.required_failed]]
 
     def parts(self) -> list[Part]:
-        """Give what was loaded as the packet takes it, what is required first.
+        """Return what was loaded as the packet takes it, required artifacts first.
 
-        The size of the run's own state is that of what is given of it: the file grows with every session.
+        The size of the run's own state is that of the part that is given: the file grows with every session.
         """
         ordered = sorted(self.loaded, key=lambda loaded: not loaded["artifact"]["required"])
         return [
@@ -95,7 +96,7 @@ class Reload:
         ]
 
     def _place_of(self, loaded: Loaded) -> str:
-        """Give what the agent can read: the recorded source, but the absolute path of what a plugin root brought."""
+        """Return a source that the agent can read: as recorded, or the absolute path of a file in a plugin root."""
         if loaded["artifact"]["type"] in COMMANDS or around(loaded["resolved"], [self.root]):
             return loaded["source"]
         return loaded["resolved"]
@@ -105,11 +106,11 @@ class Reload:
         return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
 
     def not_loaded(self) -> list[str]:
-        """Say in a line each which optional artifacts are there or named by the state, and could not be loaded."""
+        """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
         return [
             messages.not_loaded(failed["artifact"], failed["error"], self.root)
             for failed in self.failed
-            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named(**failed)))
+            if not (failed["artifact"]["required"] or (failed["error"].is_missing and not is_named_by_state(**failed)))
         ]
 
     def pack(
@@ -145,9 +146,9 @@ class Reload:
     def drafts(
         self, session_id: str, client: str | None, given: dict[str, Given], environment: Environment | None = None
     ) -> list[Draft]:
-        """Give the facts of this operation; without a workflow, or what is required, it counts as none.
+        """Return the events of this reload; without a workflow or a required artifact it does not count as a reload.
 
-        `environment` is given where the session lacks one, as an older tool's may (RELOAD, Validation 4).
+        `environment` is given if the session lacks one, as a session of an older tool may (RELOAD, Validation 4).
         """
         facts: list[Draft] = []
         for loaded in self.loaded:
@@ -177,7 +178,7 @@ class Reload:
                         "trigger": self._trigger_of(artifact),
                         "source": messages.source_of(artifact),
                         "required": artifact["required"],
-                        # Portable: the fact travels to other machines, where the project lies elsewhere.
+                        # Portable: on other machines, which get this event too, the project has another path.
                         "error": failed["error"].message.replace(os.path.join(self.root, ""), ""),
                     }
                 }
@@ -211,10 +212,10 @@ class Reload:
         return facts
 
     def _trigger_of(self, artifact: Artifact) -> str:
-        """Give the trigger that an artifact was loaded for, as it is recorded."""
+        """Return the trigger that an artifact was loaded for, as it is recorded."""
         listed = artifact["reload_triggers"] or self.triggers
-        whole = [trigger for trigger in self.triggers if selection.whole_trigger(trigger, self.state) in listed]
-        return selection.recorded_trigger((whole or self.triggers)[0])
+        matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
+        return selection.recorded_trigger((matching or self.triggers)[0])
 
 
 def gather(
@@ -226,27 +227,29 @@ def gather(
     in_context: dict[str, dict[str, Any]],
     last_loads: dict[str, ArtifactLoaded],
     force: bool,
-    is_dry: bool,
-    stops: bool,
-    most_read: float = float("inf"),
+    dry_run: bool,
+    stop_at_failure: bool,
+    max_bytes: float = float("inf"),
 ) -> Reload:
-    """Load artifacts; those of the last five minutes are skipped unless `force` or a changed content.
+    """Load artifacts; one loaded in the last five minutes is skipped, unless `force` or its content has changed.
 
-    `in_context` holds the loads that count, by artifact id; `last_loads` the last recorded one of each.
-    What a program of the user's answers is known by running it alone: such an artifact is skipped if the program has
-    answered in the last five minutes, so that a dry run (`is_dry`), which starts none, tells what the load would do.
-    With `stops`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `most_read` bytes of
-    required artifacts none of them is read, and so it is with the optional ones.
+    `in_context` has the loads that count, by artifact id; `last_loads` the last recorded load of each artifact. The
+    answer of a user's program can only be known by running it: such an artifact is skipped if the program answered in
+    the last five minutes, so that a `dry_run`, which starts no program, shows what the load would do. With
+    `stop_at_failure`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `max_bytes` of
+    required artifacts no more of these are read, and likewise for optional ones.
     """
     result = Reload(surroundings["root"], triggers, surroundings["state"])
-    unasked: Surroundings = {**surroundings, "commands": {}}
-    left = {True: most_read, False: most_read}
+    without_programs: Surroundings = {**surroundings, "commands": {}}
+    left = {True: max_bytes, False: max_bytes}
     for artifact in selected:
         entry, last = in_context.get(artifact["id"]), last_loads.get(artifact["id"])
         try:
             if left[artifact["required"]] <= 0:
-                raise ArtifactError(f"Not read, since a hook has read {most_read / 1048576:.0f} MB of artifacts; {ASK}")
-            loaded = load(artifact, unasked)
+                raise ArtifactError(
+                    f"Not read, since a hook has read {max_bytes / 1048576:.0f} MB of artifacts; {HINT_LOAD_ALL}"
+                )
+            loaded = load(artifact, without_programs)
             left[artifact["required"]] -= loaded["size_bytes"]
             is_mapped = loaded["is_deferred"] and loaded["content"].split()[0] in surroundings["commands"]
             if is_mapped:
@@ -254,15 +257,15 @@ def gather(
             else:
                 is_current = selection.is_current(entry, at, loaded["sha256"], last.get("sha256") if last else None)
             if is_mapped and (force or not is_current):
-                if is_dry:
-                    from faber_ledger.context.artifact_command import check_mapped  # only who needs it pays for it
+                if dry_run:
+                    from faber_ledger.context.artifact_command import check_mapped  # most projects map no program
 
                     check_mapped(surroundings["commands"][loaded["content"].split()[0]], surroundings)
                 else:
                     loaded = load(artifact, surroundings)
         except ArtifactError as error:
             result.attempts.append((artifact, error))
-            if artifact["required"] and stops:
+            if artifact["required"] and stop_at_failure:
                 break
             continue
         if is_current and not force:
@@ -283,22 +286,22 @@ def gather(
 def gather_for_hook(
     run: Run, state: dict[str, Any], *, compacted: bool, at: float, is_state_read: bool = False
 ) -> Reload:
-    """Load what a client's session start asks for; whatever goes wrong is a problem of the result, never an error.
+    """Load what a session start in the client needs; whatever goes wrong is a problem in the result, never an error.
 
-    `is_state_read` tells that `state` is what its file says: the artifact that is this file is then not read again.
+    `is_state_read` means that `state` is the content of its file, which is then not read again for its artifact.
     """
     triggers = ["session_start", "compaction_detected"] if compacted else ["session_start"]
     config = read_user_config()
     problems = [f"⚠️ WARNING: {config['problem']}"] if config["problem"] else []
     has_workflow = True
     try:
-        workflow = bounded(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
+        workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         has_workflow = False
         selected = artifacts_without_workflow() if state else []
         problems.append(error.block or f"❌ ERROR: {error.message}\n\nRecovery: {error.hint}")
-    surroundings = surroundings_of(run, state, config["plugin_roots"])
+    surroundings = build_surroundings(run, state, config["plugin_roots"])
     surroundings["is_state_read"] = is_state_read
     result = gather(
         selected,
@@ -308,13 +311,13 @@ def gather_for_hook(
         in_context={},  # a new session has nothing in context yet
         last_loads={},
         force=True,
-        is_dry=False,
-        stops=False,
-        most_read=MOST_READ,
+        dry_run=False,
+        stop_at_failure=False,
+        max_bytes=MAX_BYTES_READ,
     )
     result.has_workflow = has_workflow
     if config["commands"]:
-        from faber_ledger.context.artifact_command import mapped_programs  # only who needs it pays for it
+        from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
 
         result.mapped = mapped_programs(result.loaded, config["commands"], surroundings)
     result.other_problems = problems
@@ -325,11 +328,11 @@ def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Wor
     """Load the workflow that a state names; raises WorkflowNotFound."""
     workflow_id = state.get("workflow_id")
     if not isinstance(workflow_id, str):
-        told, hint, block = fields_missing(run, ("run_id", "workflow_id"))
-        raise WorkflowNotFound(told, hint=hint, block=block)
+        message, hint, block = fields_missing(run, ("run_id", "workflow_id"))
+        raise WorkflowNotFound(message, hint=hint, block=block)
     return load_workflow(run.root, workflow_id, plugin_roots)
 
 
-def loads_in_context(blocks: shape.Blocks) -> dict[str, dict[str, Any]]:
-    """Give the loads that are in context, by artifact id."""
-    return {str(entry.get("artifact_id")): entry for entry in shape.artifacts_in_context(blocks)}
+def loads_in_context(blocks: Blocks) -> dict[str, dict[str, Any]]:
+    """Return the loads that are in context, by artifact id."""
+    return {str(entry.get("artifact_id")): entry for entry in artifacts_in_context(blocks)}

@@ -1,11 +1,11 @@
-"""A workflow's configuration: where it stands, whom it extends, and its critical artifacts."""
+"""A workflow's configuration: where it is, what it extends, and its critical artifacts."""
 
 from __future__ import annotations
 
 import json
 import os
 
-from faber_ledger.context.artifact import artifact_of
+from faber_ledger.context.artifact import parse_artifact
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.runs.run import is_name
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
         phase_specific: dict[str, list[Artifact]]
 
     class Workflow(TypedDict):
-        """A workflow; `path` is relative to the project where it lies there.
+        """A workflow; `path` is relative to the project if the file is in it.
 
-        `artifacts_path` is the file that its critical artifacts come from: its own, an ancestor's or the defaults.
+        `artifacts_path` is the file with its critical artifacts: its own, an ancestor's or the defaults.
         """
 
         id: str
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
         artifacts_path: str
         critical_artifacts: CriticalArtifacts
 
-    # A workflow's id, its path as shown, and what stands in its file.
+    # A workflow's id, its path as shown, and the object in its file.
     Step = tuple[str, str, dict[str, Any]]
 
 
-LONGEST_NAME = 128
+MAX_NAME = 128
 OF_PROJECT = (".fractary/plugins/faber/workflows", ".fractary/faber/workflows")
 OF_PLUGIN = ("config/workflows", ".fractary/faber/workflows")
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "workflows")
@@ -51,61 +51,61 @@ UNUSABLE = "the workflow configuration"
 def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workflow:
     """Load a workflow and its critical artifacts (RELOAD, Step 2).
 
-    They are its own, else the nearest ancestor's, else the defaults. Raises WorkflowNotFound if the workflow, or an
-    ancestor that is asked, is missing, malformed, or extends itself.
+    These are its own, else the nearest ancestor's, else the defaults. Raises WorkflowNotFound if the workflow, or an
+    ancestor that is needed, is missing, malformed, or extends itself.
     """
     path = None
     for _, owner, config in lineage(root, workflow_id, plugin_roots):
         path = path or owner
         critical = config.get("critical_artifacts")
         if critical is not None:
-            whole = _critical_artifacts(critical, owner)
+            artifacts = _critical_artifacts(critical, owner)
             break
     else:
-        owner, whole = os.path.join(SHIPPED, "default.json"), _defaults()
-    return {"id": workflow_id, "path": path or owner, "artifacts_path": owner, "critical_artifacts": whole}
+        owner, artifacts = os.path.join(SHIPPED, "default.json"), _defaults()
+    return {"id": workflow_id, "path": path or owner, "artifacts_path": owner, "critical_artifacts": artifacts}
 
 
 def artifacts_without_workflow() -> list[Artifact]:
-    """Give what is loaded for a run whose workflow cannot be used: its state, without which nothing goes on."""
+    """Return what is loaded for a run whose workflow cannot be used: only its state, which every run needs."""
     return [artifact for artifact in _defaults()["always_load"] if artifact["id"] == "workflow-state"]
 
 
 def lineage(root: str, workflow_id: str, plugin_roots: list[str]) -> Iterator[Step]:
-    """Give a workflow and then whom it extends, each read when it is asked for; raises WorkflowNotFound."""
+    """Yield a workflow and then each one that it extends, read only when asked for; raises WorkflowNotFound."""
     ids: list[str] = []
     places: set[str] = set()
     following: object = workflow_id
     owner = ""
     while following is not None:
         if not isinstance(following, str):
-            raise _unusable(owner, "extends is no text")
-        path, config = _extended(root, following, plugin_roots, owner)
+            raise _unusable(owner, "extends is not a string")
+        path, config = _read_step(root, following, plugin_roots, owner)
         ids.append(following)
-        if path in places:  # one file may go by several ids
+        if path in places:  # one file may have several ids
             raise _unusable(owner, f"it extends itself: {' -> '.join(ids)}")
         places.add(path)
         yield following, path, config
         owner, following = path, config.get("extends")
 
 
-def _extended(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
-    """Read a workflow as `read_workflow` does; a missing one is the fault of `owner`, which extends it."""
+def _read_step(root: str, workflow_id: str, plugin_roots: list[str], owner: str) -> tuple[str, dict[str, Any]]:
+    """Read a workflow as `read_workflow` does; the error for a missing one names `owner`, which extends it."""
     try:
         return read_workflow(root, workflow_id, plugin_roots)
     except WorkflowNotFound as error:
         if not owner or error.message.startswith(UNUSABLE):
             raise
-        told = f"{error.message}, which {owner} extends"
+        message = f"{error.message}, which {owner} extends"
         raise WorkflowNotFound(
-            told,
+            message,
             hint=f"correct `extends` in {owner}",
-            block=f"❌ ERROR: {told}\n\nRecovery:\n1. Correct `extends` in {owner}",
+            block=f"❌ ERROR: {message}\n\nRecovery:\n1. Correct `extends` in {owner}",
         ) from error
 
 
 def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple[str, dict[str, Any]]:
-    """Read one workflow's file; give its path as shown, and the object in it. Raises WorkflowNotFound."""
+    """Read one workflow's file; returns its path as shown and the object in it. Raises WorkflowNotFound."""
     places = _places(root, workflow_id, plugin_roots)
     for place in places:
         shown = os.path.relpath(place, root) if place.startswith(os.path.join(root, "")) else place
@@ -119,7 +119,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
         if text is None:
             continue
         if not isinstance(config, dict):
-            raise _unusable(shown, "it is no JSON object")
+            raise _unusable(shown, "it is not a JSON object")
         return shown, config
     shown = os.path.relpath(places[0], root)
     raise WorkflowNotFound(
@@ -131,7 +131,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
 
 
 def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
-    """Give where a workflow may stand, in the order of search; raises WorkflowNotFound for what is no id."""
+    """Return where a workflow may be, in the order of search; raises WorkflowNotFound if this is not an id."""
     plugin, marketplace, name = _names_in(workflow_id)
     file = f"{name}.json"
     of_project = [] if plugin else [os.path.join(root, folder, file) for folder in OF_PROJECT]
@@ -140,7 +140,7 @@ def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
     plugin = plugin or "faber"
     relative = [f"plugins/{plugin}/{folder}/{file}" for folder in OF_PLUGIN]
     roots = list(plugin_roots)
-    if marketplace:  # a root may be the folder that all marketplaces lie in
+    if marketplace:  # a root may be the folder that contains all marketplaces
         roots += [os.path.join(one, marketplace) for one in plugin_roots]
     of_plugin = [os.path.join(root, path) for path in relative]
     of_plugin += [place for path in relative for place in places_in_plugins(path, roots)]
@@ -148,10 +148,10 @@ def _places(root: str, workflow_id: str, plugin_roots: list[str]) -> list[str]:
 
 
 def _names_in(workflow_id: str) -> tuple[str, str, str]:
-    """Give the plugin, the marketplace and the name in an id, empty for what it does not name.
+    """Return the plugin, the marketplace and the name in an id; the first two are empty if it does not name them.
 
-    `default`, `project:mine`, `fractary-faber:core` and, as newer tools write that, `faber@fractary-faber:core`. Raises
-    WorkflowNotFound for what is no id.
+    Ids are `default`, `project:mine`, `fractary-faber:core` or, as newer tools write it, `faber@fractary-faber:core`.
+    Raises WorkflowNotFound for anything else.
     """
     owner, colon, name = workflow_id.rpartition(":")
     plugin = marketplace = ""
@@ -160,16 +160,16 @@ def _names_in(workflow_id: str) -> tuple[str, str, str]:
         plugin, at, marketplace = owner.partition("@")
         plugin = plugin if at else plugin[len("fractary-") :] if plugin.startswith("fractary-") else ""
         named += [plugin, marketplace] if at else [plugin]
-    if not all([one.isascii() and len(one) <= LONGEST_NAME and is_name(one) for one in named]):
+    if not all([one.isascii() and len(one) <= MAX_NAME and is_name(one) for one in named]):
         raise WorkflowNotFound(
-            f"this is no id of a workflow: {workflow_id!r:.200}",
+            f"not a workflow id: {workflow_id!r:.200}",
             hint="correct workflow_id in state.json or `extends` in the workflow; `fractary-faber:default` is one",
         )
     return plugin, marketplace, name
 
 
 def _defaults() -> CriticalArtifacts:
-    """Give what is loaded for a workflow that names nothing; it promises no protocol, so that one is optional."""
+    """Return what is loaded for a workflow without critical artifacts; its protocol is optional."""
     with open(os.path.join(SHIPPED, "default.json"), encoding="utf-8") as file:
         defaults = _critical_artifacts(json.load(file)["critical_artifacts"], SHIPPED)
     for artifact in defaults["always_load"]:
@@ -180,10 +180,10 @@ def _defaults() -> CriticalArtifacts:
 
 def _critical_artifacts(critical: object, path: str) -> CriticalArtifacts:
     if not isinstance(critical, dict):
-        raise _unusable(path, "critical_artifacts is no object")
+        raise _unusable(path, "critical_artifacts is not an object")
     phases = critical.get("phase_specific")
     if not (phases is None or isinstance(phases, dict)):
-        raise _unusable(path, "critical_artifacts.phase_specific is no object")
+        raise _unusable(path, "critical_artifacts.phase_specific is not an object")
     return {
         "always_load": _artifacts(critical.get("always_load"), "always_load", path),
         "conditional_load": _artifacts(critical.get("conditional_load"), "conditional_load", path),
@@ -197,8 +197,8 @@ def _artifacts(artifacts: object, place: str, path: str) -> list[Artifact]:
     if artifacts is None:
         return []
     if not isinstance(artifacts, list):
-        raise _unusable(path, f"critical_artifacts.{place} is no list")
-    return [artifact_of(raw, f"{place}[{number}]") for number, raw in enumerate(artifacts)]
+        raise _unusable(path, f"critical_artifacts.{place} is not a list")
+    return [parse_artifact(raw, f"{place}[{number}]") for number, raw in enumerate(artifacts)]
 
 
 def _unusable(path: str, problem: str) -> WorkflowNotFound:

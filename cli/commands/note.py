@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.context.notes import LONGEST, note_recorded
+from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections import blocks as shape
 from faber_ledger.recording.recording import Recording
@@ -68,10 +68,10 @@ def add(
 
 def _from_stdin() -> str:
     """Read a little more than a note may hold, so that a longer one is refused and never read whole."""
-    content = sys.stdin.buffer.read(4 * LONGEST + 4)
+    content = sys.stdin.buffer.read(4 * MAX_LETTERS + 4)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if error.reason == "unexpected end of data" and len(content) == 4 * LONGEST + 4:
+        if error.reason == "unexpected end of data" and len(content) == 4 * MAX_LETTERS + 4:
             return content[: error.start].decode("utf-8-sig")  # cut inside a letter, and too long anyway
         raise click.UsageError(f"Standard input is no UTF-8 text (byte {error.start}).") from error

@@ -1,4 +1,4 @@
-"""`faber-ledger reconstitute`: put a run's whole context together again (RECON)."""
+"""`faber-ledger reconstitute`: put a run's context together again (RECON)."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
 
 
 class _Chooser:
-    """Asks how to go on after an ERROR: what `--skip` names is answered with the first option, else the user is."""
+    """Chooses an option after an ERROR: the first one if `--skip` names the error, else the one that the user picks."""
 
     def __init__(self, skip: tuple[str, ...]) -> None:
         self.skip = skip
 
     def __call__(self, code: str, question: str, options: list[str]) -> int:
-        """Give the number of the option chosen; raises ChoiceNeeded without a terminal."""
+        """Return the number of the chosen option; raises ChoiceNeeded without a terminal."""
         if SKIPPED[code] in self.skip:
             warn(question.partition("\n\n")[0])
             return 1
@@ -103,7 +103,7 @@ class _Chooser:
 
 
 def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
-    """Give the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
+    """Return the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
     named = named or active_run(root).run_id
     if named is None:
         return run_to_load(root, None, log, example="reconstitute")
@@ -116,7 +116,7 @@ def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
 
 
 def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Finding]) -> ContextReconstituted:
-    """Make a reconstitution the fact that is recorded."""
+    """Return the event that records a reconstitution."""
     return {
         "type": "context_reconstituted",
         "status": state["status"],
@@ -128,7 +128,7 @@ def _fact(state: dict[str, Any], point: ResumePoint | None, findings: list[Findi
 
 
 def _record_stop(run: Run, journal: Journal) -> None:
-    """Record what was found before an ERROR ended the reconstitution, the ERROR itself included."""
+    """Record what was found before an ERROR ended the reconstitution, including the ERROR."""
     journal.finish()
     try:
         fact = _fact(load_state(run), None, journal.findings)
@@ -138,9 +138,9 @@ def _record_stop(run: Run, journal: Journal) -> None:
 
 
 def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
-    """Record the reconstitution and give the run's newest notes, and how many are left out.
+    """Record the reconstitution; returns the run's newest notes and how many are left out.
 
-    A ledger that cannot be used stops nobody.
+    A ledger that cannot be used is only a warning.
     """
     notes: list[Note] = []
     others = 0

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import run_to_load
 from faber_ledger.context import messages, reload, selection
-from faber_ledger.context.artifact_source import surroundings_of
+from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.packet import COMMAND_BUDGET
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
@@ -208,7 +208,7 @@ class Loading:
 
     def _surroundings(self) -> Surroundings:
         """Return what artifacts are resolved against, with the programs that may run for slash commands."""
-        return surroundings_of(self.run, self.state, self.config["plugin_roots"], self.config["commands"])
+        return build_surroundings(self.run, self.state, self.config["plugin_roots"], self.config["commands"])
 
     def _choose(self, state: dict[str, Any]) -> None:
         state_file.check_required(self.run, state)
@@ -241,8 +241,8 @@ class Loading:
             in_context=self.in_context,
             last_loads=view.log.last_loads(names) if view else {},
             force=self.force,
-            is_dry=dry,
-            stops=not dry,
+            dry_run=dry,
+            stop_at_failure=not dry,
         )
 
     def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:

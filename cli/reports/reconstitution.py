@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.context.reconstitution.faber_files import event_line
 from faber_ledger.context.reconstitution.journal import text_or_na
-from faber_ledger.context.reconstitution.steps import place
+from faber_ledger.context.reconstitution.steps import point_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,4 +103,4 @@ def _how_resumed(context: dict[str, Any]) -> str:
     point = context["resume_point"]
     if point is None:
         return "Nothing to resume" if context["status"] == "completed" else "Cannot resume"
-    return RESUMED[point["mode"]].format(place(point))
+    return RESUMED[point["mode"]].format(point_text(point))

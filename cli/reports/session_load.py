@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMANDS, ArtifactError
 from faber_ledger.context.artifact_command import mapped_arguments
-from faber_ledger.context.conditions import LONGEST
+from faber_ledger.context.conditions import MAX_QUOTED
 from faber_ledger.files.text import one_line
 from faber_ledger.projections import blocks as shape
 
@@ -182,7 +182,7 @@ def _dry_artifact(
         yield f"    Path from state: {artifact['path_from_state']}"
         yield f"    Resolved: {resolved or '-'}"
     if artifact["condition"] is not None:
-        yield f"    Condition: {one_line(artifact['condition'], LONGEST)}"
+        yield f"    Condition: {one_line(artifact['condition'], MAX_QUOTED)}"
     yield f"    Required: {'yes' if artifact['required'] else 'no'}"
     if not is_command:
         yield f"    Exists: {'yes' if resolved and os.path.exists(resolved) else 'no'}"

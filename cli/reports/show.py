@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_lines
-from faber_ledger.context.artifact_content import NOT_CONTENT
+from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.log import Log
@@ -196,7 +196,8 @@ def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
         where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'nowhere any more'}"
         yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
-        yield f"digests and contents are of state.json without what events change: {', '.join(sorted(NOT_CONTENT))}"
+        excluded = ", ".join(sorted(CHANGED_BY_EVENTS))
+        yield f"digests and contents are of state.json without what events change: {excluded}"
     yield ""
 
 

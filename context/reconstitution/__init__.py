@@ -1,1 +1,1 @@
-"""Putting a run's context together again from what is on disk."""
+"""Reconstitution: a run's context put together again from what is on disk (RECON); begin with `steps`."""

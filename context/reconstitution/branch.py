@@ -1,4 +1,4 @@
-"""What git knows of a run's branch (RECON, 0.4 Inspect Branch State). The name comes with the repository."""
+"""What git knows about a run's branch (RECON, 0.4 Inspect Branch State). Its name comes with the repository."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         files_changed: str | None
 
 
-# What git allows in a branch's name, and that it never reads as an option, a range or another form of revision.
+# What git allows in a branch name, and never takes for an option, a range or another kind of revision.
 REFUSED = r"\x00-\x20\x7f~^:?*\[\\\ud800-\udfff"
 NAME = re.compile(rf"(?!.*(?:\.\.|@\{{|//))[^{REFUSED}/.-][^{REFUSED}]*")
 MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "refs/remotes/origin/master")
@@ -30,19 +30,19 @@ DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
 
 
 def branch_name(state: dict[str, Any]) -> object:
-    """Give what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
+    """Return what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
     artifacts = state.get("artifacts")
     named = artifacts if isinstance(artifacts, dict) else {}
     return named.get("branch_name") or named.get("branch") or state.get("branch") or None
 
 
 def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
-    """Look at a branch; None if there is none, if git does not have it, or if there is no git."""
+    """Return what git knows about a branch; None if the state names none, or git does not have it or cannot be run."""
     if name is None:
         journal.info("no_branch", "ℹ No branch created yet")
         return None
-    if _answer(root, ["rev-parse", "--git-dir"]) is None:
-        _git_failed(name, "not a git repository, or git cannot be run", journal)
+    if _ask_git(root, ["rev-parse", "--git-dir"]) is None:
+        _warn_git_failed(name, "not a git repository, or git cannot be run", journal)
         return None
     is_name = isinstance(name, str) and len(name) <= 255 and NAME.fullmatch(name) is not None
     if not is_name or not _exists(root, f"refs/heads/{name}"):
@@ -50,13 +50,16 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         journal.warn(
             "branch_not_found",
             "Branch not found - continuing without branch details",
-            {"Branch": text_or_na(name), "Error": "not found locally" if is_name else "this can be no branch's name"},
+            {
+                "Branch": text_or_na(name),
+                "Error": "not found locally" if is_name else "not a valid branch name",
+            },
             "Branch may not exist yet (pre-build phase)",
         )
         return None
-    log = _answer(root, [*LOG, f"refs/heads/{name}", "--"])
+    log = _ask_git(root, [*LOG, f"refs/heads/{name}", "--"])
     main = next((ref for ref in MAIN if _exists(root, ref)), None)
-    diff = _answer(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
+    diff = _ask_git(root, [*DIFF, f"{main}...refs/heads/{name}", "--"]) if main else None
     commits = log.split("\n") if log else []
     journal.log(f"✓ Branch exists: {name}")
     journal.log("  Recent commits:")
@@ -64,11 +67,11 @@ def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:
         journal.log(f"    {text_or_na(commit)}")
     if log is None or diff is None:
         failed = "git log" if log is None else "git diff" if main else "there is no main branch to compare with"
-        _git_failed(name, failed, journal)
+        _warn_git_failed(name, failed, journal)
     return {"name": str(name), "commits": commits, "files_changed": diff}
 
 
-def _git_failed(name: object, reason: str, journal: Journal) -> None:
+def _warn_git_failed(name: object, reason: str, journal: Journal) -> None:
     journal.warn(
         "git_failed",
         "Git operations failed - continuing without branch details",
@@ -78,8 +81,8 @@ def _git_failed(name: object, reason: str, journal: Journal) -> None:
 
 
 def _exists(root: str, ref: str) -> bool:
-    return _answer(root, ["show-ref", "--verify", "--quiet", ref]) is not None
+    return _ask_git(root, ["show-ref", "--verify", "--quiet", ref]) is not None
 
 
-def _answer(root: str, arguments: list[str]) -> str | None:
+def _ask_git(root: str, arguments: list[str]) -> str | None:
     return GitQuery(["--no-pager", *arguments], root).answer()

@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1024 * 1024
 DIGITS = re.compile(r"([0-9]+)")
+EVENTS = "events"
+NEWEST_EVENTS = 20
+KEY_TYPES = ("phase_complete", "step_error", "decision_point", "approval_granted")
+SUMMARIES = "session-summaries"
+MAX_SUMMARIES = 200
+FOR_BUILD = ("accomplished", "decisions", "files_changed", "remaining_phases")
 
 
 def json_files(run: Run, folder: str) -> list[str] | None:
-    """List a folder's JSON files as paths below the run's, numbers in names by value; None if there is no folder.
+    """Return a folder's JSON files as paths below the run's folder, or None if there is no such folder.
 
-    After `999-…` comes `1000-…`; files without a leading number come first, as the numbered ones are newer. Raises
-    FileRefused if the folder cannot be listed, or is a link that leads out of the run's folder.
+    Numbers in names are ordered by value, `1000-…` after `999-…`; files without a leading number come first, since the
+    numbered ones are newer. Raises FileRefused if the folder cannot be listed, or is a link out of the run's folder.
     """
     place = os.path.join(run.directory, folder)
     if not os.path.lexists(place):
@@ -38,13 +44,13 @@ def json_files(run: Run, folder: str) -> list[str] | None:
     except OSError as error:
         raise FileRefused(error.strerror or str(error)) from error
     kept = [name for name in names if name.endswith(".json") and not name.startswith(".")]
-    return [f"{folder}/{name}" for name in sorted(kept, key=_natural)]
+    return [f"{folder}/{name}" for name in sorted(kept, key=_natural_order)]
 
 
 def json_object(run: Run, path: str) -> dict[str, Any] | None:
-    """Read a JSON object in the run's folder; None if there is no file.
+    """Return the JSON object in a file of the run's folder; None if there is no file.
 
-    Raises FileRefused if it is not read, for what it is or where a link leads, and ValueError for malformed content.
+    Raises FileRefused if the file may not be read, and ValueError for malformed content.
     """
     place = os.path.join(run.directory, path)
     if not os.path.lexists(place):
@@ -57,26 +63,21 @@ def json_object(run: Run, path: str) -> dict[str, Any] | None:
     return JsonText(text).value
 
 
-def check_texts(found: dict[str, Any], names: tuple[str, ...]) -> None:
-    """Check that members are texts where they are there; raises ValueError."""
+def check_strings(found: dict[str, Any], names: tuple[str, ...]) -> None:
+    """Raise ValueError unless each of the named members is a string, null or missing."""
     for name in names:
         if not isinstance(found.get(name), (str, type(None))):
-            raise ValueError(f"its {name} is no text")
+            raise ValueError(f"its {name} is not a string")
 
 
-def _natural(name: str) -> tuple[bool, list[tuple[int, str]]]:
+def _natural_order(name: str) -> tuple[bool, list[tuple[int, str]]]:
     parts = DIGITS.split(name)
     key = [(int(part), "") if count % 2 else (0, part) for count, part in enumerate(parts)]
     return parts[0] == "" and len(parts) > 1, key
 
 
-EVENTS = "events"
-NEWEST = 20
-KEY_TYPES = ("phase_complete", "step_error", "decision_point", "approval_granted")
-
-
 def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
-    """Read the newest twenty events, oldest first. One that cannot be read is skipped with a warning."""
+    """Return the newest twenty events, oldest first; one that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, EVENTS)
     except FileRefused as error:
@@ -85,7 +86,7 @@ def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
     if not files:
         journal.info("events_missing" if files is None else "events_empty", "ℹ No events found (new run)")
         return []
-    events = [event for path in files[-NEWEST:] if (event := _read_event(run, path, journal)) is not None]
+    events = [event for path in files[-NEWEST_EVENTS:] if (event := _read_event(run, path, journal)) is not None]
     journal.log(f"✓ Loaded {len(events)} recent events")
     for event in events:
         if event.get("type") in KEY_TYPES:
@@ -94,7 +95,7 @@ def load_events(run: Run, journal: Journal) -> list[dict[str, Any]]:
 
 
 def event_line(event: dict[str, Any]) -> str:
-    """Tell an event in one line: `[timestamp] type: message`."""
+    """Return an event as one line: `[timestamp] type: message`."""
     return f"[{text_or_na(event.get('timestamp'))}] {text_or_na(event.get('type'))}: {text_or_na(event.get('message'))}"
 
 
@@ -102,8 +103,8 @@ def _read_event(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
     try:
         event = json_object(run, path)
         if event is not None and not isinstance(event.get("type"), str):
-            raise ValueError("its type is no text")
-        check_texts(event or {}, ("timestamp", "message"))
+            raise ValueError("its type is not a string")
+        check_strings(event or {}, ("timestamp", "message"))
     except (FileRefused, ValueError) as error:
         _warn_of_event(path, str(error), journal)
         return None
@@ -118,14 +119,8 @@ def _warn_of_event(path: str, reason: str, journal: Journal) -> None:
     )
 
 
-SUMMARIES = "session-summaries"
-MOST_READ = 200
-FOR_BUILD = ("accomplished", "decisions", "files_changed", "remaining_phases")
-NOTE = "Continuity may be degraded"
-
-
 def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
-    """Read a run's session summaries; None if there are none. A file that cannot be read is skipped with a warning."""
+    """Return a run's session summaries, or None; a file that cannot be read is skipped with a warning."""
     try:
         files = json_files(run, SUMMARIES)
     except FileRefused as error:
@@ -137,7 +132,9 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
     if not files:
         journal.info("summaries_missing", "ℹ Session summaries directory exists but is empty (first session)")
         return None
-    summaries = _in_order([summary for path in files[-MOST_READ:] if (summary := _read_summary(run, path, journal))])
+    summaries = _in_order(
+        [summary for path in files[-MAX_SUMMARIES:] if (summary := _read_summary(run, path, journal))]
+    )
     if not summaries:
         return None
     latest = summaries[-1]
@@ -168,7 +165,7 @@ def load_session_history(run: Run, journal: Journal) -> dict[str, Any] | None:
 
 
 def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Give what the build skill needs of the latest summary; None if there is none."""
+    """Return what the build skill needs from the latest summary; None if there is none."""
     if session_history is None:
         return None
     latest = session_history["latest"]
@@ -181,21 +178,21 @@ def session_summary(session_history: dict[str, Any] | None) -> dict[str, Any] | 
 
 
 def build_input(summary: dict[str, Any] | None, current_phase: str | None) -> dict[str, Any]:
-    """Give the build skill's input: its next phase and the latest summary (RECON, Passing Session Context).
+    """Return the build skill's input: its next phase and the latest summary (RECON, Passing Session Context).
 
-    Where no summary names a phase, it is the one that the state is in.
+    If no summary names a phase, it is the state's current one.
     """
     remaining = summary["remaining_phases"] if summary else []
     return {"current_phase": remaining[0] if remaining else current_phase, "session_summary": summary}
 
 
 def _read_summary(run: Run, path: str, journal: Journal) -> dict[str, Any] | None:
-    """Read a summary and make its lists whole; None, with a warning, if it cannot be read as one."""
+    """Return a summary with all its lists; None, with a warning, if it cannot be read."""
     try:
         found = json_object(run, path)
         if found is None:
             raise FileRefused("No such file or directory")
-        said = _said(found)
+        said = _checked_summary(found)
     except FileRefused as error:
         _warn_of_summary("summary_read_error", "Session summary read error", path, str(error), journal)
         return None
@@ -205,24 +202,24 @@ def _read_summary(run: Run, path: str, journal: Journal) -> dict[str, Any] | Non
     return {**found, "summary": {**said, **{name: said.get(name) or [] for name in FOR_BUILD}}}
 
 
-def _said(found: dict[str, Any]) -> dict[str, Any]:
-    """Give the summary in a file, its parts checked; raises ValueError."""
-    check_texts(found, ("session_id", "phase_completed", "timestamp"))
+def _checked_summary(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the summary in a file, with its parts checked; raises ValueError."""
+    check_strings(found, ("session_id", "phase_completed", "timestamp"))
     said = found.get("summary")
     if not isinstance(said, dict):
         raise ValueError("it has no summary object")
-    check_texts(said, ("context_notes",))
+    check_strings(said, ("context_notes",))
     for name in FOR_BUILD:
         parts = said.get(name)
         if not isinstance(parts, (list, type(None))):
-            raise ValueError(f"its {name} is no list")
+            raise ValueError(f"its {name} is not a list")
         if not all([isinstance(part, str) for part in parts or []]):
-            raise ValueError(f"its {name} is no list of texts")
+            raise ValueError(f"its {name} is not a list of strings")
     return said
 
 
 def _in_order(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Sort by timestamp if every summary has a readable one; else they stay in the order of their names."""
+    """Return summaries by timestamp if every one has a readable one, else in the order of their names."""
     moments = [seconds_of(summary.get("timestamp")) for summary in summaries]
     known = [moment for moment in moments if moment is not None]
     if len(known) < len(summaries):
@@ -231,4 +228,4 @@ def _in_order(summaries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _warn_of_summary(code: str, what: str, path: str, reason: str, journal: Journal) -> None:
-    journal.warn(code, what, {"Path": path, "Error": reason}, NOTE)
+    journal.warn(code, what, {"Path": path, "Error": reason}, "Continuity may be degraded")

@@ -1,9 +1,9 @@
-"""The specification of a run, read whole (RECON, 0.2 Load Specification)."""
+"""Load a run's specification (RECON, 0.2 Load Specification)."""
 
 from __future__ import annotations
 
-from faber_ledger.context.artifact import ArtifactError, artifact_of
-from faber_ledger.context.artifact_source import find
+from faber_ledger.context.artifact import ArtifactError, parse_artifact
+from faber_ledger.context.artifact_source import find_file
 from faber_ledger.context.markdown import front_matter, title_of, wanted_sections
 from faber_ledger.context.reconstitution.journal import text_or_na
 from faber_ledger.files.untrusted import FileRefused, read_text
@@ -22,26 +22,26 @@ OPTIONS = ["Skip spec loading and continue", "Regenerate specification", "Abort 
 
 
 def load_specification(surroundings: Surroundings, spec_path: object, journal: Journal) -> dict[str, Any] | None:
-    """Read the specification that the state names, front matter and sections told apart; None without one.
+    """Return the specification that the state names: front matter, sections and text; None without one.
 
-    Raises ChoiceNeeded and Aborted where the file is there and cannot be read.
+    Raises ChoiceNeeded or Aborted if the file is there but cannot be read.
     """
     if spec_path in (None, ""):
         journal.info("spec_missing", NOTHING)
         return None
     named = {"id": "specification", "type": "markdown", "path_from_state": "artifacts.spec_path"}
     try:
-        found = find(artifact_of(named, ""), surroundings)
+        found = find_file(parse_artifact(named, ""), surroundings)
         text = _text(found["resolved"])
     except ArtifactError as error:
         if not isinstance(error.__cause__, FileRefused):
-            _without(spec_path, error.message, journal)
+            _warn_missing(spec_path, error.message, journal)
             return None
-        return _unreadable(spec_path, str(error.__cause__), journal)
+        return _ask_unreadable(spec_path, str(error.__cause__), journal)
     except FileRefused as error:
-        return _unreadable(spec_path, str(error), journal)
+        return _ask_unreadable(spec_path, str(error), journal)
     matter = front_matter(text)
-    told = {
+    facts = {
         "path": spec_path,
         "title": matter.get("title") or title_of(text),
         "type": matter.get("type"),
@@ -49,8 +49,8 @@ def load_specification(surroundings: Surroundings, spec_path: object, journal: J
     }
     journal.log(f"✓ Loaded specification: {text_or_na(spec_path)}")
     for name in ("title", "type", "status"):
-        journal.log(f"  {name.capitalize()}: {text_or_na(told[name])}")
-    return {**told, **wanted_sections(text), "content": text}
+        journal.log(f"  {name.capitalize()}: {text_or_na(facts[name])}")
+    return {**facts, **wanted_sections(text), "content": text}
 
 
 def _text(path: str) -> str:
@@ -60,7 +60,7 @@ def _text(path: str) -> str:
     return text
 
 
-def _without(spec_path: object, reason: str, journal: Journal) -> None:
+def _warn_missing(spec_path: object, reason: str, journal: Journal) -> None:
     journal.log(NOTHING)
     journal.warn(
         "spec_path_invalid",
@@ -70,9 +70,9 @@ def _without(spec_path: object, reason: str, journal: Journal) -> None:
     )
 
 
-def _unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
+def _ask_unreadable(spec_path: object, reason: str, journal: Journal) -> dict[str, Any] | None:
     facts = {"Path": text_or_na(spec_path), "Error": reason}
     if journal.ask("spec_not_readable", "Specification file not readable", facts, OPTIONS) == 1:
         return None
-    journal.log("ℹ The specification is to be regenerated before the workflow goes on")
+    journal.log("ℹ The specification must be regenerated before the workflow continues")
     return {"path": spec_path, "regenerate": True}

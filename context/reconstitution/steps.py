@@ -1,8 +1,8 @@
-"""Putting a run's context together again from what is on disk, whatever session asks (RECON, Steps 0.1 to 0.8)."""
+"""Put a run's context together again from what is on disk, in any session (RECON, Steps 0.1 to 0.8)."""
 
 from __future__ import annotations
 
-from faber_ledger.context.artifact_source import surroundings_of
+from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.reconstitution.branch import branch_name, inspect_branch
 from faber_ledger.context.reconstitution.faber_files import (
     json_object,
@@ -32,12 +32,12 @@ FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workfl
 
 
 def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
-    """Take RECON's steps in order, tell them to the journal, and give the `workflow_context`.
+    """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
 
-    Raises ContextLost before anything is told; ChoiceNeeded and Aborted where an ERROR needs the user.
+    Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.
     """
     state, metadata = load_state(run), load_metadata(run)
-    _tell_metadata(run, state, metadata, journal)
+    _report_metadata(run, state, metadata, journal)
     if config["problem"]:
         journal.warn(
             "user_config_invalid",
@@ -50,7 +50,7 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
     artifacts: dict[str, Any] = dict(named) if isinstance(named, dict) else {}
     if (branch_named := branch_name(state)) is not None:
         artifacts["branch_name"] = branch_named  # where RECON looks for it; real states name it elsewhere
-    surroundings = surroundings_of(run, state, config["plugin_roots"], config["commands"])
+    surroundings = build_surroundings(run, state, config["plugin_roots"], config["commands"])
     spec = load_specification(surroundings, artifacts.get("spec_path"), journal)
     issue = None
     if work_id is None:
@@ -63,7 +63,7 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
     feedback = _pending_feedback(run, state, journal)
     journal.finish()
     point = resume_point(state)
-    _tell_resume_point(state["status"], point, journal)
+    _report_resume_point(state["status"], point, journal)
     return {
         "run_id": run.run_id,
         "work_id": work_id,
@@ -84,7 +84,7 @@ def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, An
 
 
 def load_state(run: Run) -> dict[str, Any]:
-    """Read the state that everything else hangs on (RECON, 0.1); raises ContextLost, LedgerError for a status."""
+    """Return the run's state (RECON, 0.1); raises ContextLost, or LedgerError for an unknown status."""
     try:
         state = state_file.read_state(run).value
     except StateMissing as error:
@@ -108,13 +108,15 @@ def load_state(run: Run) -> dict[str, Any]:
     except LedgerError as error:
         raise context_lost(f"{error}: {run.shown('state.json')}", "Inspect and repair state.json manually") from error
     if state["status"] not in progress.STATUSES:
-        told = f"Invalid state status: {text_or_na(state['status'])}"
-        raise LedgerError(told, hint=f"set it to one of {', '.join(progress.STATUSES)}", block=f"❌ ERROR: {told}")
+        message = f"Invalid state status: {text_or_na(state['status'])}"
+        raise LedgerError(
+            message, hint=f"set it to one of {', '.join(progress.STATUSES)}", block=f"❌ ERROR: {message}"
+        )
     return state
 
 
 def load_metadata(run: Run) -> dict[str, Any] | None:
-    """Read `metadata.json`; None if there is none, as in runs of FABER's own tools. Raises ContextLost."""
+    """Return `metadata.json`; None if there is none, as in runs of FABER's own tools. Raises ContextLost."""
     try:
         return json_object(run, "metadata.json")
     except (FileRefused, ValueError) as error:
@@ -125,7 +127,7 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
 
 
 def run_not_found(run: Run) -> ContextLost:
-    """Word a run that is not there (RECON, Error Response Patterns)."""
+    """Return the error for a run that does not exist (RECON, Error Response Patterns)."""
     return context_lost(
         f"Run directory not found: {run.shown('')}".rstrip("/"),
         "Verify run_id is correct or start a new run with /faber run <work_id>"
@@ -134,7 +136,7 @@ def run_not_found(run: Run) -> ContextLost:
     )
 
 
-def _tell_metadata(run: Run, state: dict[str, Any], metadata: dict[str, Any] | None, journal: Journal) -> None:
+def _report_metadata(run: Run, state: dict[str, Any], metadata: dict[str, Any] | None, journal: Journal) -> None:
     if metadata is None:
         journal.warn(
             "metadata_missing",
@@ -157,7 +159,7 @@ def _work_id(state: dict[str, Any]) -> str | None:
 
 
 def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict[str, Any] | None:
-    """Tell the feedback that is waited for (RECON, 0.6)."""
+    """Report and return the feedback request that the run waits for, or None (RECON, 0.6)."""
     if state["status"] != "awaiting_feedback":
         return None
     found = state.get("feedback_request")
@@ -181,14 +183,14 @@ def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict
     return request or None
 
 
-def place(point: ResumePoint) -> str:
-    """Write a resume point as `phase:step`, the phase alone where no step is known."""
+def point_text(point: ResumePoint) -> str:
+    """Return a resume point as `phase:step`, or only the phase if no step is known."""
     phase = text_or_na(point["phase"])
     return f"{phase}:{text_or_na(point['step'])}" if point["step"] else phase
 
 
-def _tell_resume_point(status: str, point: ResumePoint | None, journal: Journal) -> None:
-    """Tell where the run goes on (RECON, 0.7)."""
+def _report_resume_point(status: str, point: ResumePoint | None, journal: Journal) -> None:
+    """Report where the run continues (RECON, 0.7)."""
     if point is None:
         ended = "already completed - nothing to resume" if status == "completed" else "was cancelled - cannot resume"
         journal.log(f"ℹ Workflow {ended}")
@@ -199,4 +201,4 @@ def _tell_resume_point(status: str, point: ResumePoint | None, journal: Journal)
         "retry": "Retry failed step {}",
         "start": "Start from beginning",
     }
-    journal.log(f"Resume point: {words[point['mode']].format(place(point))}")
+    journal.log(f"Resume point: {words[point['mode']].format(point_text(point))}")

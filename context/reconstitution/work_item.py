@@ -1,4 +1,4 @@
-"""The work item of a run, fetched by the program that the user mapped its command to (RECON, 0.3)."""
+"""Fetch a run's work item with the program that the user mapped to its command (RECON, 0.3)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ OPTIONS = ["Skip issue details and continue", "Check work plugin credentials, th
 HINT = "let the mapped program print JSON (gh: `--json title,body,labels,comments,state,url`)"
 SECONDS = 20.0
 MAX_BYTES = 4_000_000
-NEEDS_LOGIN = 4  # GitHub's program says so by its exit code
-SIGNS = (  # the first that is found counts; "Could not resolve to an Issue" is how GitHub says that there is none
+NEEDS_LOGIN = 4  # the exit code of GitHub's program
+SIGNS = (  # the first match counts; "Could not resolve to an Issue" is GitHub's message for an unknown issue
     ("network", r"(?:no such|resolve) host|error connecting|connection re|timed? ?out|unreachable|network is"),
     ("auth", r"authenticat|authoriz|credentials|\blog ?in\b|forbidden|permission denied|\b40[13]\b"),
     ("not_found", r"not found|no such issue|could not resolve to|does not exist|\b404\b"),
@@ -37,7 +37,7 @@ NOTES = {
 
 
 def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -> dict[str, Any] | None:
-    """Fetch a work item; None where it cannot be had. Raises ChoiceNeeded and Aborted where the user must log in."""
+    """Return a work item, or None if it is not available; raises ChoiceNeeded or Aborted if the user must log in."""
     program = surroundings["commands"].get(FETCH)
     if program is None:
         named = text_or_na(work_id)
@@ -46,7 +46,7 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
     try:
         arguments = mapped_arguments(program, surroundings)
     except ArtifactError as error:
-        _warned(work_id, "network", error.message, journal)
+        _warn(work_id, "network", error.message, journal)
         return None
     while True:
         try:
@@ -55,11 +55,11 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
             )
             if not printed.strip():
                 raise ProgramFailed("no answer")
-            return _told(work_id, text_of_output(printed), journal)
+            return _parse_answer(work_id, text_of_output(printed), journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), text_or_na(str(error))
         if kind != "auth":
-            _warned(work_id, kind, reason, journal)
+            _warn(work_id, kind, reason, journal)
             return None
         facts = {"Issue": f"#{work_id}", "Error": reason}
         if journal.ask("issue_fetch_auth", "Issue fetch failed", facts, OPTIONS) == 1:
@@ -67,25 +67,25 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
 
 
 def _kind(error: ProgramFailed) -> str:
-    """Tell why a fetch failed: auth, not_found, or network for everything else."""
+    """Return why a fetch failed: auth, not_found, or network for everything else."""
     if error.code == NEEDS_LOGIN:
         return "auth"
     kinds = [kind for kind, sign in SIGNS if re.search(sign, error.complaint, re.IGNORECASE)]
     return (kinds or ["network"])[0]
 
 
-def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
-    """Take the answer apart; one in plain text, as `gh issue view` gives without `--json`, is the description."""
+def _parse_answer(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
+    """Return the work item in an answer; plain text, as `gh issue view` prints without `--json`, is its description."""
     text = output.strip()
     try:
         issue = json.loads(text)
     except (ValueError, RecursionError) as error:
         if text[0] in "{[":
-            _warned(work_id, "network", f"the answer is no JSON: {error}", journal)
+            _warn(work_id, "network", f"the answer is not JSON: {error}", journal)
             return None
-        return _plain(work_id, text, journal)
+        return _parse_plain_text(work_id, text, journal)
     if not isinstance(issue, dict):
-        _warned(work_id, "network", "the answer is no JSON object", journal)
+        _warn(work_id, "network", "the answer is not a JSON object", journal)
         return None
     labels = [_name(label) for label in _list(issue.get("labels"))]
     comments = _list(issue.get("comments"))
@@ -103,8 +103,8 @@ def _told(work_id: str, output: str, journal: Journal) -> dict[str, Any] | None:
     }
 
 
-def _plain(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
-    """Take title, state and labels from the lines that `gh issue view` begins with; all of the text is told."""
+def _parse_plain_text(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
+    """Return title, state and labels from the first lines of `gh issue view`, with all of the text as description."""
     head = text.split("\n--\n", maxsplit=1)[0]
     said = {name: value.strip() for name, value in re.findall(r"^(title|state|labels):\t(.*)$", head, re.MULTILINE)}
     labels = [label.strip() for label in said.get("labels", "").split(",") if label.strip()]
@@ -113,14 +113,14 @@ def _plain(work_id: str, text: str, journal: Journal) -> dict[str, Any]:
         journal.log(f"✓ Loaded issue #{text_or_na(work_id)}: {text_or_na(title)}")
         journal.log(f"  State: {text_or_na(state)}")
         journal.log(f"  Labels: {', '.join([text_or_na(label) for label in labels])}".rstrip())
-        journal.log(f"  Comments are not told apart: {HINT}")
+        journal.log(f"  Comments are not separated: {HINT}")
     else:
         journal.log(f"✓ Loaded issue #{text_or_na(work_id)} (plain text: {text_or_na(text.split(chr(10), 1)[0])})")
-        journal.log(f"  State, labels and comments are not told apart: {HINT}")
+        journal.log(f"  State, labels and comments are not separated: {HINT}")
     return {"title": title, "description": text, "labels": labels, "comments": [], "url": None, "state": state}
 
 
-def _warned(work_id: str, kind: str, reason: str, journal: Journal) -> None:
+def _warn(work_id: str, kind: str, reason: str, journal: Journal) -> None:
     journal.warn(
         f"issue_fetch_{kind}",
         "Issue fetch failed - continuing without issue details",

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from support.project import COMMAND, Project
 
 from faber_ledger.context import artifact_git
-from faber_ledger.context.artifact import ArtifactError, artifact_of
+from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
-from faber_ledger.context.artifact_source import filled, run_suffix
+from faber_ledger.context.artifact_source import fill, run_suffix
 from faber_ledger.context.program import ProgramFailed, output_of
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def around(root: Path, **state: Any) -> Surroundings:
 
 
 def given_by(surroundings: Surroundings, type: str, **fields: Any) -> Loaded:
-    return load(artifact_of({"id": "x", "type": type, "description": "", **fields}, "x"), surroundings)
+    return load(parse_artifact({"id": "x", "type": type, "description": "", **fields}, "x"), surroundings)
 
 
 def reason(surroundings: Surroundings, type: str, **fields: Any) -> str:
@@ -227,7 +227,7 @@ def test_a_placeholder_without_a_value_is_told(tmp_path: Path) -> None:
 def test_no_value_of_a_state_brings_more_than_a_name_into_a_command(state: dict[str, Any]) -> None:
     surroundings = around(Path("/project"), **state)
     try:
-        text = filled("{work_id}|{plan_id}|{run_suffix}", surroundings)
+        text = fill("{work_id}|{plan_id}|{run_suffix}", surroundings)
     except ArtifactError:
         return
     assert set(text) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._#-|")
@@ -300,10 +300,10 @@ def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, com
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("git push", "of git, only log, status"),
-        ("git config --list", "of git, only log"),
-        ("rm -rf .", "of git, only log"),
-        ("git", "of git, only log"),
+        ("git push", "only these git commands are allowed: log, status"),
+        ("git config --list", "only these git commands are allowed: log"),
+        ("rm -rf .", "only these git commands are allowed: log"),
+        ("git", "only these git commands are allowed: log"),
         ("git -c core.pager=x log", "'-c'"),
         ("git --exec-path=. log", "'--exec-path=.'"),
         ("git log --output=x", "'--output=x'"),
@@ -321,11 +321,11 @@ def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, com
         ("git describe --dirty", "'--dirty'"),
         ("git ls-files --exclude-from=/etc/passwd", "'--exclude-from=/etc/passwd'"),
         ("git status --ignore-submodules=none", "'--ignore-submodules=none'"),
-        ("git diff -- /etc/passwd", "must be one in the project"),
-        ("git diff -- a.txt ../secret", "must be one in the project"),
-        ("git log -- :(top)..", "must be one in the project"),
-        ("git status ':/'", "must be one in the project"),
-        ("git tag --list -- x", "takes no paths"),
+        ("git diff -- /etc/passwd", "must be in the project"),
+        ("git diff -- a.txt ../secret", "must be in the project"),
+        ("git log -- :(top)..", "must be in the project"),
+        ("git status ':/'", "must be in the project"),
+        ("git tag --list -- x", "may not have paths here"),
         ("git log | sh", "there is no shell"),
         ("git log > x", "there is no shell"),
         ("git log && id", "there is no shell"),
@@ -334,7 +334,7 @@ def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, com
         ("git log 'x", "cannot be split"),
         ("git log --max-count", "needs a value"),
         ("git log nonsense", "`git log` failed: fatal: bad revision 'nonsense'"),
-        ("git log -- {work_id}", "cannot stand in"),
+        ("git log -- {work_id}", "cannot be used in"),
     ],
 )
 def test_anything_else_is_refused_with_the_reason(project: Project, command: str, why: str) -> None:
@@ -346,12 +346,12 @@ def test_anything_else_is_refused_with_the_reason(project: Project, command: str
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("git branch newb", "'newb' - `git branch` would make a new one; --list newb looks for it"),
-        ("git branch -v newb", "`git branch` would make a new one"),
-        ("git branch -a newb HEAD", "`git branch` would make a new one"),
-        ("git branch --sort=refname newb", "`git branch` would make a new one"),
-        ("git tag newt", "'newt' - `git tag` would make a new one; --list newt looks for it"),
-        ("git tag newt HEAD", "`git tag` would make a new one"),
+        ("git branch newb", "'newb' - `git branch` would create it; --list newb searches for it"),
+        ("git branch -v newb", "`git branch` would create it"),
+        ("git branch -a newb HEAD", "`git branch` would create it"),
+        ("git branch --sort=refname newb", "`git branch` would create it"),
+        ("git tag newt", "'newt' - `git tag` would create it; --list newt searches for it"),
+        ("git tag newt HEAD", "`git tag` would create it"),
     ],
 )
 def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
@@ -548,7 +548,7 @@ def test_no_setting_of_a_repository_runs_a_program(
 def test_a_filter_whose_name_cannot_be_set_aside_stops_the_question(project: Project) -> None:
     mark = hostile(project, ("filter.a=b.clean", "EVIL"), attributes="* filter=a=b")
     project.write("a.txt", "two\n")
-    assert "cannot be set aside" in reason(around(project.root), "git_info", command="git status")
+    assert "cannot be disabled" in reason(around(project.root), "git_info", command="git status")
     assert not mark.exists()
 
 
@@ -708,14 +708,14 @@ def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_
     loaded = given_by(surroundings, "work_plugin", command="/fractary-work:issue-fetch {work_id} --all")
     assert (loaded["content"], loaded["is_deferred"], loaded["size_bytes"]) == ("view|#258\n", False, 10)
     surroundings["state"]["work_id"] = "1; rm -rf ."
-    assert "cannot stand in" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
+    assert "cannot be used in" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
     surroundings["state"]["work_id"] = None
     assert "no value" in reason(surroundings, "work_plugin", command="/fractary-work:issue-fetch")
 
 
 @pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", " ", "!sh", "/x\u0000"])
 def test_what_is_no_slash_command_is_neither_run_nor_asked_for(tmp_path: Path, command: str) -> None:
-    assert reason(around(tmp_path), "skill", command=command).startswith("Command is no slash command")
+    assert reason(around(tmp_path), "skill", command=command).startswith("Command is not a slash command")
 
 
 # In commands and hooks
@@ -749,7 +749,7 @@ def mine(project: Project) -> Project:
 def test_a_hook_asks_the_agent_and_runs_no_mapped_program(mine: Project) -> None:
     answer = mine.deliver("SessionStart.startup.print")
     assert answer.packet is not None
-    asked = "No hook runs the program that is mapped to `/fractary-work:issue-fetch 258`. To have it, run"
+    asked = "No hook runs the program that is mapped to `/fractary-work:issue-fetch 258`. To load it, run"
     assert f"{asked} `faber-ledger session-load --artifacts issue`" in answer.packet
     assert not (mine.root.parent / "ran").exists()
     loads = {event["artifact_id"]: event for event in mine.of_type("artifact_loaded")}
@@ -833,9 +833,9 @@ def test_an_unknown_placeholder_of_a_command_is_refused(mine: Project, more: str
         json.dumps({"id": "mine", "critical_artifacts": {"always_load": [issue]}}),
     )
     dry = mine.faber("session-load", "--dry-run").stdout
-    assert "    Error: {nosuch} is no placeholder\n" in dry
+    assert "    Error: unknown placeholder: {nosuch}\n" in dry
     assert "    Action: SKIP (cannot be loaded)\n" in dry
-    assert "{nosuch} is no placeholder" in mine.faber("session-load").stderr
+    assert "unknown placeholder: {nosuch}" in mine.faber("session-load").stderr
 
 
 def test_while_a_mapped_program_runs_others_can_record(mine: Project) -> None:
@@ -883,7 +883,7 @@ def test_a_programs_output_that_is_no_text_is_named(tmp_path: Path) -> None:
     ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
 )
 def test_what_the_ledger_writes_is_not_shown_from_a_commit_either(tmp_path: Path, word: str) -> None:
-    with pytest.raises(ArtifactError, match="what the ledger writes is left out"):
+    with pytest.raises(ArtifactError, match="what the ledger writes is excluded"):
         git_arguments(f"git show {word}", around(tmp_path))
     assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
 
@@ -891,7 +891,7 @@ def test_what_the_ledger_writes_is_not_shown_from_a_commit_either(tmp_path: Path
 def test_an_unknown_load_strategy_is_told(notes: Path) -> None:
     loaded = directory(notes, "newest")
     assert loaded["content"] == directory(notes)["content"]
-    assert loaded["notes"] == ["x: 'newest' is no load_strategy (all, latest_only, summary): it is taken for \"all\""]
+    assert loaded["notes"] == ["x: 'newest' is not a load_strategy (all, latest_only, summary): \"all\" is used"]
 
 
 def test_a_dry_run_tells_nothing_of_a_file_outside_and_none_of_an_empty_path(tmp_path: Path) -> None:
@@ -919,7 +919,7 @@ def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
     packet = project.deliver("SessionStart.startup.print").packet
     assert packet is not None
     (line,) = [line for line in packet.split("\n") if line.startswith("- ask: deferred")]
-    assert "To have it, run `/x:y 'rm' zzz" in line
+    assert "To load it, run `/x:y 'rm' zzz" in line
     assert line.endswith("…`")
     assert len(line) < 350
 

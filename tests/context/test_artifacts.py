@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import ArtifactError, artifact_of
+from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
-from faber_ledger.context.artifact_source import find, path_of
+from faber_ledger.context.artifact_source import find_file, path_of
 from faber_ledger.context.selection import (
+    full_trigger,
     is_current,
     is_recent,
     minutes_since,
     recorded_trigger,
     select,
-    whole_trigger,
 )
 from faber_ledger.ledger.clock import utc_text
 
@@ -34,7 +34,7 @@ NOW = 1_767_623_400.75
 
 
 def artifact(id: str = "spec", type: str = "markdown", **fields: Any) -> Artifact:
-    return artifact_of({"id": id, "type": type, "description": "", "required": False, **fields}, "always_load[0]")
+    return parse_artifact({"id": id, "type": type, "description": "", "required": False, **fields}, "always_load[0]")
 
 
 def workflow(always: list[Artifact], conditional: list[Artifact] | None = None, **phases: list[Artifact]) -> Workflow:
@@ -169,7 +169,7 @@ def test_a_trigger_is_recorded_as_its_bare_word() -> None:
         "phase_start",
         "phase_transition",
     ]
-    assert whole_trigger("phase_start", {"current_phase": "build"}) == "phase_start:build"
+    assert full_trigger("phase_start", {"current_phase": "build"}) == "phase_start:build"
 
 
 @pytest.mark.parametrize(
@@ -212,11 +212,11 @@ def test_a_path_in_the_project_is_found_however_it_is_written(around: Surroundin
     expected = put(around, "specs/a.md")
     for wanted in (artifact(path=path), artifact(path_from_state="artifacts.spec_path")):
         around["state"]["artifacts"]["spec_path"] = path
-        assert find(wanted, around) == {"source": "specs/a.md", "resolved": expected, "size_bytes": 5}
+        assert find_file(wanted, around) == {"source": "specs/a.md", "resolved": expected, "size_bytes": 5}
 
 
 def test_an_absolute_path_in_the_project_is_recorded_relative_to_it(around: Surroundings) -> None:
-    assert find(artifact(path=put(around, "specs/a.md")), around)["source"] == "specs/a.md"
+    assert find_file(artifact(path=put(around, "specs/a.md")), around)["source"] == "specs/a.md"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_path_comes_before_a_path_from_state_and_that_before_a_command(around:
     assert reason(artifact(command="y"), around) == "Artifact of type markdown must have path or path_from_state"
     assert reason(artifact(), around) == "Artifact must have path, path_from_state, or command"
     around["state"]["x"] = {"y": 7}
-    assert reason(artifact(path_from_state="x.y"), around) == "State field is no path: x.y"
+    assert reason(artifact(path_from_state="x.y"), around) == "State field is not a path: x.y"
 
 
 def test_the_four_placeholders_are_filled_once_and_a_missing_value_is_empty(around: Surroundings) -> None:
@@ -256,13 +256,13 @@ def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
     around: Surroundings, name: str, value: Any
 ) -> None:
     around["state"][name] = value
-    assert reason(artifact(path=f"specs/{{{name}}}.md"), around) == f"State field cannot stand in a path: {name}"
+    assert reason(artifact(path=f"specs/{{{name}}}.md"), around) == f"State field cannot be used in a path: {name}"
 
 
 @pytest.mark.parametrize("value", ["../x", "a/../b", "a//b", "/a", "a/b/c/d", "a" * 256, ".."])
 def test_a_run_id_is_of_one_to_three_plain_segments(around: Surroundings, value: str) -> None:
     around["state"]["run_id"] = value
-    assert reason(artifact(path="{run_id}/x"), around) == "State field cannot stand in a path: run_id"
+    assert reason(artifact(path="{run_id}/x"), around) == "State field cannot be used in a path: run_id"
 
 
 @pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "{project_root}/../secret", "link", "folder/secret"])
@@ -288,7 +288,7 @@ def test_a_path_outside_does_not_hide_one_of_the_same_name_inside(around: Surrou
 def test_a_link_inside_the_project_is_recorded_as_what_it_points_to(around: Surroundings) -> None:
     put(around, "docs/a.md")
     Path(around["root"], "specs").symlink_to("docs")
-    assert find(artifact(path="specs/a.md"), around)["source"] == "docs/a.md"
+    assert find_file(artifact(path="specs/a.md"), around)["source"] == "docs/a.md"
 
 
 def test_what_the_project_lacks_is_looked_for_in_the_users_plugin_roots(around: Surroundings) -> None:
@@ -296,16 +296,16 @@ def test_what_the_project_lacks_is_looked_for_in_the_users_plugin_roots(around: 
     (plugin / "docs").mkdir()
     (plugin / "docs/protocol.md").write_text("plugin's")
     wanted = artifact(path="plugins/faber/docs/protocol.md")
-    assert find(wanted, around)["source"] == "docs/protocol.md"
-    assert find(wanted, around)["resolved"] == str(plugin / "docs/protocol.md")
-    assert find(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
+    assert find_file(wanted, around)["source"] == "docs/protocol.md"
+    assert find_file(wanted, around)["resolved"] == str(plugin / "docs/protocol.md")
+    assert find_file(artifact(path="docs/protocol.md"), around)["source"] == "docs/protocol.md"
     put(around, "plugins/faber/docs/protocol.md", "project's")
     assert load(wanted, around)["content"] == "project's"
 
 
 def test_a_missing_file_is_named_by_where_it_should_be(around: Surroundings) -> None:
     with pytest.raises(ArtifactError) as raised:
-        find(artifact(path="/specs/a.md"), around)
+        find_file(artifact(path="/specs/a.md"), around)
     assert raised.value.resolved == f"{around['root']}/specs/a.md"
     assert raised.value.message == f"File not found: {around['root']}/specs/a.md"
 
@@ -388,10 +388,10 @@ def test_a_device_is_refused_even_where_the_user_has_made_it_a_plugin_root(aroun
 
 def test_malformed_definitions_fail_with_the_documents_words_when_they_are_loaded(around: Surroundings) -> None:
     assert reason(artifact(type="video", path="a"), around) == "Unknown artifact type: video"
-    assert reason(artifact_of({"id": "a", "path": "a"}, "x"), around) == "Unknown artifact type: (none)"
+    assert reason(parse_artifact({"id": "a", "path": "a"}, "x"), around) == "Unknown artifact type: (none)"
     for kind in ("git_info", "skill", "work_plugin", "directory"):
         assert reason(artifact(type=kind), around) == "Artifact must have path, path_from_state, or command"
-    assert reason(artifact(path="a", reload_triggers=7), around) == "reload_triggers must be a list of texts"
+    assert reason(artifact(path="a", reload_triggers=7), around) == "reload_triggers must be a list of strings"
 
 
 def test_the_runs_state_is_given_without_what_each_append_changes(around: Surroundings) -> None:
@@ -444,7 +444,7 @@ def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.T
     }
     for wanted in (artifact(path=path), artifact(path_from_state="x")):
         try:
-            assert find(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
+            assert find_file(wanted, surroundings)["resolved"].startswith(os.path.realpath(root) + "/")
         except ArtifactError:
             pass
 

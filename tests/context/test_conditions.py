@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faber_ledger.context import conditions
-from faber_ledger.context.conditions import LONGEST, MAX_DEPTH, MOST_CHARACTERS, ConditionError, _Reader, evaluate
+from faber_ledger.context.conditions import MAX_CHARACTERS, MAX_DEPTH, MAX_QUOTED, ConditionError, _Reader, evaluate
 from faber_ledger.files.text import one_line
 
 STATE: dict[str, Any] = {
@@ -107,7 +107,7 @@ def test_a_condition_holds_as_in_javascript(condition: str) -> None:
 def test_what_is_no_condition_is_named_in_the_documents_words(condition: str) -> None:
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
-    assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, LONGEST)}"
+    assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, MAX_QUOTED)}"
 
 
 def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
@@ -126,19 +126,19 @@ def test_a_condition_that_nobody_wrote_by_hand_is_not_read_at_all(
     monkeypatch.setattr(conditions, "_Reader", None)
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
-    whole = f"Cannot evaluate condition: {one_line(condition, LONGEST)}"
-    assert str(raised.value) == f"{whole} ({len(condition):,} characters, and at most 2,000 are read)"
+    whole = f"Cannot evaluate condition: {one_line(condition, MAX_QUOTED)}"
+    assert str(raised.value) == f"{whole} ({len(condition):,} characters; the limit is 2,000)"
 
 
 def test_a_condition_may_be_as_long_as_its_bound() -> None:
-    assert evaluate("!" * (MOST_CHARACTERS - 4) + "true", STATE)
+    assert evaluate("!" * (MAX_CHARACTERS - 4) + "true", STATE)
     with pytest.raises(ConditionError):
-        evaluate("!" * (MOST_CHARACTERS - 3) + "true", STATE)
+        evaluate("!" * (MAX_CHARACTERS - 3) + "true", STATE)
 
 
 def test_a_text_of_very_many_digits_is_no_number() -> None:
-    assert evaluate("digits == 1", {"digits": "0" * (MOST_CHARACTERS - 1) + "1"})
-    assert not evaluate("digits == 1", {"digits": "0" * MOST_CHARACTERS + "1"})
+    assert evaluate("digits == 1", {"digits": "0" * (MAX_CHARACTERS - 1) + "1"})
+    assert not evaluate("digits == 1", {"digits": "0" * MAX_CHARACTERS + "1"})
 
 
 def test_groups_side_by_side_do_not_count_as_depth() -> None:

@@ -11,8 +11,8 @@ from faber_ledger.context import outline as outlines
 from faber_ledger.context import packet as packets
 from faber_ledger.context.artifact_content import state_for_packet
 from faber_ledger.context.outline import outline
-from faber_ledger.context.packet import MOST_OUTLINED, pack
-from faber_ledger.context.selection import MOST_OF_A_LIST, MOST_READ
+from faber_ledger.context.packet import MAX_OUTLINED, pack
+from faber_ledger.context.selection import MAX_BYTES_READ, MAX_PER_LIST
 from faber_ledger.files.text import units
 from faber_ledger.ledger.log import Log
 
@@ -58,7 +58,7 @@ def test_the_outlines_of_a_packet_look_at_a_bounded_part_of_its_texts(monkeypatc
     seen = counted(monkeypatch, outlines, "sections_of", lambda lines: sum(len(line) + 1 for line in lines))
     text, given = pack(RUN, usual_state(RUN), parts_of("## h\n" * 180_000, 20), [], budget=9_500)
     assert "outline" in given.values()
-    assert MOST_OUTLINED / 2 < sum(seen) <= MOST_OUTLINED + len(seen)
+    assert MAX_OUTLINED / 2 < sum(seen) <= MAX_OUTLINED + len(seen)
     assert text.count("(of the first ") == len(seen)
 
 
@@ -76,7 +76,7 @@ def test_texts_that_cannot_fit_are_not_measured(monkeypatch: pytest.MonkeyPatch)
 
 def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room() -> None:
     text = json.dumps({f"key-{number}": number for number in range(70_000)})
-    shown = outline(text, 1_000, MOST_OUTLINED)
+    shown = outline(text, 1_000, MAX_OUTLINED)
     members = shown.splitlines()
     assert members[:2] == ["key-0: 0", "key-1: 1"]
     assert members[-1] == f"(and {70_000 - len(members) + 1:d} more)"
@@ -89,7 +89,7 @@ def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_res
     project.write("docs/text.md", "A line of plain text.\n" * 40_000)
     packet = project.deliver("SessionStart.startup.print").packet or ""
     loaded = project.of_type("artifact_loaded")
-    assert MOST_READ <= sum(event["size_bytes"] for event in loaded) <= MOST_READ + 1024 * 1024
+    assert MAX_BYTES_READ <= sum(event["size_bytes"] for event in loaded) <= MAX_BYTES_READ + 1024 * 1024
     assert len(loaded) + len(project.of_type("artifact_failed")) == 40
     told = (
         "not loaded, docs/text.md: Not read, since a hook has read 2 MB of artifacts; `faber-ledger session-load` loads"
@@ -106,7 +106,7 @@ def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path
     packet = project.deliver("SessionStart.startup.print").packet or ""
     assert "\nNeeded.\n" in packet
     assert "always_load names 211 artifacts, and a hook loads at most 200 of them, required ones first" in packet
-    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MOST_OF_A_LIST
+    assert len(project.of_type("artifact_loaded")) + len(project.of_type("artifact_failed")) == MAX_PER_LIST
 
 
 def test_a_state_of_deep_lists_does_not_grow_by_its_indent(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_of_a_phase_as_many_artifacts_are_loaded_as_of_any_list(tmp_path: Path) 
     project = named(tmp_path, many, "build")
     project.write("docs/text.md", "Words.\n")
     packet = project.deliver("SessionStart.startup.print").packet or ""
-    assert len(project.of_type("artifact_loaded")) == MOST_OF_A_LIST
+    assert len(project.of_type("artifact_loaded")) == MAX_PER_LIST
     assert "phase_specific.build names 201 artifacts, and a hook loads at most 200 of them" in packet
 
 

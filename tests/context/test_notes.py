@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.project import COMMAND, RUN, Project
 
-from faber_ledger.context.notes import LONGEST, notes_of
+from faber_ledger.context.notes import MAX_LETTERS, notes_of
 from faber_ledger.ledger.log import Log
 
 
@@ -96,7 +96,7 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
     ]
 
 
-@pytest.mark.parametrize("text", ["x" * (LONGEST + 1), "é" * (LONGEST + 1), "a" + "😀" * 100_000])
+@pytest.mark.parametrize("text", ["x" * (MAX_LETTERS + 1), "é" * (MAX_LETTERS + 1), "a" + "😀" * 100_000])
 def test_a_note_that_is_too_long_is_refused_whole(project: Project, text: str) -> None:
     done = typed(project, text.encode())
     assert done.returncode == 1

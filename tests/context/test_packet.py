@@ -19,7 +19,7 @@ from faber_ledger.files.text import MAX_MARKS, clip, cut_middle, one_line, share
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.context.packet import Part, Told
+    from faber_ledger.context.packet import Part, Remembered
 
 ODD = 'a \n#`~-{}[]":\u001b\u009bé\u0301\u0323漢🦀👩\u200d🔬\U0001f3fd\ud800\udfff\u0001\t'
 TEXTS = st.one_of(  # short ones many times over: long ones are drawn slowly
@@ -47,7 +47,7 @@ def part(name: str, content: str, *, required: bool = False, description: str = 
     return made
 
 
-def told(text: str, phase: str | None = "build", step: str | None = "implement") -> Told:
+def told(text: str, phase: str | None = "build", step: str | None = "implement") -> Remembered:
     return {"text": text, "phase": phase, "step": step}
 
 
@@ -104,8 +104,8 @@ def test_no_control_character_reaches_the_packet(
     state: dict[str, Any],
     parts: list[Part],
     problems: list[str],
-    notes: list[Told],
-    summary: Told | None,
+    notes: list[Remembered],
+    summary: Remembered | None,
     budget: int,
 ) -> None:
     text, _ = pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
@@ -135,8 +135,8 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     state: dict[str, Any],
     parts: list[Part],
     problems: list[str],
-    notes: list[Told],
-    summary: Told | None,
+    notes: list[Remembered],
+    summary: Remembered | None,
     budget: int,
 ) -> None:
     text, how = pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
@@ -148,7 +148,7 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
 
 @given(PARTS, st.lists(TEXTS, max_size=8), st.builds(told, TEXTS), st.integers(2_000, 9_500))
 def test_no_artifact_is_left_out_without_being_named_or_counted(
-    parts: list[Part], problems: list[str], summary: Told, budget: int
+    parts: list[Part], problems: list[str], summary: Remembered, budget: int
 ) -> None:
     text, how = pack(RUN, {}, parts, problems, budget=budget, summary=summary)
     index = text.partition("\nArtifacts (")[2]
@@ -285,7 +285,7 @@ def test_problems_come_first_and_those_that_do_not_fit_are_named_or_counted() ->
     text, _ = pack(RUN, {"work_id": "258"}, [], problems, budget=9_500)
     assert text.startswith(problems[0][:200])
     assert "❌ ERROR: Required artifact not found Artifact: a1 why" in text
-    assert "more: `faber-ledger session-load --dry-run` tells them\n" in text
+    assert "more: `faber-ledger session-load --dry-run` shows them\n" in text
     assert "Work item: 258" in text[:2_000]
 
 

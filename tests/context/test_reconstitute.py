@@ -523,11 +523,11 @@ Note: Spec may not have been created yet (early phase)
         ),
         (
             "print('{<html>')",
-            "the answer is no JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+            "the answer is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
         ),
         ("print(' ')", "no answer"),
         ("pass", "no answer"),
-        ("print('[]')", "the answer is no JSON object"),
+        ("print('[]')", "the answer is not a JSON object"),
         ("sys.exit(9)", "it ended with status 9"),
     ],
 )
@@ -558,7 +558,7 @@ def test_title_state_and_labels_are_taken_from_what_gh_says_without_json(project
     head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
     map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
     done = project.faber("reconstitute")
-    told = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not told apart"
+    told = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not separated"
     assert told in done.stdout
     assert "Work Item: #258 - Widgets turn\n" in done.stdout
     assert "`--json title,body,labels,comments,state,url`" in done.stdout
@@ -900,7 +900,7 @@ def test_a_branch_that_can_be_no_name_never_reaches_git(project: Project, name: 
     project.put_state(json.dumps({**project.state, "artifacts": {"branch_name": name}}))
     done = project.faber("reconstitute")
     assert done.returncode == 0
-    assert "Error: this can be no branch's name\n" in done.stderr
+    assert "Error: not a valid branch name\n" in done.stderr
     assert not (project.root / "stolen").exists()
 
 
@@ -945,7 +945,7 @@ def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) ->
 def test_a_work_id_that_is_none_never_reaches_a_program(project: Project, work_id: str) -> None:
     project.change_state(work_id=work_id)
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
-    warned(project, "issue_fetch_network", "Error: State field cannot stand in a command: work_id\n")
+    warned(project, "issue_fetch_network", "Error: State field cannot be used in a command: work_id\n")
     assert not (project.root / "ran").exists()
 
 

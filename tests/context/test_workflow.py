@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faber_ledger.context.artifact import artifact_of
+from faber_ledger.context.artifact import parse_artifact
 from faber_ledger.context.selection import every_artifact
 from faber_ledger.context.workflow import SHIPPED, load_workflow
 from faber_ledger.ledger.errors import WorkflowNotFound
@@ -218,7 +218,7 @@ def test_a_missing_ancestor_is_the_one_that_is_named(tmp_path: Path) -> None:
 def test_what_is_no_id_of_a_workflow_is_refused(tmp_path: Path, workflow_id: str) -> None:
     outside = write(tmp_path, "x", {"critical_artifacts": CRITICAL})
     assert outside.exists()
-    assert "no id of a workflow" in failure(tmp_path / "project", workflow_id).message
+    assert "not a workflow id" in failure(tmp_path / "project", workflow_id).message
 
 
 @pytest.mark.parametrize(
@@ -228,15 +228,15 @@ def test_what_is_no_id_of_a_workflow_is_refused(tmp_path: Path, workflow_id: str
         ("", "Expecting value"),
         ("[]", "not a JSON object"),
         ("[" * 100_000, "recursion"),
-        ({"critical_artifacts": []}, "critical_artifacts is no object"),
-        ({"critical_artifacts": {"always_load": {}}}, "critical_artifacts.always_load is no list"),
-        ({"critical_artifacts": {"conditional_load": 1}}, "critical_artifacts.conditional_load is no list"),
-        ({"critical_artifacts": {"phase_specific": []}}, "critical_artifacts.phase_specific is no object"),
+        ({"critical_artifacts": []}, "critical_artifacts is not an object"),
+        ({"critical_artifacts": {"always_load": {}}}, "critical_artifacts.always_load is not a list"),
+        ({"critical_artifacts": {"conditional_load": 1}}, "critical_artifacts.conditional_load is not a list"),
+        ({"critical_artifacts": {"phase_specific": []}}, "critical_artifacts.phase_specific is not an object"),
         (
             {"critical_artifacts": {"phase_specific": {"build": {}}}},
-            "critical_artifacts.phase_specific.build is no list",
+            "critical_artifacts.phase_specific.build is not a list",
         ),
-        ({"extends": ["a"]}, "extends is no text"),
+        ({"extends": ["a"]}, "extends is not a string"),
     ],
 )
 def test_a_malformed_workflow_is_an_error_that_says_what_and_where(tmp_path: Path, config: Any, problem: str) -> None:
@@ -274,9 +274,9 @@ def test_a_workflow_linked_from_outside_is_refused(tmp_path: Path) -> None:
     [
         ({"type": "json", "path": "a"}, "Artifact must have an id"),
         ({"id": 7, "type": "json", "path": "a"}, "Artifact must have an id"),
-        ("text", "Artifact is no JSON object"),
-        ({"id": "a", "type": "json", "path": 7}, "path must be a text"),
-        ({"id": "a", "type": "json", "reload_triggers": "manual"}, "reload_triggers must be a list of texts"),
+        ("text", "Artifact is not a JSON object"),
+        ({"id": "a", "type": "json", "path": 7}, "path must be a string"),
+        ({"id": "a", "type": "json", "reload_triggers": "manual"}, "reload_triggers must be a list of strings"),
         ({"id": "a", "type": "json", "required": "yes"}, "required must be true or false"),
     ],
 )
@@ -299,7 +299,7 @@ def test_a_malformed_artifact_keeps_its_problem_for_when_it_is_loaded(tmp_path: 
     )
 )
 def test_any_definition_is_made_whole(raw: Any) -> None:
-    whole = artifact_of(raw, "always_load[0]")
+    whole = parse_artifact(raw, "always_load[0]")
     assert whole["id"]
     assert isinstance(whole["type"], str)
     assert isinstance(whole["required"], bool)
