@@ -54,7 +54,7 @@ def test_the_sessions_are_those_of_the_story(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_the_log_was_written_by_two_clones_and_tells_an_inferred_end(temporary: Path) -> None:
+def test_the_log_was_written_by_two_clones_and_has_an_inferred_end(temporary: Path) -> None:
     log = data_of(played(temporary, "--json"))["log"]
     starts = [recorded for recorded in log if recorded["event"]["type"] == "session_started"]
     assert [start["event"]["source"] for start in starts] == ["startup", "compact", "resume"]
@@ -86,7 +86,7 @@ def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporar
     assert list(temporary.iterdir()) == []
 
 
-def test_no_home_and_a_strange_git_and_client_change_nothing(
+def test_the_callers_home_git_and_client_change_nothing(
     temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("HOME", raising=False)

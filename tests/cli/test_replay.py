@@ -65,7 +65,7 @@ def kept(path: str, drawn: list[Recorded]) -> list[Recorded]:
 
 @given(histories(12), st.data())
 @settings(max_examples=60)
-def test_the_state_at_any_position_is_the_fold_of_what_stands_before_it(
+def test_the_state_at_any_position_is_the_fold_of_the_events_up_to_it(
     drawn: list[Recorded], data: st.DataObject
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -111,7 +111,7 @@ def test_every_seq_every_id_and_every_time_gives_the_state_then(sample: Project)
     assert told(sample, "--at", "2020-01-01T00:00:00Z")["at"]["last_event"] is None
 
 
-def test_a_moment_says_in_words_who_was_at_work_and_what_was_in_context(sample: Project) -> None:
+def test_a_moment_is_shown_with_its_session_and_its_context(sample: Project) -> None:
     lines = sample.faber("replay", "--at", "7").stdout
     assert f"session:  {FIRST} on dev-machine-1, since 2026-01-05T14:30:42Z" in lines
     assert "phase:    frame\n" in lines
@@ -135,7 +135,7 @@ def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Projec
     assert applied(fold(events[:10]), listed) == fold(events[:3])
 
 
-def test_the_events_between_two_moments_are_told_both_included(sample: Project) -> None:
+def test_the_events_between_two_moments_include_both(sample: Project) -> None:
     def seqs(*arguments: str) -> list[int]:
         return [one["seq"] for one in told(sample, *arguments)["events"]]
 
@@ -148,14 +148,14 @@ def test_the_events_between_two_moments_are_told_both_included(sample: Project) 
     assert told(sample, "--to", "10")["sessions"] == told(sample, "--at", "10")["sessions"]
 
 
-def test_stepping_gives_the_whole_state_after_each_event(sample: Project) -> None:
+def test_step_shows_the_state_after_each_event(sample: Project) -> None:
     events = sample.events
     for number, one in enumerate(told(sample, "--step")["events"], 1):
         assert one["blocks"] == fold(events[:number])
     assert "       | session:  none is open\n" in sample.faber("replay", "--step").stdout
 
 
-def test_a_table_says_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
+def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ran(sample: Project) -> None:
     lines = sample.faber("replay").stdout.splitlines()[-3:]
     assert lines[1].split("  ")[0] == "abc123"
     assert "1 minute 10 seconds" in lines[1]
@@ -181,7 +181,7 @@ def test_a_table_says_what_each_session_completed_and_loaded_and_how_long_it_ran
         (["--at", "14:30"], "is not a time with a zone, such as 2026-01-05T14:30:22Z"),
     ],
 )
-def test_what_makes_no_sense_is_one_usage_error(sample: Project, arguments: list[str], why: str) -> None:
+def test_contradicting_options_are_one_usage_error(sample: Project, arguments: list[str], why: str) -> None:
     message = refused(sample, *arguments, code=2)
     assert why in message
     assert message.count("error:") == 1
@@ -199,13 +199,13 @@ def test_what_makes_no_sense_is_one_usage_error(sample: Project, arguments: list
         (["--at", "\x1b[31m"], "\\x1b[31m"),
     ],
 )
-def test_what_is_not_there_is_refused_with_what_is_near(sample: Project, arguments: list[str], near: str) -> None:
+def test_an_unknown_id_is_refused_with_similar_ones(sample: Project, arguments: list[str], near: str) -> None:
     message = refused(sample, *arguments, code=10)
     assert near in message
     assert "\x1b" not in message
 
 
-def test_an_empty_log_is_told_as_one(sample: Project) -> None:
+def test_an_empty_log_says_that_it_is_empty(sample: Project) -> None:
     sample.ledger_path.unlink()
     with Log.open(str(sample.ledger_path)) as log:
         log.commit()
@@ -247,7 +247,7 @@ def test_a_seq_that_clones_share_means_all_of_its_events_and_names_them(united: 
     assert [one["field"] for one in data["changes"]][-1] == "context_metadata.reload_count"
 
 
-def test_a_time_holds_what_had_happened_on_every_machine_and_tells_that_the_order_is_another(united: Project) -> None:
+def test_a_time_includes_the_events_of_every_machine_and_warns_if_the_order_differs(united: Project) -> None:
     moment = utc_text(START + 300)
     done = united.faber("replay", "--at", moment)
     assert "after 13 events" in done.stdout
@@ -259,7 +259,7 @@ def test_a_time_holds_what_had_happened_on_every_machine_and_tells_that_the_orde
 # Strict
 
 
-def test_strict_counts_what_is_redacted_apart(sample: Project) -> None:
+def test_strict_counts_redacted_events_separately(sample: Project) -> None:
     name = next(one["id"] for one in sample.events if one["event"]["type"] == "session_started")
     assert sample.faber("redact", name, "--yes").returncode == 0
     done = sample.faber("replay", "--strict")
@@ -325,7 +325,7 @@ def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, s
 
 
 @pytest.mark.parametrize("command", ["log", "replay", "show"])
-def test_on_a_terminal_the_users_pager_is_given_the_lines(sample: Project, command: str) -> None:
+def test_on_a_terminal_the_users_pager_gets_the_lines(sample: Project, command: str) -> None:
     arguments = (command, "3") if command == "show" else (command,)
     marked = "sed 's/^/PAGED /'; echo \"LESS is $LESS\""
     code, printed = on_a_terminal(sample, *arguments, FABER_LEDGER_PAGER=marked, PAGER="false")
@@ -344,7 +344,7 @@ def test_without_a_terminal_there_is_no_pager(sample: Project) -> None:
     assert "PAGED" not in done.stdout
 
 
-def test_a_pager_that_is_left_early_is_no_error_and_one_that_is_not_there_is_told(sample: Project) -> None:
+def test_leaving_a_pager_early_is_not_an_error_and_a_missing_one_is_reported(sample: Project) -> None:
     assert on_a_terminal(sample, "replay", "--step", PAGER="true") == (0, "")
     code, printed = on_a_terminal(sample, "log", PAGER="no-such-pager")
     assert code == 0
@@ -353,7 +353,7 @@ def test_a_pager_that_is_left_early_is_no_error_and_one_that_is_not_there_is_tol
     assert "run_started" in on_a_terminal(sample, "log", PAGER="")[1]
 
 
-def test_a_person_who_reads_slowly_keeps_no_hook_from_writing(sample: Project) -> None:
+def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:
     with Log.open(str(sample.ledger_path)) as log:
         for number in range(3000):
             log.append([{"event": history()[8]}], at=START + 300 + number, writer="w")

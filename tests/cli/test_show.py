@@ -60,7 +60,7 @@ def test_an_event_is_shown_by_its_seq_its_id_and_the_beginning_of_its_id(sample:
             assert [one["seq"] for one in data["children"]] == [recorded["seq"] + 1][: len(events) - recorded["seq"]]
 
 
-def test_an_event_tells_what_it_changed(sample: Project) -> None:
+def test_an_event_is_shown_with_what_it_changed(sample: Project) -> None:
     assert [change["field"] for change in shown(sample, "9")["changes"]] == []
     fields = [change["field"] for change in shown(sample, "4")["changes"]]
     assert "context_metadata.artifacts_in_context[0]" in fields
@@ -112,14 +112,14 @@ def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: P
         ("9" * 40, ""),
     ],
 )
-def test_an_unknown_name_is_refused_with_what_is_near(sample: Project, name: str, near: str) -> None:
+def test_an_unknown_name_is_refused_with_similar_ones(sample: Project, name: str, near: str) -> None:
     told = refused(sample, name)
     assert told.startswith("error: there is no event, session or artifact")
     assert near in told
     assert "\x1b" not in told
 
 
-def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(project: Project) -> None:
+def test_an_artifact_is_shown_with_its_digests_over_time_and_where_each_content_is(project: Project) -> None:
     data = shown(project, "orchestration-protocol")
     assert [(one["source"], one["loads"]) for one in data["contents"]] == [(PROTOCOL, 1), (PROTOCOL, 1)]
     commits = project.git("log", "--format=%H", "--reverse").splitlines()
@@ -128,7 +128,7 @@ def test_an_artifact_tells_its_digests_over_time_and_where_each_content_is(proje
     assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in told
 
 
-def test_of_very_many_loads_all_are_counted_and_the_newest_told(
+def test_of_very_many_loads_all_are_counted_and_the_newest_listed(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(show, "MAX_LISTED", 1)
@@ -140,14 +140,14 @@ def test_of_very_many_loads_all_are_counted_and_the_newest_told(
     assert any(["the newest 1 of them" in line for line in lines])
 
 
-def test_the_very_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:
+def test_the_content_that_was_loaded_is_printed_byte_for_byte(project: Project) -> None:
     assert project.faber("show", "orchestration-protocol", "--content").stdout == "# Second\n"
     first = shown(project, "orchestration-protocol")["loads"][0]["event_id"]
     assert project.faber("show", first, "--content").stdout == LOADED_FIRST
     assert shown(project, first, "--content")["content"] == LOADED_FIRST
 
 
-def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project) -> None:
+def test_a_content_that_no_longer_exists_is_reported(sample: Project) -> None:
     told = refused(sample, "workflow-state", "--content")
     assert "is neither in" in told
     shown = sample.faber("show", "workflow-state").stdout
@@ -156,7 +156,7 @@ def test_a_content_that_nothing_has_any_more_is_said_to_be_gone(sample: Project)
     assert sample.faber("show", FIRST, "--content").returncode == 2
 
 
-def test_what_a_folder_or_a_command_gave_is_said_to_be_kept_nowhere(tmp_path: Path) -> None:
+def test_the_content_of_a_folder_or_a_command_is_reported_as_not_kept(tmp_path: Path) -> None:
     made = Project.made(tmp_path / "project")
     made.write("notes/a.md", "x")
     named = [
@@ -203,7 +203,7 @@ def test_a_source_outside_the_project_is_never_read(project: Project) -> None:
         assert "is neither in" in refused(project, f"hostile-{number}", "--content")
 
 
-def test_what_a_plugin_brings_is_named_where_it_stands_and_shown(tmp_path: Path) -> None:
+def test_a_plugins_content_is_shown_with_its_path(tmp_path: Path) -> None:
     made = Project.made(tmp_path / "project")
     plugin = tmp_path / "plugin"
     (plugin / "docs").mkdir(parents=True)

@@ -64,7 +64,7 @@ def test_each_table_holds_what_the_log_says(project: Path) -> None:
     assert ask(project, "SELECT session_id, trigger, phase FROM compactions") == [(FIRST, "auto", "build")]
 
 
-def test_all_runs_go_into_one_database_and_an_export_is_written_over(project: Path) -> None:
+def test_all_runs_go_into_one_database_and_an_export_is_replaced(project: Path) -> None:
     write_run(project, "second-run")
     export(project, "--sqlite", "audit.db", "--all")
     assert ask(project, "SELECT run_id, events FROM runs ORDER BY run_id") == [(RUN, 11), ("second-run", 11)]
@@ -73,7 +73,7 @@ def test_all_runs_go_into_one_database_and_an_export_is_written_over(project: Pa
     assert sorted(path.name for path in project.iterdir()) == [".fractary", "audit.db", "audit.metadata.json"]
 
 
-def test_the_metadata_say_what_each_table_and_column_is(project: Path) -> None:
+def test_the_metadata_describe_each_table_and_column(project: Path) -> None:
     export(project, "--sqlite", "audit.db")
     metadata = json.loads((project / "audit.metadata.json").read_text())["databases"]["audit"]["tables"]
     found = {}
@@ -84,7 +84,7 @@ def test_the_metadata_say_what_each_table_and_column_is(project: Path) -> None:
     assert list(found) == list(TABLES)
 
 
-def test_what_is_no_export_is_not_written_over(project: Path) -> None:
+def test_a_file_that_is_not_an_export_is_not_replaced(project: Path) -> None:
     (project / "audit.db").write_text("mine\n")
     assert "audit.db is not an export, and is not replaced" in export(project, "--sqlite", "audit.db", code=1)
     assert (project / "audit.db").read_text() == "mine\n"
@@ -116,7 +116,7 @@ def test_nor_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) 
     assert "real.db-journal is there" in export(project, "--sqlite", "audit.db", code=1)
 
 
-def test_events_of_any_shape_have_their_row(project: Path) -> None:
+def test_events_of_any_shape_have_a_row(project: Path) -> None:
     facts: Any = [
         {"event": {"type": "artifact_loaded", "artifact_id": ["a"], "size_bytes": 2**70}},
         {"event": {"type": "session_started", "session_id": "x\x00y", "environment": []}},
@@ -130,6 +130,6 @@ def test_events_of_any_shape_have_their_row(project: Path) -> None:
     assert ask(project, "SELECT size_bytes FROM loads WHERE artifact_id = '[\"a\"]'") == [(float(2**70),)]
 
 
-def test_one_form_at_a_time(project: Path) -> None:
+def test_two_formats_at_once_are_wrong_usage(project: Path) -> None:
     for arguments in (["--all"], ["--sqlite", "a.db", "-o", "b"], [RUN, "--all", "--sqlite", "a.db"]):
         assert "error: " in export(project, *arguments, code=2)

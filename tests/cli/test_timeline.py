@@ -78,7 +78,7 @@ def test_a_compaction_ends_what_was_in_context() -> None:
     assert ends["workflow-state"][1] > compaction["at"]
 
 
-def test_a_compaction_that_only_its_completion_tells_of_is_counted_everywhere(tmp_path: Path) -> None:
+def test_a_compaction_known_only_by_its_completion_is_counted_everywhere(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "p")
     project.deliver("SessionStart.startup.print")
     project.deliver("PostCompact.auto.print")
@@ -90,14 +90,14 @@ def test_a_compaction_that_only_its_completion_tells_of_is_counted_everywhere(tm
     connection.close()
 
 
-def test_what_stays_in_context_is_not_drawn_while_no_session_is_open() -> None:
+def test_context_is_not_drawn_while_no_session_is_open() -> None:
     history = History().start("a").load("a", "specification").end("a", 60)
     found = drawn(history.start("b", 7200, source="resume").end("b", 60).events)
     spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
     assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
 
 
-def test_an_abandoned_session_tells_when_it_was_heard_last() -> None:
+def test_an_abandoned_session_shows_its_last_event() -> None:
     history = (
         History().start("a").add("note_recorded", 60, session_id="a", kind="note", text="x", phase="build", step=None)
     )
@@ -107,7 +107,7 @@ def test_an_abandoned_session_tells_when_it_was_heard_last() -> None:
     assert second["is_open"]
 
 
-def test_phases_that_were_passed_unseen_are_named_where_they_must_have_been() -> None:
+def test_phases_that_no_event_names_are_shown_where_they_must_have_been() -> None:
     assert [stretch["phases"] for stretch in told("two-machines")["phases"]] == [["frame", "architect"], ["build"]]
 
 
@@ -122,11 +122,11 @@ def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_ro
 
 
 @given(broken_histories())
-def test_a_history_that_no_program_of_ours_wrote_is_drawn_too(events: list[Recorded]) -> None:
+def test_a_history_that_another_program_wrote_is_drawn(events: list[Recorded]) -> None:
     assert page([drawn(events)]).endswith("</html>\n")
 
 
-def test_nothing_of_a_payload_becomes_markup() -> None:
+def test_no_part_of_a_payload_becomes_markup() -> None:
     written = page([timeline(HOSTILE, hostile(), seconds_of)], [(HOSTILE, HOSTILE)])
     parsed = Page(written)
     assert not {"script", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in parsed.elements}
@@ -160,7 +160,7 @@ def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
     assert "sessions, 2026" in written
 
 
-def test_a_crowd_of_loads_is_joined_and_none_is_forgotten() -> None:
+def test_many_loads_are_joined_and_all_are_counted() -> None:
     history = History().start("a")
     for number in range(3 * CROWD):
         history.at += number % 2
@@ -220,7 +220,7 @@ def test_all_runs_are_drawn_and_a_damaged_one_is_named(project: Project) -> None
 
 
 @pytest.mark.parametrize("arguments", [("nothing-like-it",), ("--all", RUN)])
-def test_a_wrong_question_writes_nothing(project: Project, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_writes_nothing(project: Project, arguments: tuple[str, ...]) -> None:
     assert project.faber("timeline", *arguments, "-o", "run.html").returncode in (2, 10)
     assert not (project.root / "run.html").exists()
 
@@ -236,7 +236,7 @@ def test_an_older_page_is_replaced_and_anything_else_is_kept(project: Project) -
 
 
 @pytest.mark.parametrize("output", [".", "README/run.html"])
-def test_an_unwritable_output_is_one_clear_error(project: Project, output: str) -> None:
+def test_an_output_that_cannot_be_written_is_one_clear_error(project: Project, output: str) -> None:
     project.write("README", "a file where a folder would have to be\n")
     before = sorted(os.listdir(project.root))
     done = project.faber("timeline", RUN, "-o", output)
@@ -254,7 +254,7 @@ def test_open_calls_the_users_browser(project: Project, tmp_path: Path) -> None:
     assert (tmp_path / "asked").read_text() == f"file://{os.path.realpath(project.root / 'run.html')}"
 
 
-def test_with_json_a_warning_stands_in_the_one_object(project: Project) -> None:
+def test_with_json_a_warning_is_in_the_one_object(project: Project) -> None:
     (write_run(project.root, f"{RUN[:-6]}zzzzzz") / "ledger.db").write_bytes(b"no ledger at all")
     done = project.faber("timeline", "--all", "-o", "all.html", "--json")
     assert (done.returncode, done.stderr) == (0, "")

@@ -23,7 +23,7 @@ def written(folder: Path, text: str, name: str = "run.html") -> Path:
     return path
 
 
-def test_nothing_of_a_hostile_payload_runs(tmp_path: Path) -> None:
+def test_no_part_of_a_hostile_payload_runs(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.open(written(tmp_path, CANARY))
         assert browser.title == "it ran"  # so a script that got through would be seen
@@ -73,13 +73,13 @@ def test_light_and_dark_follow_the_system(tmp_path: Path) -> None:
     assert grounds == ["rgba(255, 255, 255, 1)", "rgba(20, 24, 31, 1)"]
 
 
-def test_a_page_asks_nobody_for_anything_and_reports_no_error(tmp_path: Path) -> None:
+def test_a_page_makes_no_request_and_reports_no_error(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.open(written(tmp_path, page([told("two-machines"), told("compaction-drops-artifacts")])))
         assert browser.run("return performance.getEntriesByType('resource').map(one => one.name)") == []
 
 
-def test_no_letter_of_the_chart_lies_outside_it_and_narrow_windows_scroll_the_chart_alone(tmp_path: Path) -> None:
+def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart(tmp_path: Path) -> None:
     outside = """
         const frame = document.querySelector('svg').getBoundingClientRect();
         return [...document.querySelectorAll('svg text')].filter(text => {

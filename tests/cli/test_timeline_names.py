@@ -27,7 +27,7 @@ def test_names_that_differ_in_the_middle_show_it() -> None:
 
 
 @given(st.sets(st.text("ab-M中\x1b", max_size=60) | st.sampled_from(ALIKE), max_size=12))
-def test_names_have_their_place_and_are_told_apart(names: set[str]) -> None:
+def test_names_fit_and_can_be_distinguished(names: set[str]) -> None:
     shown = shown_names(sorted(names), ROOM)
     assert len(set(shown.values())) == len(names)
     assert all([width(text) <= ROOM for text in shown.values()])

@@ -116,7 +116,7 @@ def test_only_regular_files_of_the_project_count(notes: Path) -> None:
         assert absent not in loaded
 
 
-def test_what_is_no_text_is_named_and_not_shown(notes: Path) -> None:
+def test_a_file_that_is_not_text_is_named_and_not_shown(notes: Path) -> None:
     (notes / "d.bin").write_bytes(b"PK\0\1")
     (notes / "e.txt").write_bytes("é".encode("latin-1"))
     (notes / "f\n=== a ===").write_text("f")
@@ -152,7 +152,7 @@ def test_100_000_files_are_counted_and_never_held(tmp_path: Path) -> None:
     assert reason(around(folder.parent), "directory", path="notes").startswith("Artifact is larger than 1 MB")
 
 
-def test_a_file_is_no_directory_and_one_outside_is_refused(notes: Path) -> None:
+def test_a_file_or_a_folder_outside_is_not_a_directory_artifact(notes: Path) -> None:
     surroundings = around(notes.parent)
     assert reason(surroundings, "directory", path="notes/a.md").endswith("not a directory")
     assert reason(surroundings, "directory", path="nowhere").startswith("Directory not found: ")
@@ -162,7 +162,7 @@ def test_a_file_is_no_directory_and_one_outside_is_refused(notes: Path) -> None:
     assert reason(surroundings, "markdown", path="notes").endswith("a directory, not a regular file")
 
 
-def test_the_runs_own_folder_is_given_without_what_each_append_changes(tmp_path: Path) -> None:
+def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes(tmp_path: Path) -> None:
     run = tmp_path / ".fractary/faber/runs" / RUN
     run.mkdir(parents=True)
     left_over = (
@@ -193,7 +193,7 @@ def test_the_runs_own_folder_is_given_without_what_each_append_changes(tmp_path:
         ("single", "single"),
     ],
 )
-def test_a_runs_suffix_tells_it_from_others_of_its_plan(run_id: str, suffix: str) -> None:
+def test_a_runs_suffix_distinguishes_it_from_others_of_its_plan(run_id: str, suffix: str) -> None:
     assert run_suffix(run_id) == suffix
 
 
@@ -209,7 +209,7 @@ def test_the_state_that_other_tools_keep_beside_a_plan_is_the_runs_own(tmp_path:
     assert (loaded["source"], loaded["is_state"]) == (f".fractary/runs/{run_id}/state.json", True)
 
 
-def test_a_placeholder_without_a_value_is_told(tmp_path: Path) -> None:
+def test_a_placeholder_without_a_value_is_reported(tmp_path: Path) -> None:
     (tmp_path / "specs").mkdir()
     (tmp_path / "specs/WORK-.md").write_text("x")
     surroundings = around(tmp_path, work_id=None)
@@ -224,7 +224,7 @@ def test_a_placeholder_without_a_value_is_told(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from(["work_id", "plan_id", "run_id"]), st.text() | st.integers() | st.none()))
-def test_no_value_of_a_state_brings_more_than_a_name_into_a_command(state: dict[str, Any]) -> None:
+def test_a_value_from_the_state_adds_only_a_name_to_a_command(state: dict[str, Any]) -> None:
     surroundings = around(Path("/project"), **state)
     try:
         text = fill("{work_id}|{plan_id}|{run_suffix}", surroundings)
@@ -274,11 +274,11 @@ def git(project: Project, command: str, **state: Any) -> str:
         ("git status --short", "(no output)\n"),
     ],
 )
-def test_git_answers_what_only_reads(project: Project, command: str, answer: str) -> None:
+def test_git_commands_that_only_read_are_answered(project: Project, command: str, answer: str) -> None:
     assert git(project, command, work_id="a.txt") == answer
 
 
-def test_the_source_of_gits_answer_is_the_same_on_every_machine(project: Project) -> None:
+def test_the_source_of_a_git_artifact_is_the_same_on_every_machine(project: Project) -> None:
     loaded = given_by(around(project.root), "git_info", command="git log -1 --format=%s -- {project_root}/a.txt")
     assert loaded["content"] == "Add a\n"
     assert loaded["source"] == "git log -1 --format=%s -- {project_root}/a.txt"
@@ -287,7 +287,7 @@ def test_the_source_of_gits_answer_is_the_same_on_every_machine(project: Project
 
 
 @pytest.mark.parametrize("command", ["git status", "git diff", "git log --stat", "git ls-files", "git shortlog -s"])
-def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, command: str) -> None:
+def test_the_ledgers_files_never_appear_in_a_git_artifact(project: Project, command: str) -> None:
     before = git(project, command)
     project.write(".fractary/note", "two\n")
     project.write(".fractary/new", "two\n")
@@ -337,7 +337,7 @@ def test_what_the_ledger_writes_never_shows_in_gits_answer(project: Project, com
         ("git log -- {work_id}", "cannot be used in"),
     ],
 )
-def test_anything_else_is_refused_with_the_reason(project: Project, command: str, why: str) -> None:
+def test_any_other_git_command_is_refused_with_the_reason(project: Project, command: str, why: str) -> None:
     assert why in reason(around(project.root, work_id="--output=x"), "git_info", command=command)
     assert not (project.root / "x").exists()
     assert project.git("branch", "--list") == "* main"
@@ -354,7 +354,7 @@ def test_anything_else_is_refused_with_the_reason(project: Project, command: str
         ("git tag newt HEAD", "`git tag` would create it"),
     ],
 )
-def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
+def test_a_command_that_would_create_a_branch_or_tag_is_refused_with_the_reason(
     project: Project, command: str, answer: str
 ) -> None:
     before = project.git("for-each-ref")
@@ -365,7 +365,7 @@ def test_what_would_make_a_branch_or_tag_is_refused_with_the_reason(
 @pytest.mark.parametrize(
     "command", ["git branch --list 'm*'", "git branch -l main", "git branch --contains HEAD", "git tag -n1 'v*'"]
 )
-def test_branches_and_tags_can_be_looked_for(project: Project, command: str) -> None:
+def test_branches_and_tags_can_be_searched(project: Project, command: str) -> None:
     assert git(project, command).strip().split()[-1] in ("main", "a", "Begin")
 
 
@@ -399,7 +399,7 @@ def test_branches_and_tags_can_be_looked_for(project: Project, command: str) -> 
         *["git cat-file -p HEAD:.fractary/note", "git cat-file blob BLOB", "git ls-tree HEAD", "git archive HEAD"],
     ],
 )
-def test_what_the_ledger_writes_is_not_reached_by_its_hash_either(project: Project, command: str) -> None:
+def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project, command: str) -> None:
     blob = project.git("rev-parse", "HEAD:.fractary/note")
     project.git("tag", "tagged", blob)
     known = {
@@ -435,7 +435,7 @@ def test_commits_are_shown_whatever_they_are_called(project: Project, command: s
     assert git(project, command) == answer
 
 
-def test_a_word_makes_no_branch_and_no_tag(project: Project) -> None:
+def test_no_word_creates_a_branch_or_a_tag(project: Project) -> None:
     before = project.git("for-each-ref")
     for command in ("git branch new", "git tag new", "git branch --sort --show-current new", "git branch -r new HEAD"):
         try:
@@ -454,7 +454,7 @@ WORDS = st.sampled_from(
 
 
 @given(st.sampled_from(sorted(SUBCOMMANDS)), st.lists(WORDS | st.text(max_size=8), max_size=6))
-def test_no_option_reaches_git_that_is_not_on_the_list(name: str, words: list[str]) -> None:
+def test_only_listed_options_reach_git(name: str, words: list[str]) -> None:
     try:
         arguments = git_arguments(" ".join(["git", name, *words]), around(Path("/project")))
     except ArtifactError:
@@ -545,7 +545,7 @@ def test_no_setting_of_a_repository_runs_a_program(
     assert mark.exists(), "git itself would not have run it, so that this shows nothing"
 
 
-def test_a_filter_whose_name_cannot_be_set_aside_stops_the_question(project: Project) -> None:
+def test_a_filter_whose_name_cannot_be_disabled_stops_the_command(project: Project) -> None:
     mark = hostile(project, ("filter.a=b.clean", "EVIL"), attributes="* filter=a=b")
     project.write("a.txt", "two\n")
     assert "cannot be disabled" in reason(around(project.root), "git_info", command="git status")
@@ -636,7 +636,7 @@ def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("waits", [True, False])
-def test_nobody_waits_for_a_daemon_that_keeps_the_output_open(tmp_path: Path, waits: bool) -> None:
+def test_a_daemon_that_keeps_the_output_open_is_not_waited_for(tmp_path: Path, waits: bool) -> None:
     code = f"""if True:
         import os, time
         if os.fork() == 0:
@@ -714,7 +714,7 @@ def test_a_program_that_the_user_mapped_is_run_instead_without_the_commands_own_
 
 
 @pytest.mark.parametrize("command", ["gh issue view 258", "rm -rf .", "/", "/a/b", "/../x", " ", "!sh", "/x\u0000"])
-def test_what_is_no_slash_command_is_neither_run_nor_asked_for(tmp_path: Path, command: str) -> None:
+def test_anything_but_a_slash_command_is_neither_run_nor_requested(tmp_path: Path, command: str) -> None:
     assert reason(around(tmp_path), "skill", command=command).startswith("Command is not a slash command")
 
 
@@ -778,7 +778,7 @@ def test_a_command_runs_the_mapped_program_and_a_dry_run_only_names_it(mine: Pro
     assert mine.of_type("artifact_loaded")[0]["given"] == "inline"
 
 
-def test_a_dry_run_says_of_a_mapped_command_what_the_load_then_does(mine: Project) -> None:
+def test_a_dry_run_says_what_the_load_does_with_a_mapped_command(mine: Project) -> None:
     assert mine.deliver("SessionStart.startup.print").packet is not None
     environment = {"CLAUDE_CODE_SESSION_ID": None}
     for expected in ("LOAD", "SKIP (recently loaded)"):  # a hook has deferred it; the program has answered
@@ -802,7 +802,7 @@ def test_a_dry_run_says_of_a_mapped_command_what_the_load_then_does(mine: Projec
     ],
 )
 @pytest.mark.parametrize("is_required", [True, False])
-def test_a_mapped_program_that_cannot_be_run_is_told_by_a_dry_run_and_not_asked_for(
+def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     mine: Project, program: list[str], work_id: str | None, told: str, is_required: bool
 ) -> None:
     issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": is_required}
@@ -863,7 +863,7 @@ def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project)
 # What is no text, and what is not to be seen
 
 
-def test_git_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_git_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write("latin.txt", "caf\xe9\n".encode("latin-1"))
     project.git("add", "latin.txt")
@@ -872,7 +872,7 @@ def test_git_output_that_is_no_text_is_named(tmp_path: Path) -> None:
     assert told == "`git show` failed: not UTF-8 text (byte 3)"
 
 
-def test_a_programs_output_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_a_programs_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
     surroundings = around(tmp_path)
     surroundings["commands"] = {"/x:y": [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'a\\xff')"]}
     assert reason(surroundings, "skill", command="/x:y").endswith("failed: not UTF-8 text (byte 1)")
@@ -882,19 +882,19 @@ def test_a_programs_output_that_is_no_text_is_named(tmp_path: Path) -> None:
     "word",
     ["HEAD:.fractary/runs/x/state.json", ":.fractary/x", "HEAD:./.fractary", ":0:.fractary/x", "HEAD:a/.fractary/b"],
 )
-def test_what_the_ledger_writes_is_not_shown_from_a_commit_either(tmp_path: Path, word: str) -> None:
+def test_the_ledgers_files_are_not_shown_from_a_commit(tmp_path: Path, word: str) -> None:
     with pytest.raises(ArtifactError, match="what the ledger writes is excluded"):
         git_arguments(f"git show {word}", around(tmp_path))
     assert git_arguments("git show HEAD:src/a.py", around(tmp_path))
 
 
-def test_an_unknown_load_strategy_is_told(notes: Path) -> None:
+def test_an_unknown_load_strategy_is_reported(notes: Path) -> None:
     loaded = directory(notes, "newest")
     assert loaded["content"] == directory(notes)["content"]
     assert loaded["notes"] == ["x: 'newest' is not a load_strategy (all, latest_only, summary): \"all\" is used"]
 
 
-def test_a_dry_run_tells_nothing_of_a_file_outside_and_none_of_an_empty_path(tmp_path: Path) -> None:
+def test_a_dry_run_says_nothing_about_a_file_outside_or_an_empty_path(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     (tmp_path / "secret").write_text("secret" * 1000)
     artifacts = [
@@ -1005,7 +1005,7 @@ def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [".git/config", ".GIT/config", "notes/../.git/config", "link", "sub/.git/config"])
-def test_what_git_keeps_for_itself_is_no_artifact(project: Project, path: str) -> None:
+def test_gits_own_files_are_not_artifacts(project: Project, path: str) -> None:
     project.write("link-to/x", "x")
     (project.root / "link").symlink_to(".git/config")
     (project.root / ".GIT").mkdir()
@@ -1015,7 +1015,7 @@ def test_what_git_keeps_for_itself_is_no_artifact(project: Project, path: str) -
     assert "which may hold a token" in reason(around(project.root), "directory", path=".git")
 
 
-def test_what_is_there_and_cannot_be_loaded_is_not_headed_not_found(project: Project) -> None:
+def test_a_file_that_cannot_be_loaded_is_not_called_not_found(project: Project) -> None:
     project.write("big.md", "x" * 1_400_000)
     project.write("binary.md", b"a\0b")
     named = [{"id": name, "type": "markdown", "path": f"{name}.md"} for name in ("big", "binary", "missing")]

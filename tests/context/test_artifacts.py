@@ -103,7 +103,7 @@ def test_the_order_is_always_conditional_phase() -> None:
         ("manual", ["start", "build", "transition", "compaction", "manual"]),
     ],
 )
-def test_a_trigger_loads_what_lists_its_whole_form_and_manual_loads_all(trigger: str, ids: list[str]) -> None:
+def test_a_trigger_loads_what_lists_its_full_form_and_manual_loads_all(trigger: str, ids: list[str]) -> None:
     w = workflow(
         [
             artifact("start", reload_triggers=["session_start"]),
@@ -130,7 +130,7 @@ def test_an_artifact_without_a_list_of_triggers_is_loaded_by_each() -> None:
     assert chosen(w, ["session_start"])[0] == ["a", "malformed"]
 
 
-def test_requested_ids_override_the_trigger_but_no_condition() -> None:
+def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
     w = workflow(
         [artifact("a", reload_triggers=["session_start"]), artifact("b", reload_triggers=[])],
         [artifact("c", condition="work_id != null")],
@@ -148,7 +148,7 @@ def test_requested_ids_override_the_trigger_but_no_condition() -> None:
 
 
 @pytest.mark.parametrize("condition", ["state.a <", "", 7, ["x"]])
-def test_a_condition_that_cannot_be_evaluated_is_told_and_counts_as_false(condition: Any) -> None:
+def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(condition: Any) -> None:
     # RELOAD, Step 3: WARN "Cannot evaluate condition: ${condition_expr}"
     w = workflow([], [artifact("c", condition=condition), artifact("without")])
     assert chosen(w, ["manual"]) == (["without"], [f"Cannot evaluate condition: {condition}"])
@@ -191,7 +191,7 @@ def test_an_entry_without_a_readable_time_is_loaded(entry: dict[str, Any] | None
     assert minutes_since(entry, NOW) is None
 
 
-def test_content_that_is_known_to_have_changed_is_loaded_again() -> None:
+def test_content_that_has_changed_is_loaded_again() -> None:
     entry = {"loaded_at": utc_text(NOW - 10)}
     assert is_current(entry, NOW, "a", "a")
     assert not is_current(entry, NOW, "b", "a")
@@ -260,7 +260,7 @@ def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
 
 
 @pytest.mark.parametrize("value", ["../x", "a/../b", "a//b", "/a", "a/b/c/d", "a" * 256, ".."])
-def test_a_run_id_is_of_one_to_three_plain_segments(around: Surroundings, value: str) -> None:
+def test_a_run_id_has_one_to_three_plain_segments(around: Surroundings, value: str) -> None:
     around["state"]["run_id"] = value
     assert reason(artifact(path="{run_id}/x"), around) == "State field cannot be used in a path: run_id"
 
@@ -291,7 +291,7 @@ def test_a_link_inside_the_project_is_recorded_as_what_it_points_to(around: Surr
     assert find_file(artifact(path="specs/a.md"), around)["source"] == "docs/a.md"
 
 
-def test_what_the_project_lacks_is_looked_for_in_the_users_plugin_roots(around: Surroundings) -> None:
+def test_a_file_that_the_project_lacks_is_searched_in_the_users_plugin_roots(around: Surroundings) -> None:
     plugin = Path(around["plugin_roots"][0])
     (plugin / "docs").mkdir()
     (plugin / "docs/protocol.md").write_text("plugin's")
@@ -303,14 +303,14 @@ def test_what_the_project_lacks_is_looked_for_in_the_users_plugin_roots(around: 
     assert load(wanted, around)["content"] == "project's"
 
 
-def test_a_missing_file_is_named_by_where_it_should_be(around: Surroundings) -> None:
+def test_a_missing_file_is_reported_with_where_it_should_be(around: Surroundings) -> None:
     with pytest.raises(ArtifactError) as raised:
         find_file(artifact(path="/specs/a.md"), around)
     assert raised.value.resolved == f"{around['root']}/specs/a.md"
     assert raised.value.message == f"File not found: {around['root']}/specs/a.md"
 
 
-def test_a_run_is_used_where_it_lies_whatever_layout_the_workflow_names(around: Surroundings, tmp_path: Path) -> None:
+def test_a_run_is_used_where_it_is_whatever_layout_the_workflow_names(around: Surroundings, tmp_path: Path) -> None:
     wanted = artifact("workflow-state", "json", path=".fractary/runs/{run_id}/state.json")
     other = Path(around["root"], ".fractary/faber/runs", RUN)
     other.mkdir(parents=True)
@@ -353,7 +353,7 @@ def test_sizes_are_judged_at_100_kb_and_1_mb(around: Surroundings) -> None:
     assert "larger than 1 MB" in reason(artifact(path="a.md"), around)
 
 
-def test_what_is_no_regular_text_file_is_refused_with_the_reason(around: Surroundings) -> None:
+def test_anything_but_a_regular_text_file_is_refused_with_the_reason(around: Surroundings) -> None:
     root = Path(around["root"])
     (root / "folder").mkdir()
     os.mkfifo(root / "pipe")
@@ -410,7 +410,7 @@ def test_the_runs_state_is_given_without_what_each_append_changes(around: Surrou
     assert load(wanted, around)["sha256"] != before["sha256"]
 
 
-def test_another_json_file_is_given_as_it_is_even_if_it_is_no_json(around: Surroundings) -> None:
+def test_another_json_file_is_given_as_it_is_even_if_it_is_not_json(around: Surroundings) -> None:
     put(around, "a.json", '{"sessions": 1,}')
     loaded = load(artifact(type="json", path="a.json"), around)
     assert (loaded["content"], loaded["is_state"]) == ('{"sessions": 1,}', False)
@@ -449,7 +449,7 @@ def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.T
             pass
 
 
-def test_loading_an_artifact_imports_the_light_part_of_the_standard_library_alone() -> None:
+def test_loading_an_artifact_imports_only_the_light_part_of_the_standard_library() -> None:
     heavy = {
         "typing",
         "dataclasses",

@@ -104,13 +104,13 @@ def test_a_condition_holds_as_in_javascript(condition: str) -> None:
         "\ud800",
     ],
 )
-def test_what_is_no_condition_is_named_in_the_documents_words(condition: str) -> None:
+def test_anything_but_a_condition_is_reported_in_the_documents_words(condition: str) -> None:
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
     assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, MAX_QUOTED)}"
 
 
-def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
+def test_parentheses_may_nest_up_to_a_limit() -> None:
     assert evaluate("(" * MAX_DEPTH + "true" + ")" * MAX_DEPTH, STATE)
     for depth in (MAX_DEPTH + 1, 100_000):
         with pytest.raises(ConditionError):
@@ -120,9 +120,7 @@ def test_parentheses_may_nest_to_a_bound_and_no_further() -> None:
 @pytest.mark.parametrize(
     "condition", ["!" * 1_030_000 + "true", "&&".join(["1"] * 340_000), "==".join(["1"] * 340_000)]
 )
-def test_a_condition_that_nobody_wrote_by_hand_is_not_read_at_all(
-    condition: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_condition_that_is_too_long_is_not_read(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conditions, "_Reader", None)
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
@@ -130,13 +128,13 @@ def test_a_condition_that_nobody_wrote_by_hand_is_not_read_at_all(
     assert str(raised.value) == f"{whole} ({len(condition):,} characters; the limit is 2,000)"
 
 
-def test_a_condition_may_be_as_long_as_its_bound() -> None:
+def test_a_condition_may_be_as_long_as_the_limit() -> None:
     assert evaluate("!" * (MAX_CHARACTERS - 4) + "true", STATE)
     with pytest.raises(ConditionError):
         evaluate("!" * (MAX_CHARACTERS - 3) + "true", STATE)
 
 
-def test_a_text_of_very_many_digits_is_no_number() -> None:
+def test_a_text_of_very_many_digits_is_not_a_number() -> None:
     assert evaluate("digits == 1", {"digits": "0" * (MAX_CHARACTERS - 1) + "1"})
     assert not evaluate("digits == 1", {"digits": "0" * MAX_CHARACTERS + "1"})
 
@@ -192,7 +190,7 @@ def test_each_comparison_and_its_opposite_never_agree(pairs: list[tuple[Any, Any
 
 
 @pytest.mark.parametrize("unit", ["a && ", "!", "(a == 'b') || ", "a.b.c === 1 && "])
-def test_the_work_grows_with_the_length_and_no_faster(unit: str) -> None:
+def test_the_work_grows_only_linearly_with_the_length(unit: str) -> None:
     def calls(count: int) -> int:
         made = 0
 
@@ -247,5 +245,5 @@ def words_by(expression: str, *, pattern: bool) -> list[tuple[str, str]] | None:
 
 
 @given(st.lists(PIECES, max_size=12).map("".join) | st.text(max_size=20))
-def test_a_condition_is_read_in_the_words_of_its_grammar(expression: str) -> None:
+def test_a_condition_is_split_into_the_words_of_its_grammar(expression: str) -> None:
     assert words_by(expression, pattern=False) == words_by(expression, pattern=True)

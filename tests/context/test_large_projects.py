@@ -54,7 +54,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, size: Calla
     return asked
 
 
-def test_the_outlines_of_a_packet_look_at_a_bounded_part_of_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_outlines_of_a_packet_read_a_bounded_part_of_its_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = counted(monkeypatch, outlines, "sections_of", lambda lines: sum(len(line) + 1 for line in lines))
     text, given = pack(RUN, usual_state(RUN), parts_of("## h\n" * 180_000, 20), [], budget=9_500)
     assert "outline" in given.values()
@@ -62,7 +62,7 @@ def test_the_outlines_of_a_packet_look_at_a_bounded_part_of_its_texts(monkeypatc
     assert text.count("(of the first ") == len(seen)
 
 
-def test_an_outline_reaches_as_far_as_it_may_and_says_how_far() -> None:
+def test_an_outline_reads_as_far_as_it_may_and_says_how_far() -> None:
     text = "# Handbook\n\n" + "".join([f"## Chapter {number}\n\nWords of it.\n\n" for number in range(90)])
     assert outline(text, 3_000, len(text)).startswith("1-363 # Handbook")
     assert outline(text, 3_000, 1_050).startswith("(of the first 1.0 KB)\n\n1-")
@@ -74,7 +74,7 @@ def test_texts_that_cannot_fit_are_not_measured(monkeypatch: pytest.MonkeyPatch)
     assert sum(measured) < 450_000
 
 
-def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room() -> None:
+def test_a_json_object_with_very_many_members_shows_those_that_fit() -> None:
     text = json.dumps({f"key-{number}": number for number in range(70_000)})
     shown = outline(text, 1_000, MAX_OUTLINED)
     members = shown.splitlines()
@@ -84,7 +84,7 @@ def test_of_a_json_object_with_very_many_members_those_are_shown_that_have_room(
     assert units(shown) <= 1_000
 
 
-def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_rest(tmp_path: Path) -> None:
+def test_a_start_reads_a_bounded_part_of_a_workflows_artifacts_and_names_the_rest(tmp_path: Path) -> None:
     project = named(tmp_path, [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(40)])
     project.write("docs/text.md", "A line of plain text.\n" * 40_000)
     packet = project.deliver("SessionStart.startup.print").packet or ""
@@ -98,7 +98,7 @@ def test_a_start_reads_a_bounded_part_of_what_a_workflow_names_and_tells_the_res
     assert project.faber("session-load", "--dry-run").stdout.count("Action: LOAD") == 40 - len(loaded)
 
 
-def test_a_required_artifact_is_read_however_much_the_optional_ones_are(tmp_path: Path) -> None:
+def test_a_required_artifact_is_read_however_large_the_optional_ones_are(tmp_path: Path) -> None:
     many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(210)]
     project = named(tmp_path, [*many, {"id": "needed", "path": "docs/needed.md", "required": True}])
     project.write("docs/text.md", "A line of plain text.\n" * 40_000)
@@ -125,14 +125,14 @@ def test_a_dry_run_reads_each_recorded_load_once(tmp_path: Path, monkeypatch: py
     project.faber("session-load")
     assert "Total: 60 artifacts (0 would be loaded, 60 skipped)" in project.faber("session-load", "--dry-run").stdout
     with Log.read(str(project.ledger_path)) as log:
-        decoded = counted(monkeypatch, log, "decoded", lambda row: 1)
+        decoded = counted(monkeypatch, log, "decode", lambda row: 1)
         assert len(log.last_loads([f"text-{number}" for number in range(60)])) == 60
         assert len(decoded) == 60
         assert log.last_loads(["text-59"])["text-59"]["source"] == "docs/text.md"
         assert len(decoded) <= 62
 
 
-def test_of_a_phase_as_many_artifacts_are_loaded_as_of_any_list(tmp_path: Path) -> None:
+def test_a_phases_list_of_artifacts_has_the_same_limit(tmp_path: Path) -> None:
     many = [{"id": f"text-{number}", "path": "docs/text.md"} for number in range(201)]
     project = named(tmp_path, many, "build")
     project.write("docs/text.md", "Words.\n")

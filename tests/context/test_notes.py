@@ -71,7 +71,7 @@ def test_notes_come_back_in_reconstitution_and_in_the_log(project: Project) -> N
     assert "note, in build: first and more" in project.faber("log").stdout
 
 
-def test_the_newest_notes_are_given_newest_first(project: Project) -> None:
+def test_the_newest_notes_come_newest_first(project: Project) -> None:
     for number in range(4):
         project.faber("note", "add", f"note {number}")
     with Log.read(str(project.ledger_path)) as log:
@@ -97,7 +97,7 @@ def test_the_newest_summary_stays_among_the_notes_and_what_is_left_out_is_counte
 
 
 @pytest.mark.parametrize("text", ["x" * (MAX_LETTERS + 1), "é" * (MAX_LETTERS + 1), "a" + "😀" * 100_000])
-def test_a_note_that_is_too_long_is_refused_whole(project: Project, text: str) -> None:
+def test_a_note_that_is_too_long_is_refused(project: Project, text: str) -> None:
     done = typed(project, text.encode())
     assert done.returncode == 1
     assert done.stderr.decode().startswith("error: the note has ")
@@ -114,7 +114,7 @@ def test_a_note_that_is_too_long_is_refused_whole(project: Project, text: str) -
         (["--from-stdin"], b"\xff"),
     ],
 )
-def test_what_is_no_note_is_wrong_usage(project: Project, arguments: list[str], content: bytes) -> None:
+def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], content: bytes) -> None:
     done = subprocess.run(
         [COMMAND, "note", "add", *arguments],
         cwd=project.root,

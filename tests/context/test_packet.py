@@ -112,7 +112,7 @@ def test_no_control_character_reaches_the_packet(
     assert not unprintable(text)
 
 
-def test_what_a_repository_says_steers_no_terminal(tmp_path: Path) -> None:
+def test_nothing_from_a_repository_controls_a_terminal(tmp_path: Path) -> None:
     steers = "\x1b[2J\x9b31m\x07\x7f"
     project = Project.made(tmp_path / "project")
     project.write("specs/a.md", f"# Spec\n\n## Summary {steers}\n\nText {steers}\r\n" + "long line\n" * 2000)
@@ -196,7 +196,7 @@ def test_an_outline_keeps_to_its_room(text: str, room: int, look: int) -> None:
     assert units(outline(text, room, look)) <= room
 
 
-def test_a_bold_line_heads_what_matters_as_it_does_in_a_reconstitution() -> None:
+def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     text = f"# Spec\n\n## Background\n\n{filler}\n**Files to Modify**:\n\n- ledger/log.py\n\n**Note**\n\n{filler}\n"
     text += "## Non-goals\n"
@@ -232,7 +232,7 @@ def protocol() -> str:
     return f"# Orchestration\n\n## Overview\n\nOne step after the other.\n\n## Protocol Steps\n\n{steps}"
 
 
-def test_a_long_protocol_and_a_long_specification_both_say_what_matters(tmp_path: Path) -> None:
+def test_a_long_protocol_and_a_long_specification_both_show_their_important_parts(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write(PROTOCOL, protocol())
     project.write("specs/WORK-00258.md", specification())
@@ -265,7 +265,7 @@ def test_a_long_protocol_and_a_long_specification_both_say_what_matters(tmp_path
     assert [event["given"] for event in project.of_type("artifact_loaded")] == ["inline", "outline", "outline"]
 
 
-def test_an_artifact_that_is_to_be_fetched_is_asked_for(tmp_path: Path) -> None:
+def test_the_agent_is_asked_for_an_artifact_that_only_it_can_fetch(tmp_path: Path) -> None:
     issue = part("issue", "", required=True, deferred="run `/fractary-work:issue-fetch 258`")
     text, how = pack(RUN, {}, [issue], [], budget=9_500)
     assert "- issue (required): deferred; run `/fractary-work:issue-fetch 258`\n" in text
@@ -324,7 +324,7 @@ def test_the_budget_is_the_variables_the_runs_or_the_projects(
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '"x"', '{"packet_budget": true}', "\udcff", '{"packet_budget": 1e9}'])
-def test_settings_that_cannot_be_read_are_told_and_stop_nothing(tmp_path: Path, content: str) -> None:
+def test_settings_that_cannot_be_read_are_reported_and_stop_nothing(tmp_path: Path, content: str) -> None:
     project = Project.made(tmp_path / "project")
     (project.root / ".fractary/faber/ledger.json").write_bytes(content.encode("utf-8", "surrogateescape"))
     answer = project.deliver("SessionStart.startup.interactive")
@@ -332,7 +332,7 @@ def test_settings_that_cannot_be_read_are_told_and_stop_nothing(tmp_path: Path, 
     assert ".fractary/faber/ledger.json" in project.log_lines[-1]
 
 
-def test_without_a_usable_workflow_the_state_comes_all_the_same_and_how_to_recover(tmp_path: Path) -> None:
+def test_without_a_usable_workflow_the_packet_has_the_state_and_how_to_recover(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write(".fractary/faber/workflows/mine.json", "{")
     project.change_state(workflow_id="mine", marker="it is here")
@@ -372,7 +372,7 @@ def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, titl
 # What a specification and a long text show first
 
 
-def test_headings_of_a_specification_count_before_bold_lines_and_what_matters_is_whole() -> None:
+def test_a_specifications_headings_count_before_bold_lines_and_important_parts_are_whole() -> None:
     filler = "Detail that nobody needs at once.\n" * 60
     criteria = "".join([f"- [ ] criterion {number} holds\n" for number in range(12)])
     files = "".join([f"| `src/file_{number}.py` | Create | part {number} | TODO |\n" for number in range(40)])

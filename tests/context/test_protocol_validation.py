@@ -26,7 +26,7 @@ def by_hook(project: Project) -> None:
 
 
 @pytest.mark.parametrize("reload", [by_command, by_hook])
-def test_what_a_reload_leaves_is_valid(tmp_path: Path, reload: Callable[[Project], None]) -> None:
+def test_a_reload_leaves_a_valid_state(tmp_path: Path, reload: Callable[[Project], None]) -> None:
     project = Project.made(tmp_path / "project")
     before = int(time.time())
     reload(project)

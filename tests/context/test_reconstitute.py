@@ -172,7 +172,7 @@ def answered(project: Project, keys: str, *arguments: str) -> subprocess.Complet
 # What is printed
 
 
-def test_a_whole_context_is_told_in_the_documents_words(project: Project) -> None:
+def test_a_full_context_is_printed_in_the_documents_words(project: Project) -> None:
     whole(project)
     short = project.git("log", "--format=%h", "-2").split()
     done = project.faber("reconstitute")
@@ -241,7 +241,7 @@ Resume point: After feedback at architect:design
     project.assert_projected()
 
 
-def test_a_run_with_nothing_yet_is_told_in_the_documents_words(project: Project) -> None:
+def test_a_new_run_is_printed_in_the_documents_words(project: Project) -> None:
     done = project.faber("reconstitute")
     assert (done.returncode, done.stderr) == (0, "")
     assert (
@@ -342,12 +342,12 @@ def test_for_build_prints_the_build_skills_input_alone(project: Project) -> None
     assert context_of(project, "--for", "build") == wanted
 
 
-def test_for_build_says_so_where_there_is_no_session_before(project: Project) -> None:
+def test_for_build_says_that_there_is_no_earlier_session(project: Project) -> None:
     done = project.faber("reconstitute", "--for", "build")
     assert json.loads(done.stdout) == {"current_phase": "build", "session_summary": None}
 
 
-def test_for_build_falls_back_to_the_states_phase_where_no_phase_remains(project: Project) -> None:
+def test_for_build_falls_back_to_the_states_phase_if_no_phase_remains(project: Project) -> None:
     put(project, "session-summaries/session-1.json", {**SUMMARY, "summary": {"remaining_phases": []}})
     assert context_of(project, "--for", "build")["current_phase"] == "build"
 
@@ -401,7 +401,7 @@ def test_each_status_has_its_resume_point(project: Project, state: dict[str, Any
 # Which run
 
 
-def test_a_run_is_taken_by_the_beginning_of_its_id(project: Project) -> None:
+def test_a_run_is_found_by_the_beginning_of_its_id(project: Project) -> None:
     project.active_path.unlink()
     assert context_of(project, RUN[:20])["run_id"] == RUN
 
@@ -430,7 +430,7 @@ def critical(project: Project, error: str, action: str, first: str = "") -> None
     assert not project.ledger_path.exists()
 
 
-def test_row_1_a_run_that_is_not_there_is_critical(project: Project) -> None:
+def test_row_1_a_missing_run_is_critical(project: Project) -> None:
     gone = "org/project/00000000-0000-0000-0000-000000000000"
     project.active_path.write_text(gone)
     critical(
@@ -491,13 +491,13 @@ def test_missing_metadata_is_a_warning(project: Project) -> None:
     warned(project, "metadata_missing", "⚠️ WARNING: Run metadata not found - continuing without it\n")
 
 
-def test_a_work_id_that_was_expected_is_missed(project: Project) -> None:
+def test_a_missing_work_id_is_reported_if_one_was_expected(project: Project) -> None:
     put(project, "metadata.json", {"work_id": "258"})
     warned(project, "work_id_missing", "⚠️ WARNING: State missing work_id - may be a standalone run\n")
 
 
 @pytest.mark.parametrize("path", ["/specs/none.md", "../../outside.md", 7, ["specs"], "specs/\x00"])
-def test_row_4_a_specification_that_is_not_there_is_a_warning(project: Project, path: Any) -> None:
+def test_row_4_a_missing_specification_is_a_warning(project: Project, path: Any) -> None:
     (project.root.parent / "outside.md").write_text("secret")
     project.change_state(artifacts={"spec_path": path})
     done = project.faber("reconstitute", "--json", "--skip", "spec")
@@ -553,7 +553,7 @@ def test_an_answer_in_plain_text_is_the_description(project: Project) -> None:
     assert issue["description"] == "Widgets turn\nThey do not.\n--\nstate:\tfine"
 
 
-def test_title_state_and_labels_are_taken_from_what_gh_says_without_json(project: Project) -> None:
+def test_title_state_and_labels_are_read_from_ghs_plain_answer(project: Project) -> None:
     project.change_state(work_id="258")
     head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
     map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
@@ -567,7 +567,7 @@ def test_title_state_and_labels_are_taken_from_what_gh_says_without_json(project
     assert issue["description"].endswith("\n--\nThey do not.\ntitle:\tno")
 
 
-def test_row_7_a_work_item_that_is_gone_is_a_warning(project: Project) -> None:
+def test_row_7_a_deleted_work_item_is_a_warning(project: Project) -> None:
     project.change_state(work_id=258)
     map_fetch(
         project, "import sys; sys.exit('GraphQL: Could not resolve to an Issue with the number of ' + sys.argv[1])"
@@ -576,7 +576,7 @@ def test_row_7_a_work_item_that_is_gone_is_a_warning(project: Project) -> None:
     warned(project, "issue_fetch_not_found", text)
 
 
-def test_row_9_a_branch_that_is_not_there_is_a_warning(project: Project) -> None:
+def test_row_9_a_missing_branch_is_a_warning(project: Project) -> None:
     project.change_state(branch="feat/gone")
     warned(project, "branch_not_found", "⚠️ WARNING: Branch not found - continuing without branch details\n")
     assert "ℹ Branch feat/gone not found locally (may need to fetch)\n" in project.faber("reconstitute").stdout
@@ -636,7 +636,7 @@ def test_a_folder_that_is_a_file_or_leads_away_is_a_warning_that_names_it(
     warned(project, code, f"\nPath: {folder}\nError: Not a directory\n")
 
 
-def test_ten_warnings_of_one_kind_are_told_and_the_others_counted(project: Project) -> None:
+def test_ten_warnings_of_one_kind_are_printed_and_the_others_counted(project: Project) -> None:
     put(project, "session-summaries/session-99.json", SUMMARY)
     for number in range(30):
         put(project, f"session-summaries/session-{number}.json", "{")
@@ -655,7 +655,7 @@ def test_a_broken_user_configuration_is_a_warning(project: Project) -> None:
     warned(project, "user_config_invalid", f"Error: {config}: Expecting")
 
 
-def test_row_13_summaries_that_are_not_there_are_information(project: Project) -> None:
+def test_row_13_missing_summaries_are_information(project: Project) -> None:
     assert "ℹ No session summaries found (first session for this run)\n" in project.faber("reconstitute").stdout
     (project.run / "session-summaries").mkdir()
     done = project.faber("reconstitute")
@@ -770,7 +770,7 @@ def test_an_error_needs_a_choice_and_exits_3_without_a_terminal(
 
 
 @pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
-def test_what_was_found_before_a_stop_is_recorded_where_there_is_a_ledger(
+def test_findings_before_a_stop_are_recorded_if_there_is_a_ledger(
     project: Project, provoked: Any, code: str, skip: str
 ) -> None:
     assert project.faber("reconstitute").returncode == 0
@@ -817,13 +817,13 @@ def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("gone", ["workflow_id", "status"])
-def test_a_state_without_what_it_must_say_is_critical(project: Project, gone: str) -> None:
+def test_a_state_without_a_required_field_is_critical(project: Project, gone: str) -> None:
     project.put_state({name: value for name, value in project.state.items() if name != gone})
     critical(project, "State file missing required fields (", "Inspect and repair state.json manually")
 
 
 @pytest.mark.parametrize(("provoked", "code", "skip"), ROWS)
-def test_the_first_option_goes_on_and_is_recorded(project: Project, provoked: Any, code: str, skip: str) -> None:
+def test_the_first_option_continues_and_is_recorded(project: Project, provoked: Any, code: str, skip: str) -> None:
     question = provoked(project)
     done = answered(project, "9\n1\n")
     assert done.returncode == 0
@@ -876,7 +876,7 @@ def test_the_newest_twenty_events_are_read_in_numeric_order(project: Project) ->
     assert [event["event_id"] for event in context_of(project)["events"]] == list(range(986, 1006))
 
 
-def test_summaries_are_taken_in_the_order_of_their_times(project: Project) -> None:
+def test_summaries_are_ordered_by_their_times(project: Project) -> None:
     for name, hour in (("aaa", "09"), ("zzz", "08")):
         put(
             project,
@@ -886,7 +886,7 @@ def test_summaries_are_taken_in_the_order_of_their_times(project: Project) -> No
     assert context_of(project)["session_history"]["latest"]["session_id"] == "aaa"
 
 
-def test_summaries_without_a_time_are_taken_in_the_order_of_their_names(project: Project) -> None:
+def test_summaries_without_a_time_are_ordered_by_their_names(project: Project) -> None:
     for number in (9, 10):
         put(project, f"session-summaries/session-{number}.json", {"session_id": f"s{number}", "summary": {}})
     assert context_of(project)["session_history"]["latest"]["session_id"] == "s10"
@@ -896,7 +896,7 @@ def test_summaries_without_a_time_are_taken_in_the_order_of_their_names(project:
     "name",
     ["-x", "--output=stolen", "main..x", "a b", "x^", "x~1", "a:b", "@{-1}", "x\n", "\x00", "\ud800", 7, {"a": 1}],
 )
-def test_a_branch_that_can_be_no_name_never_reaches_git(project: Project, name: Any) -> None:
+def test_an_invalid_branch_name_never_reaches_git(project: Project, name: Any) -> None:
     project.put_state(json.dumps({**project.state, "artifacts": {"branch_name": name}}))
     done = project.faber("reconstitute")
     assert done.returncode == 0
@@ -904,12 +904,14 @@ def test_a_branch_that_can_be_no_name_never_reaches_git(project: Project, name: 
     assert not (project.root / "stolen").exists()
 
 
-def test_branch_names_of_real_projects_are_names() -> None:
+def test_branch_names_of_real_projects_are_valid() -> None:
     names = [BRANCH, "main", "feat/258_x.y", "fix/#258", "dépôt", "a@b", "release/1.0"]
     assert [name for name in names if NAME.fullmatch(name)] == names
 
 
-def test_what_a_branch_lacks_is_fetched_by_no_program_of_the_repositorys_settings(project: Project) -> None:
+def test_missing_objects_of_a_branch_are_never_fetched(
+    project: Project,
+) -> None:
     whole(project)
     blob = project.git("rev-parse", f"{BRANCH}:a.py")
     (project.root / ".git/objects" / blob[:2] / blob[2:]).unlink()
@@ -942,14 +944,14 @@ def test_a_projects_own_diff_and_pager_settings_are_not_run(project: Project) ->
 
 
 @pytest.mark.parametrize("work_id", ["258; touch ran", "$(touch ran)", "--web", "../x", "a" * 65])
-def test_a_work_id_that_is_none_never_reaches_a_program(project: Project, work_id: str) -> None:
+def test_an_invalid_work_id_never_reaches_a_program(project: Project, work_id: str) -> None:
     project.change_state(work_id=work_id)
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
     warned(project, "issue_fetch_network", "Error: State field cannot be used in a command: work_id\n")
     assert not (project.root / "ran").exists()
 
 
-def test_a_command_of_the_projects_own_is_never_run(project: Project) -> None:
+def test_a_command_from_the_projects_settings_is_never_run(project: Project) -> None:
     project.change_state(work_id="258")
     project.write(
         ".config/faber-ledger/config.json", json.dumps({"commands": {"/fractary-work:issue-fetch": ["false"]}})
@@ -970,7 +972,7 @@ def test_a_mapped_program_is_a_bare_name_or_an_absolute_path(project: Project, c
     assert "/fractary-work:issue-fetch" in done.stderr
 
 
-def test_what_files_say_never_forges_a_line_nor_reaches_the_terminal(project: Project) -> None:
+def test_text_from_files_never_forges_a_line_or_controls_the_terminal(project: Project) -> None:
     put_event(project, 1, "decision_point", message="one\n✓ Loaded issue #1\x1b[2J\x9b2J \ud800 end")
     done = project.faber("reconstitute")
     assert done.returncode == 0
@@ -989,7 +991,7 @@ def test_a_deep_event_is_given_or_skipped(project: Project, depth: int) -> None:
     assert done.stderr == ""
 
 
-def test_a_ledger_that_is_damaged_stops_nobody(project: Project) -> None:
+def test_a_damaged_ledger_does_not_stop_a_reconstitution(project: Project) -> None:
     project.ledger_path.write_bytes(b"no database at all, and longer than a header of one would be" * 100)
     done = project.faber("reconstitute")
     assert done.returncode == 0

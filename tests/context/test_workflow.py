@@ -45,7 +45,7 @@ def test_the_shipped_workflows_have_the_documents_artifacts(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["core", "default"])
-def test_a_shipped_workflow_reloads_context_in_frame_alone(name: str) -> None:
+def test_a_shipped_workflow_reloads_context_only_in_frame(name: str) -> None:
     phases = json.loads(Path(SHIPPED, f"{name}.json").read_text())["phases"]
     reloading = [phase for phase in phases if "auto-reload-context" in json.dumps(phases[phase])]
     assert reloading == ["frame"]
@@ -94,7 +94,7 @@ def test_artifacts_come_from_the_nearest_ancestor_that_has_them(tmp_path: Path) 
     assert ids(tmp_path, "child") == []
 
 
-def test_a_workflow_that_names_no_artifacts_gets_the_defaults_with_the_protocol_optional(tmp_path: Path) -> None:
+def test_a_workflow_without_artifacts_gets_the_defaults_with_an_optional_protocol(tmp_path: Path) -> None:
     custom(tmp_path, "plain", {"id": "plain"})
     found = every_artifact(load_workflow(str(tmp_path), "plain", []))
     assert [(artifact["id"], artifact["required"]) for artifact in found] == [
@@ -112,7 +112,7 @@ def test_a_cycle_of_extends_is_an_error_that_names_it(tmp_path: Path) -> None:
     assert error.hint == "correct .fractary/plugins/faber/workflows/b.json"
 
 
-def test_every_file_of_a_cycle_counts_whatever_ids_it_goes_by(tmp_path: Path) -> None:
+def test_a_cycle_is_found_by_its_files_whatever_ids_they_have(tmp_path: Path) -> None:
     write(tmp_path / "plugins/faber/config/workflows", "core", {"extends": "faber@fractary-faber:core"})
     error = failure(tmp_path, "fractary-faber:core")
     assert error.message.endswith("it extends itself: fractary-faber:core -> faber@fractary-faber:core")
@@ -121,7 +121,7 @@ def test_every_file_of_a_cycle_counts_whatever_ids_it_goes_by(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("folder", [".fractary/plugins/faber/workflows", ".fractary/faber/workflows"])
-def test_a_projects_workflow_may_stand_in_either_folder(tmp_path: Path, folder: str) -> None:
+def test_a_projects_workflow_may_be_in_either_folder(tmp_path: Path, folder: str) -> None:
     write(tmp_path / folder, "mine", {"critical_artifacts": CRITICAL})
     for workflow_id in ("mine", "project:mine"):
         assert load_workflow(str(tmp_path), workflow_id, [])["path"] == f"{folder}/mine.json"
@@ -179,7 +179,7 @@ def test_a_workflow_without_artifacts_names_the_defaults_as_their_source(tmp_pat
         ("nope", ".fractary/plugins/faber/workflows/nope.json"),
     ],
 )
-def test_a_missing_workflow_is_told_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
+def test_a_missing_workflow_is_reported_in_the_documents_words(tmp_path: Path, workflow_id: str, path: str) -> None:
     # RELOAD, Step 2: ERROR "Workflow configuration not found: ${workflow_id}", "Path: ${config_path}"
     error = failure(tmp_path, workflow_id)
     assert error.block.startswith(
@@ -215,7 +215,7 @@ def test_a_missing_ancestor_is_the_one_that_is_named(tmp_path: Path) -> None:
         "x" * 200,
     ],
 )
-def test_what_is_no_id_of_a_workflow_is_refused(tmp_path: Path, workflow_id: str) -> None:
+def test_an_invalid_workflow_id_is_refused(tmp_path: Path, workflow_id: str) -> None:
     outside = write(tmp_path, "x", {"critical_artifacts": CRITICAL})
     assert outside.exists()
     assert "not a workflow id" in failure(tmp_path / "project", workflow_id).message
@@ -298,7 +298,7 @@ def test_a_malformed_artifact_keeps_its_problem_for_when_it_is_loaded(tmp_path: 
         max_leaves=6,
     )
 )
-def test_any_definition_is_made_whole(raw: Any) -> None:
+def test_any_definition_gets_every_field(raw: Any) -> None:
     whole = parse_artifact(raw, "always_load[0]")
     assert whole["id"]
     assert isinstance(whole["type"], str)
