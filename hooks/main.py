@@ -58,9 +58,9 @@ def run_hook(name: str) -> int:
             root = held.current_path() or root
             run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
-            from faber_ledger.runs.projecting import bring_back  # only after git has removed the whole run
+            from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the whole run
 
-            bring_back(root, active.run_id, warn)
+            restore_run_from_mirror(root, active.run_id, warn)
         text = Hook(call, run, at, warn, held).answer()
         if text is not None:
             _print(call.hook, text)

@@ -6,5 +6,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Whether git tracks a file that stands beside a ledger: None without git. This package asks no git; `context` sets it.
+# Return whether git tracks a file beside a ledger, None without git. A journal or a recovery that git tracks came with
+# a commit, so it is not trusted. This package does not ask git: `faber_ledger.runs` sets this.
 git_tracks: Callable[[str], bool | None] = lambda path: None  # noqa: E731 -- a function could not be replaced

@@ -16,9 +16,11 @@ import faber_ledger.ledger
 
 def git_tracks(path: str) -> bool | None:
     """Return whether git tracks a file, as `is_tracked` does."""
-    from faber_ledger.runs.git import is_tracked  # only where something odd stands beside a ledger
+    from faber_ledger.runs.git import is_tracked  # only if a journal or a recovery lies beside a ledger
 
     return is_tracked(path)
 
 
+# Every reader and writer of a ledger file needs the answer, also those that know no run, and `ledger` must not import
+# git: so it has this one setting, and whoever imports any module of `runs` has set it.
 faber_ledger.ledger.git_tracks = git_tracks

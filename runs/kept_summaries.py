@@ -1,6 +1,6 @@
-"""What compactions came to where `summaries` is false: files beside the run's mirror, in this clone alone.
+"""Compaction summaries while the setting `summaries` is false: files beside the run's mirror, in this clone only.
 
-Each is named after the event that records its compaction, so that a start finds the same one as if the event held it.
+Each is named after the event that records its compaction, so that a start finds it as if the event held it.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
 
 
 PREFIX = "summary-"
-MOST = 16  # of a run: a conversation that goes on gets the one again that it was given first
-LARGEST = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
+MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it was given first
+MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
 
 
 def keep(run: Run, event_id: str, text: str) -> None:
-    """Write a summary for its owner alone, and remove the oldest ones of the run; raises OSError.
+    """Write a summary that only its owner can read, and remove the run's oldest ones; raises OSError.
 
-    Without git nothing is written: there is no folder that a later `git add` leaves out.
+    Without git nothing is written: a later `git add` would add it.
     """
     folder = summaries_folder(run)
     if folder is None:
         return
     make_kept_folder(run, folder)
     whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=0o600)
-    for path in list(kept_paths(run).values())[:-MOST]:
+    for path in list(kept_paths(run).values())[:-MAX_KEPT]:
         whole_file.remove(path)
 
 
 def kept_paths(run: Run) -> dict[str, str]:
-    """Return the path of each summary that is kept, by its event's id, the oldest first."""
+    """Return the path of each kept summary by its event's id, oldest first."""
     folder = summaries_folder(run)
     if folder is None:
         return {}
@@ -49,17 +49,17 @@ def kept_paths(run: Run) -> dict[str, str]:
 
 
 def read_kept(path: str) -> str | None:
-    """Return what a kept file says; None if it cannot be read."""
+    """Return the text of a kept file; None if it cannot be read."""
     try:
-        return read_text(path, LARGEST)
+        return read_text(path, MAX_BYTES)
     except FileRefused:
         return None
 
 
 def remove_redacted(run: Run, log: Log) -> list[str]:
-    """Remove the summaries of events that the log has redacted, and every other one that says the same; return which.
+    """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
-    A compaction that waited in the spool may have been delivered twice: then one of the two stands for no event.
+    A compaction that waited in the spool may have been delivered twice: then one of the two files has no event.
     """
     kept = kept_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"

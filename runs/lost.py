@@ -1,4 +1,4 @@
-"""A run's ledger that is gone, or empty, while this clone still has it: in its mirror, or in git's last commit."""
+"""Runs whose ledger is missing or empty, although this clone still has it: in the mirror, or in git's last commit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def lacks_ledger(run: Run) -> bool:
-    """Tell whether a run has no ledger; an empty file is none: a writer killed in its first transaction leaves one."""
+    """Return whether a run has no ledger, or an empty file: a writer killed in its first transaction leaves one."""
     try:
         found = os.lstat(run.ledger_path)
     except OSError:
@@ -23,7 +23,10 @@ def lacks_ledger(run: Run) -> bool:
 
 
 def loss_of_events(run: Run) -> tuple[str, str] | None:
-    """Say that git's last commit has another ledger than the one here, which holds no event; None if it has not."""
+    """Return message and hint if the ledger has no event and git's last commit has another one, else None.
+
+    The caller has seen that the ledger has no event.
+    """
     if not is_other_than_head(run):
         return None
     return (
@@ -33,7 +36,7 @@ def loss_of_events(run: Run) -> tuple[str, str] | None:
 
 
 def loss_of(run: Run) -> tuple[str, str] | None:
-    """Say that the ledger of a run which lacks it is lost, and how to have it back; None if there never was one."""
+    """Return message and hint if the missing ledger of a run can be restored, None if there never was one."""
     if mirror_with_events(run) is not None:
         return (
             f"the ledger of {run.run_id} is gone; this clone's mirror under the git directory still has it",
@@ -49,7 +52,7 @@ def loss_of(run: Run) -> tuple[str, str] | None:
 
 
 def check_not_lost(run: Run) -> None:
-    """Raise LedgerLost if git's last commit has a log of a run that has none here: two logs of one run never meet."""
+    """Raise LedgerLost if git's last commit has a log of a run that has none here: a run must not get a second one."""
     if is_in_head(run):
         path = run.shown("ledger.db")
         raise LedgerLost(

@@ -87,9 +87,9 @@ def _open_file(run: Run, warn: Callable[[str], None], busy_seconds: float) -> Lo
     try:
         return Log.open(run.ledger_path, busy_seconds=busy_seconds)
     except IntegrityError as error:  # without git, where no recovery has looked at it
-        from faber_ledger.runs.recovery import is_journal_put_aside
+        from faber_ledger.runs.recovery import put_refused_journal_aside
 
-        if not is_journal_put_aside(run.ledger_path, error, warn):
+        if not put_refused_journal_aside(run.ledger_path, error, warn):
             raise
         return Log.open(run.ledger_path, busy_seconds=busy_seconds)
 
@@ -324,12 +324,12 @@ class Mirror:
 
     def repair(self, error: Exception) -> bool:
         """Write a mirror again whose events are sound, or move it aside; return whether it can be tried again."""
-        from faber_ledger.runs.recovery import is_journal_put_aside, is_sound
+        from faber_ledger.runs.recovery import is_sound, put_refused_journal_aside
 
         path = self.path
         if isinstance(error, sqlite3.Error) and is_busy(error):
             return False
-        if is_journal_put_aside(path, error, self._warn):
+        if put_refused_journal_aside(path, error, self._warn):
             return True
         if is_sound(path):
             if self.log is not None:

@@ -1,4 +1,4 @@
-"""The older copies of a run's files: backups, doctor's too, and what a killed writer left. A redaction removes them."""
+"""Old copies of a run's files: backups, those of `doctor`, and what killed writers left. A redaction removes them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-# `faber-ledger` names its copies by these; `state.backup.json` is FABER's own name (AGENT, RELOAD). `state.json.tmp` is
-# another tool's, which may be about to rename it.
+# The beginnings and endings of our copies' names; `state.backup.json` is FABER's own name (AGENT, RELOAD).
+# `state.json.tmp` belongs to another tool, which may be about to rename it.
 COPIES = (
     ("ledger.", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
     ("state.", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
@@ -27,7 +27,7 @@ COPIES = (
 
 
 def old_copies(run: Run) -> list[str]:
-    """List the older copies of a run's files, in its folder, beside its mirror, and where doctor keeps its own."""
+    """Return the old copies of a run's files: in its folder, beside its mirror, and where `doctor` keeps its own."""
     mirror = mirror_path(run)
     folders = [run.directory, *([os.path.dirname(mirror)] if mirror else [])]
     found = [path for folder in folders for path in _copies_in(folder)]
@@ -35,7 +35,7 @@ def old_copies(run: Run) -> list[str]:
 
 
 def doctor_copies(root: str) -> list[str]:
-    """List the files that `doctor --fix` has copied before it changed them, of any run and of none."""
+    """Return the copies that `doctor --fix` made of files before it changed them, in a run or elsewhere."""
     found = []
     for top in doctor_folders(root):
         for folder, _, names in sorted(os.walk(top)):
@@ -44,13 +44,13 @@ def doctor_copies(root: str) -> list[str]:
 
 
 def _is_of(path: str, run: Run) -> bool:
-    """Tell whether doctor's copy is of a run's files; it stands at the path that the file had in the project."""
+    """Return whether a copy of `doctor` is of this run's files; it has the path that the file had in the project."""
     folder = os.path.dirname(path).replace(os.sep, "/")
     return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}"))
 
 
 def remove_old_copies(run: Run, log: Log) -> list[str]:
-    """Remove the older copies of a run's files, and the kept summaries of what its log has redacted; return which.
+    """Remove the old copies of a run's files and the kept summaries that its log has redacted; return their paths.
 
     The caller holds the run's lock.
     """

@@ -1,4 +1,4 @@
-"""Write what a log says: the blocks of `state.json`, a missing file, a backup, or a whole run from the mirror."""
+"""Project a log onto `state.json`, after restoring the file, or the run itself, where it is missing."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     OldState = tuple[str, JsonText, str | None]
 
 
-MOST_COMMITS = 100  # that are looked through for a state.json, of HEAD and of all local branches
-UNKNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
+MAX_COMMITS = 100  # that are searched for a state.json, of HEAD and of all local branches
+NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
-def regenerated(
+def reproject(
     run: Run,
     *,
     rebuild: bool,
@@ -47,42 +47,42 @@ def regenerated(
     redacted: bool = False,
     made: dict[str, str] | None = None,
 ) -> tuple[bool, str | None, list[str]]:
-    """Write a run's blocks from its log; give whether state.json changed, what it was taken from, what it lacks.
+    """Write a run's blocks from its log; return whether state.json changed, its source, and the keys that it lacks.
 
-    A missing state.json is taken from a backup or a commit, which is named then. If none has one it is written from the
-    log and from what `made` gives, and the keys that are not known are given; without `made` it stays missing, and
-    StateMissing is raised. With `redacted` a payload was taken out of the log just before: once state.json is without
-    it too, older copies go. Raises as `read_state`, `write_blocks`, `RunLock` and `Log.open`, and RunNotFound for a log
-    without an event.
+    A missing state.json is restored from a backup or a commit, and the source is its name. If there is none, the file
+    is written from the log and from the members `made`, and the keys that neither knows are returned; without `made`
+    StateMissing is raised. With `redacted` a payload was removed from the log just before: once state.json lacks it
+    too, older copies are removed. Raises as `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound
+    for a log without an event.
     """
     with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
         try:
-            done = _written(run, opened, rebuild=rebuild, warn=warn, made=made)
+            result = _project(run, opened, rebuild=rebuild, warn=warn, made=made)
         except StateMissing:
             if redacted or opened.redacted:
                 remove_old_copies(run, opened.log)
             raise
         if redacted or opened.redacted:
             remove_old_copies(run, opened.log)
-        return done
+        return result
 
 
-def _written(
+def _project(
     run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str] | None
 ) -> tuple[bool, str | None, list[str]]:
     source = None
     try:
         state = state_file.read_state(run).value
     except StateMissing:
-        source = _take_back(run)
+        source = _restore_state(run)
         if source is None and made is None:
             raise
         if source is None:
             blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(made or {})}
             state_file.commit_blocks(opened, texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
-            names = ("workflow_id", "work_id", "current_phase", *UNKNOWN)
+            names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return True, None, [name for name in names if name not in known]
         state = state_file.read_state(run).value
     if not rebuild and opened.log.is_checkpoint(PROJECTOR, digest(blocks_of(state))):
@@ -94,12 +94,12 @@ def _written(
     return changed or source is not None, source, []
 
 
-def _take_back(run: Run) -> str | None:
-    """Put the newest state.json that a backup or a commit has in the missing one's place, and name what had it.
+def _restore_state(run: Run) -> str | None:
+    """Restore a missing state.json from the newest backup or commit that has one; return its name, or None.
 
-    One that was written from the log alone, as 0.1.0 did, lacks everybody's keys: any whole one is better, however old,
-    and one with neither `status` nor `phases` is as good as none. What HEAD has counts before any other branch's. What
-    came from elsewhere and was never merged, as a remote's branch or a pull request, is not used.
+    One that was written from the log alone, as 0.1.0 did, lacks the keys of all other tools: any complete one is
+    better, however old, and one with neither `status` nor `phases` is not used. HEAD counts before any other branch.
+    What came from elsewhere and was never merged, as a remote's branch or a pull request, is not used.
     """
     found = _best_of(chain(_read_backups(run), _read_commits(run, "HEAD")))
     if found is None:
@@ -130,7 +130,7 @@ def _read_backups(run: Run) -> Iterator[OldState]:
 
 def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
     """Read the run's states in the newest commits of HEAD or of all local branches."""
-    asked = ["rev-list", "--date-order", f"--max-count={MOST_COMMITS}", revisions, "--", "./state.json"]
+    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", revisions, "--", "./state.json"]
     for commit in (GitQuery(asked, run.directory).answer() or "").split():
         question = GitQuery(["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES)
         content = question.answer_bytes()
@@ -141,18 +141,18 @@ def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
             continue
 
 
-def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
-    """Put the newest readable backup in the place of state.json, and the log's blocks into it if it has an event.
+def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
+    """Replace state.json by its newest readable backup, and project the log onto it if it has an event.
 
-    Gives the backup's name and whether there was a log to project. Raises LedgerError if state.json can be read or no
-    backup can, and as `Log.open`.
+    Return the backup's name, and whether there was a log to project. Raises LedgerError if state.json is readable or no
+    backup is, and as `open_log`.
     """
     with RunLock(run.lock_path):
         if not (os.path.lexists(run.ledger_path) or mirror_with_events(run)):
-            return _put_back(run), False
+            return _replace_by_backup(run), False
         with open_log(run, warn) as opened:
-            name = _put_back(run)
-            if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts what was restored
+            name = _replace_by_backup(run)
+            if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts the restored blocks
                 return name, False
             state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
             if opened.redacted:
@@ -160,7 +160,7 @@ def restored(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
             return name, True
 
 
-def _put_back(run: Run) -> str:
+def _replace_by_backup(run: Run) -> str:
     if _is_readable(run):
         raise LedgerError(
             f"{run.shown('state.json')} can be read, and a backup of it is older",
@@ -181,7 +181,7 @@ def _put_back(run: Run) -> str:
 
 
 def _check_has_events(log: Log, run: Run) -> None:
-    """Refuse an empty log, as a killed first hook leaves it: the blocks in state.json are still to be adopted."""
+    """Raise RunNotFound for an empty log, as a killed first hook leaves it: state.json is not adopted yet."""
     if not log.heads():
         from faber_ledger.runs.lost import loss_of_events  # asks git
 
@@ -209,14 +209,14 @@ def _fold_checked(log: Log) -> Blocks:
 
 
 def _known(log: Log, run: Run) -> dict[str, Any]:
-    """Give what a log knows of the keys of a state that are not its own."""
+    """Return the members of a state that a log knows, other than the two blocks."""
     known: dict[str, Any] = {"run_id": run.run_id}
     for recorded in log.stream():
-        known |= _said_by(recorded)
+        known |= _members_of(recorded)
     return known
 
 
-def _said_by(recorded: Recorded) -> dict[str, Any]:
+def _members_of(recorded: Recorded) -> dict[str, Any]:
     event = recorded["event"]
     if event["type"] == "run_started":
         return {"workflow_id": event["workflow_id"], "work_id": event["work_id"]}
@@ -225,22 +225,22 @@ def _said_by(recorded: Recorded) -> dict[str, Any]:
     return {}
 
 
-MADE = {"status": "in_progress"}  # nobody finishes a run and leaves it uncommitted
+MADE = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
-def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None:
-    """Bring back the run that is named, or the active one, if its folder is gone; raises as `regenerated`.
+def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], None]) -> None:
+    """Restore the named run, or the active one, from the mirror if its folder is gone; raises as `reproject`.
 
-    One that a commit has is left alone: it was deleted, or is on another branch, where it would be in git's way.
+    A run that a commit has is not restored: it was deleted, or is on another branch, where it would be in git's way.
     """
     named = text or active_run(root).run_id
-    run = _if_taken(root, named)
+    run = _find_restorable(root, named)
     if run is None:
         return
 
     os.makedirs(run.directory)
     try:
-        _, source, unknown = regenerated(run, rebuild=False, warn=warn, made=MADE)
+        _, source, unknown = reproject(run, rebuild=False, warn=warn, made=MADE)
     except LedgerError:
         _remove_empty(run)
         raise
@@ -251,17 +251,17 @@ def bring_back(root: str, text: str | None, warn: Callable[[str], None]) -> None
     )
 
 
-def run_taken_away(root: str) -> str | None:
-    """Name the run that goes on here if git has taken it away and it can be brought back; else None.
+def find_removed_run(root: str) -> str | None:
+    """Return the id of the active run if git removed its folder and the mirror can restore it, else None.
 
-    `git clean -x` takes the active file as well: then the claim of this work tree says which run it was.
+    `git clean -x` removes the active file as well: then the claim of this work tree says which run it was.
     """
     active = active_run(root)
-    run = _if_taken(root, active.run_id or active.claim)
+    run = _find_restorable(root, active.run_id or active.claim)
     return run.run_id if run else None
 
 
-def _if_taken(root: str, named: str | None) -> Run | None:
+def _find_restorable(root: str, named: str | None) -> Run | None:
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
@@ -271,10 +271,9 @@ def _if_taken(root: str, named: str | None) -> Run | None:
 
 
 def _is_committed(run: Run) -> bool:
-    """Tell whether a commit of any branch or tag has the run; git that does not answer may have one."""
+    """Return whether a commit of any branch or tag has the run, or git does not answer."""
     path = run.shown("ledger.db")
-    told = GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer()
-    return told is None or told != ""
+    return GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer() != ""
 
 
 def _remove_empty(run: Run) -> None:

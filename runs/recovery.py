@@ -1,7 +1,8 @@
-"""A journal beside a log: what a killed writer left, or what git put a file of another time beside.
+"""Recover a log that has a journal beside it: a writer was killed, or git has replaced the file since.
 
-SQLite would play it into the file unseen. Into a file that git has replaced that destroys the log, so it is never
-played there: whatever reads is united into a fresh file, and the journal goes. One that is refused is played nowhere.
+SQLite would play the journal into the file unseen. If git has replaced the file, that destroys the log. So it is played
+into a copy only: all copies that can be read are united into a fresh file, and the journal is removed. A journal that
+is refused is not played at all.
 """
 
 from __future__ import annotations
@@ -29,11 +30,10 @@ SOURCES = (FILE, JOURNAL, RECOVERY, MIRROR, HEAD, INDEX)
 
 
 def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
-    """Unite what can be read of a run's log whose recovery is due, put it in place, and give where it was read from.
+    """Unite all readable copies of a run's log, replace its file by the union, and return the names of the copies.
 
-    None are named if it had no event yet. The caller holds the run's lock. The file and the journal are kept beside it
-    as backups; `warn` is told of a journal that is refused, which is not played. Raises IntegrityError if nothing
-    reads.
+    The list is empty if the log had no event yet. The caller holds the run's lock. The file and the journal are kept as
+    backups beside it; `warn` is called for a journal that is refused. Raises IntegrityError if no copy is readable.
     """
     journal, united_path = run.ledger_path + "-journal", run.ledger_path + RECOVERED
     if os.path.lexists(journal) and (os.path.islink(journal) or not os.path.isfile(journal)):
@@ -52,7 +52,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
         written = {copy.name: copy.write_in(folder) for copy in copies_of(run, names)}
         candidates = {name: path for name, path in written.items() if path is not None}
         copies = {name: path for name, path in candidates.items() if _reads(path)}
-        # One that a kill tore can open all the same: its last event is no witness beside copies that are sound.
+        # A file that a kill tore may open all the same: it does not count beside copies that are sound.
         found = {name: path for name, path in copies.items() if is_sound(path)} or copies
         begun = not os.path.lexists(run.ledger_path) or any(
             [os.path.getsize(path) == 0 for path in candidates.values()]
@@ -63,7 +63,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
         if why is not None:
-            is_journal_put_aside(run.ledger_path, refusal_error(run.ledger_path, why), warn)
+            put_refused_journal_aside(run.ledger_path, refusal_error(run.ledger_path, why), warn)
         for path in (run.ledger_path, journal):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)
@@ -71,17 +71,17 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             write_union(list(found.values()), united_path)
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
-        # Before the union is put in place: whatever reads the two in between would play the journal into it.
+        # Before the union is put in place: a reader that finds both would play the journal into it.
         if os.path.lexists(journal):
             os.unlink(journal)
-        # A kill here leaves a file without its journal; whoever writes next sees what was recovered, and goes on here.
+        # A kill here leaves a file without its journal; the next writer finds the recovered file, and continues here.
         if found:
             os.replace(united_path, run.ledger_path)
         return list(found)
 
 
 def _keep_copy(path: str) -> None:
-    """Copy a file to its backup's name. A link there goes: it may have come with the repository, to anywhere."""
+    """Copy a file to its backup. A link of that name is removed first: it may lead anywhere."""
     backup = path + ".backup"
     if os.path.lexists(backup):
         os.unlink(backup)
@@ -91,7 +91,7 @@ def _keep_copy(path: str) -> None:
 
 
 def is_sound(path: str) -> bool:
-    """Tell whether a file is a log that can be read to its end, each event what its hash says."""
+    """Return whether a file is a log that can be read to its end, and each event matches its hash."""
     try:
         with open_untrusted(path) as log:
             return all(True for _ in merge_rows([rows_of(log)]))
@@ -107,8 +107,8 @@ def _reads(path: str) -> bool:
     return True
 
 
-def is_journal_put_aside(path: str, error: Exception, warn: Callable[[str], None]) -> bool:
-    """Move the journal beside `path` out of SQLite's way if it was refused, and warn; raises OSError."""
+def put_refused_journal_aside(path: str, error: Exception, warn: Callable[[str], None]) -> bool:
+    """Move the journal beside `path` aside if `error` is its refusal; return whether it is. Raises OSError."""
     if not isinstance(error, JournalRefused):
         return False
     warn(f"{error.message}; it was moved to {put_aside(path)}")

@@ -1,4 +1,4 @@
-"""`state.json`: it belongs to others, so only our two blocks are replaced, and never half."""
+"""Read and write `state.json`, which belongs to other tools: only our two blocks are replaced, both or none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MAX_BYTES = 64 * 1024 * 1024
 def read_state(run: Run) -> JsonText:
     """Read a run's state.
 
-    Raises StateMissing; StateInvalid if it is no JSON object or another run's; LedgerError if it cannot be read.
+    Raises StateMissing; StateInvalid if it is not a JSON object or is another run's; LedgerError if it is unreadable.
     """
     return parse_state(run, _bytes_of(run))
 
@@ -52,40 +52,40 @@ def read_known(run: Run) -> KnownState:
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
-    """Check that a state says what a load needs; raises LedgerError (RELOAD, Step 2; AGENT, Step 2).
+    """Raise LedgerError if a state lacks a field that a load needs (RELOAD, Step 2; AGENT, Step 2).
 
-    What only the state schema asks for is never demanded: real states lack it.
+    Fields that only the state schema requires are not checked: real states lack them.
     """
     for names in (("run_id", "workflow_id"), ("status",)):
         for name in names:
             value = state.get(name)
             if not (value is None or isinstance(value, str)):
-                from faber_ledger.files.text import one_line  # a hook reads states, and seldom a bad one
+                from faber_ledger.files.text import one_line  # a hook seldom reads a bad state
 
-                told = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
+                message = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
                 hint = f"correct it in {run.shown('state.json')}"
-                block = f"❌ ERROR: {told}\nPath: {run.shown('state.json')}\n\n{CORRECT}"
-                raise LedgerError(told, hint=hint, block=block)
+                block = f"❌ ERROR: {message}\nPath: {run.shown('state.json')}\n\n{CORRECT}"
+                raise LedgerError(message, hint=hint, block=block)
         if not all([isinstance(state.get(name), str) and state[name] for name in names]):
-            told, hint, block = fields_missing(run, names)
-            raise LedgerError(told, hint=hint, block=block)
+            message, hint, block = fields_missing(run, names)
+            raise LedgerError(message, hint=hint, block=block)
 
 
 def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
-    """Word what a state lacks: message, hint, and the block that is printed instead of both."""
-    told = f"State file missing required fields ({', '.join(names)})"
+    """Return message and hint for missing fields, and the block that is printed instead of both."""
+    message = f"State file missing required fields ({', '.join(names)})"
     path = run.shown("state.json")
     recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
-    return told, f"add them to {path}", f"❌ ERROR: {told}\n{recovery}"
+    return message, f"add them to {path}", f"❌ ERROR: {message}\n{recovery}"
 
 
 def read_backup(run: Run) -> tuple[str, JsonText] | None:
-    """Read the first readable backup of a run's state and give its name; None if there is none."""
+    """Return the name and content of the first readable backup of a run's state, or None."""
     return next(read_backups(run), None)
 
 
 def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
-    """Read the backups of a run's state that are readable, each with its name."""
+    """Yield the name and content of each readable backup of a run's state."""
     for name in BACKUPS:
         try:
             yield name, parse_state(run, _bytes_of(run, name))
@@ -94,7 +94,7 @@ def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
 
 
 def backup_name(run: Run) -> str:
-    """Give the name of the backup that exists; the one that a write makes if none does."""
+    """Return the name of the backup that exists; if none does, of the one that a write makes."""
     return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
 
 
@@ -170,9 +170,9 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
 
 
 def write_new(run: Run, text: str, *, like: str | None = None) -> None:
-    """Write a state.json where there is none, with owner and permissions of the file `like`; raises StateNotWritten.
+    """Write a missing state.json, with owner and permissions of the file `like`; raises StateNotWritten.
 
-    A lone surrogate, which a path that is no UTF-8 has, is written as JSON escapes it.
+    A lone surrogate, as in a path that is not UTF-8, is written as a JSON escape.
     """
     try:
         content = text.encode("utf-8", "backslashreplace")
@@ -184,9 +184,9 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
 
 
 def check_writable(run: Run, status: os.stat_result) -> None:
-    """Raise StateNotWritten if a state's owner may not write it: a rename would not ask (END, Step 6).
+    """Raise StateNotWritten if a state's owner may not write it: a rename does not need that permission (END, Step 6).
 
-    The mode tells, since root may write whatever it says.
+    The mode decides, since root may write any file.
     """
     if not status.st_mode & stat.S_IWUSR:
         error = _not_written(run, os.strerror(errno.EACCES))
@@ -195,7 +195,7 @@ def check_writable(run: Run, status: os.stat_result) -> None:
 
 
 def remove_backup(run: Run) -> None:
-    """Remove the backup of a finished run: it must not keep sensitive data for ever (END, Security Considerations)."""
+    """Remove a finished run's backup, which may hold sensitive data (END, Security Considerations)."""
     try:
         os.unlink(run.state_path + ".backup")
     except FileNotFoundError:
@@ -203,9 +203,9 @@ def remove_backup(run: Run) -> None:
 
 
 def _bytes_of(run: Run, name: str = "state.json") -> bytes:
-    """Read a file of the run's folder; it came with the repository, so no link is followed and no pipe waited for.
+    """Read a file of the run's folder, which may have come with the repository: no link, no pipe, not too large.
 
-    Its size is looked at before its content. Raises StateMissing, StateInvalid, LedgerError.
+    Raises StateMissing, StateInvalid, LedgerError.
     """
     path = os.path.join(run.directory, name)
     try:
@@ -224,7 +224,7 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
 
 
 def way_back(run: Run) -> str:
-    """Say where a missing state comes from: its backup knows what no ledger does."""
+    """Return the hint for a missing state: from its backup if there is one, which has more than the ledger."""
     if not os.path.isdir(run.directory):
         return "run `faber-ledger run list` to see the runs of this project"
     name = backup_name(run)
@@ -234,16 +234,16 @@ def way_back(run: Run) -> str:
 
 
 def parse_state(run: Run, content: bytes) -> JsonText:
-    """Return a state from its bytes; raises StateInvalid if they are no JSON object, or another run's."""
+    """Decode a state; raises StateInvalid if it is not a JSON object, or is another run's."""
     try:
         document = JsonText(content.decode())
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
         if _is_unmerged(run, content):
-            told = "a merge has stopped at it"
+            reason = "a merge has stopped at it"
             hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
-            raise StateInvalid(told, path=run.shown("state.json"), hint=hint) from error
+            raise StateInvalid(reason, path=run.shown("state.json"), hint=hint) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
     if named is not None and named != run.run_id:
@@ -256,7 +256,7 @@ def parse_state(run: Run, content: bytes) -> JsonText:
 
 
 def _is_unmerged(run: Run, content: bytes) -> bool:
-    """Tell whether what cannot be read is what a merge that stopped has left: its marks, or an entry in the index."""
+    """Return whether a merge stopped at the file: it has conflict markers, or the index has an unmerged entry."""
     if b"\n<<<<<<<" in b"\n" + content:
         return True
     from faber_ledger.runs.git import GitQuery  # only for a file that cannot be read
@@ -277,7 +277,7 @@ def _reason(error: ValueError, content: bytes) -> str:
 
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
-    """Tell whether a state shows a block, the order of its keys included, and `true` told from 1."""
+    """Return whether a state has a block with this value: same order of keys, and `true` is not 1."""
     return name in state and state[name] == block and texts_of({name: state[name]}) == texts_of({name: block})
 
 
@@ -306,7 +306,7 @@ def _is_replaced(
         except OSError:
             warn("Could not create backup")
         seen = _version(run.state_path)
-        if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than the last look
+        if _bytes_of(run) != before or _version(run.state_path) != seen:  # reading takes longer than this last check
             return False
         os.replace(temporary, run.state_path)
         replaced = True
@@ -320,13 +320,13 @@ def _is_replaced(
 
 
 def _version(path: str) -> tuple[int, int, int]:
-    """Give what changes with every rewriting of a file, at the price of one call."""
+    """Return what differs after each rewrite of a file; costs one system call."""
     status = os.stat(path, follow_symlinks=False)
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
-    """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stands."""
+    """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stays."""
     try:
         with open(path, "rb") as file:
             written = JsonText(file.read().decode()).value

@@ -1,4 +1,4 @@
-"""Three versions of a `state.json` brought together: what of it is ours never conflicts, the rest is somebody's."""
+"""Merge three versions of a `state.json`: our two blocks never conflict; every other key belongs to other tools."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
 
-OF_A_WHOLE_STATE = ("status", "phases")  # what a state that was written from the log alone lacks
+OF_A_WHOLE_STATE = ("status", "phases")  # keys that a state lacks if it was written from the log alone
 ABSENT = object()
 DEEPEST = 20  # objects in each other; below it a value is taken as a whole
 
 
 def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:
-    """Give all three sides our blocks and the later `updated_at`, so that a merge of their lines sees the rest alone.
+    """Return the three sides with the same blocks and the later `updated_at`, so that only other lines can conflict.
 
-    The log says what the blocks are, and the next projection writes them. An empty base is none, and stays empty.
-    Raises ValueError if a side is no JSON object, or two sides are of two runs.
+    The next projection writes the blocks again from the log. An empty base means none, and stays empty. Raises
+    ValueError if a side is not a JSON object, or the two are states of different runs.
     """
     mine, other = document_of(ours), document_of(theirs)
     if mine.value.get("run_id") != other.value.get("run_id"):
@@ -44,17 +44,17 @@ def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, byte
 
 
 def usable_base(base: bytes) -> bytes:
-    """Give a base that is a state, else none: where two bases cross, git merges them, and leaves its markers in it."""
+    """Return the base, or nothing if it is not a state: git merges several bases, and may leave conflict markers."""
     return base if is_state(base) else b""
 
 
-def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
-    """Take each key, of nested objects too, from the side that changed it, and ours where both did; give those left.
+def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+    """Merge key by key, in nested objects too; return the merge, and the keys that are left to a person.
 
-    For sides whose lines stand too near to each other to be merged as lines: two tools that each added a key. What
-    they took out is left to a person. And for a gutted side: beside a whole one it counts as the base, but for the keys
-    that it alone has; if both are gutted, each only has the keys that it lacks as the base has them. What the other
-    side took out is out.
+    A key comes from the side that changed it, and from ours if both did, which is then left. This is for sides whose
+    changed lines are too near to each other for a merge of lines, such as two tools that each added a key. A removed
+    key is left, too. A gutted side beside a whole one counts as the base, except for the keys that it alone has; if
+    both are gutted, each gets the keys that it lacks from the base. What the other side removed then stays removed.
     """
     before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
     all_three = (before.value, mine.value, other.value)
@@ -76,14 +76,14 @@ def merged_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[
 def has_gutted_side(base: bytes, ours: bytes, theirs: bytes) -> bool:
     """Return whether a side lacks `status` or `phases`, which the base or the other has; raises ValueError.
 
-    0.1.0 wrote such a state.json from the log where it was missing, and sealed it. What it lacks, nobody took out.
+    0.1.0 wrote such a state.json from the log where it was missing, and sealed it: the keys were never removed.
     """
     before, mine, other = (document_of(side or b"{}").value for side in (base, ours, theirs))
     return any([_is_gutted(side, (before, mine, other)) for side in (mine, other)])
 
 
 def with_what_it_lacks(side: bytes, base: bytes) -> bytes:
-    """Give a gutted side, which stands alone, the keys that it lacks and the base has; any other stays as it is."""
+    """Return a gutted side that has no other, with the base's keys that it lacks; any other side is not changed."""
     if not (is_state(side) and base):
         return side
     document, before = document_of(side), document_of(base).value
@@ -95,10 +95,10 @@ def with_what_it_lacks(side: bytes, base: bytes) -> bytes:
 
 
 def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: bytes) -> tuple[bytes, list[Left]]:
-    """Take into a merge what a person or a hook has changed in `here`, the file as it is now, since it was made.
+    """Add to a merge what a person or a hook has changed since in the file, whose bytes are `here`.
 
-    Changed is what neither the merge, nor ours, nor the base says: a backup that was put back changes nothing, and a
-    key that somebody has settled is left no more. Of nested objects it is the changed key alone.
+    A value counts as changed if neither the merge, nor ours, nor the base has it, so a restored backup changes nothing.
+    A changed key is no longer left to a person. In nested objects only the changed key is taken.
     """
     found, document = document_of(here), document_of(merged)
     changed: list[str] = []
@@ -117,12 +117,12 @@ def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: 
 
 
 def names(left: list[Left]) -> list[str]:
-    """Give the names of keys that a merge has left, those of nested objects with dots: `phases.build.status`."""
+    """Return the names of the keys that a merge has left; nested ones have dots: `phases.build.status`."""
     return [name for name, _, _ in left]
 
 
 def is_whole(state: Members) -> bool:
-    """Return whether a state has what one lacks that was written from the log alone."""
+    """Return whether a state has the keys that one lacks if it was written from the log alone."""
     return all([name in state for name in OF_A_WHOLE_STATE])
 
 
@@ -131,7 +131,7 @@ def _is_gutted(state: Members, versions: tuple[Members, ...]) -> bool:
 
 
 def _filled(value: Any, before: Any, depth: int = 0) -> Any:
-    """Give a value with the keys that it lacks, those of nested objects too, as they were before."""
+    """Return a value with the keys of `before` that it lacks, in nested objects too."""
     if not (isinstance(value, dict) and isinstance(before, dict)) or depth >= DEEPEST:
         return value
     keys = dict.fromkeys([*before, *value])
@@ -157,9 +157,9 @@ def _with_what_it_alone_has(before: Any, gutted: Any, whole: Any, depth: int = 0
 def _merged(
     before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left], *, takes_removals: bool = False
 ) -> Any:
-    """Merge three values key by key, and add to `left` what is left to a person; ours stays there.
+    """Merge three values key by key; add to `left` the keys that are left to a person, which keep our value.
 
-    What one side took out and the other left is left to a person, too, unless it `takes_removals`.
+    A key that only one side removed is left, too, unless `takes_removals` is set.
     """
     if _same(mine, other) or _same(before, other):
         return mine
@@ -179,7 +179,7 @@ def _merged(
 
 
 def _edited(here: Any, others: list[Any], path: tuple[str, ...], changed: list[str]) -> Any:
-    """Give the first of `others`, the merge, with what `here` says that none of them does; adds it to `changed`."""
+    """Return the merge, the first of `others`, with the values that only `here` has; add their names to `changed`."""
     if any([_same(here, other) for other in others]):
         return others[0]
     if _both_objects(here, others[0], path):
@@ -205,12 +205,12 @@ def _name(path: tuple[str, ...]) -> str:
 
 
 def _touches(one: str, other: str) -> bool:
-    """Tell whether two names are of the same key, or one is of a key in the other's object."""
+    """Return whether two names are the same key, or one is a key inside the other's object."""
     return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def is_state(content: bytes) -> bool:
-    """Tell whether bytes are one JSON object in which no key stands twice, as a merge of lines may leave it."""
+    """Return whether bytes are one JSON object without duplicate keys, which a merge of lines may make."""
     try:
         document_of(content)
         json.loads(content.decode("utf-8-sig"), object_pairs_hook=_without_doubles)
@@ -237,7 +237,7 @@ def _shown(value: Any) -> str:
 
 
 def _later(mine: Members, other: Members) -> Any:
-    """Choose the later time; ours where one of them is none."""
+    """Return the later time; ours if one of them is not a time."""
     times = [seconds_of(state.get("updated_at")) for state in (mine, other)]
     if times[1] is not None and (times[0] is None or times[1] > times[0]):
         return other["updated_at"]
@@ -247,22 +247,21 @@ def _later(mine: Members, other: Members) -> Any:
 def _without_doubles(pairs: list[tuple[str, Any]]) -> Members:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("a key is there twice")
     return found
 
 
-def merged_state(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
-    """Merge three versions of a state: our blocks and the later time, and git merges the lines of the rest.
+def merge_states(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+    """Merge three versions of a state; return the merge, and the keys that both sides changed, with our value kept.
 
-    Gives with it the keys of somebody's that both changed, of which ours stay. Raises LedgerError if a side is no
-    state.
+    Our blocks and the later time are taken, and git merges the other lines. Raises LedgerError for any other file.
     """
     try:
         sides = with_one_shape(usable_base(base), ours, theirs)
     except ValueError as error:
         raise LedgerError(f"a side cannot be read: {error}") from error
     merged = None if has_gutted_side(*sides) else _merged_lines(*sides)
-    return (merged, []) if merged is not None and is_state(merged) else merged_by_key(*sides)
+    return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides)
 
 
 def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:

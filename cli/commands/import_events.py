@@ -24,8 +24,8 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import is_recovery_due, mirror_path
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.mirror import open_log
-from faber_ledger.runs.projecting import regenerated
-from faber_ledger.runs.recovery import is_journal_put_aside
+from faber_ledger.runs.projecting import reproject
+from faber_ledger.runs.recovery import put_refused_journal_aside
 from faber_ledger.runs.run import find_root, find_run
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _recover(run: Run) -> None:
             try:
                 play_journal(run.ledger_path)
             except JournalRefused as error:
-                is_journal_put_aside(run.ledger_path, error, warn)
+                put_refused_journal_aside(run.ledger_path, error, warn)
         else:
             open_log(run, warn).close()
 
@@ -158,7 +158,7 @@ def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
     try:
         drain_waiting(run, now(), warn=warn)
-        regenerated(run, rebuild=False, warn=warn, redacted=redacted, made={})
+        reproject(run, rebuild=False, warn=warn, redacted=redacted, made={})
     except IntegrityError:
         raise
     except LedgerError as error:

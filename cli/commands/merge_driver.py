@@ -15,7 +15,7 @@ from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, find_root
 from faber_ledger.runs.state_merge import (
-    merged_state,
+    merge_states,
     names,
     overwrite,
 )
@@ -56,7 +56,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
 
             write_union([ours, theirs], ours, check_event)
         elif name == "state.json":
-            merged, left = merged_state(*[read_file(side) or b"" for side in (base, ours, theirs)])
+            merged, left = merge_states(*[read_file(side) or b"" for side in (base, ours, theirs)])
             overwrite(ours, merged)
             if left:
                 say(

@@ -17,7 +17,7 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
-from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def add(
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
-    bring_back(root, run_id, warn)
+    restore_run_from_mirror(root, run_id, warn)
     run = choose_run(root, run_id)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
         session_id = shape.current_session(recording.blocks)

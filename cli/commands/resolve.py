@@ -25,7 +25,7 @@ from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_confl
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.state_merge import is_state, merged_state, usable_base, with_edits, with_what_it_lacks
+from faber_ledger.runs.state_merge import is_state, merge_states, usable_base, with_edits, with_what_it_lacks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,7 +143,7 @@ def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
         own = theirs if theirs_is_claimed_here(root, *named) else ours
         return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
-    merged, left = merged_state(base or b"", ours, theirs)
+    merged, left = merge_states(base or b"", ours, theirs)
     if here is not None and is_state(here):
         merged, left = with_edits(usable_base(base or b""), ours, merged, left, here)
     return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left

@@ -23,7 +23,7 @@ from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
-from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run
 
@@ -43,7 +43,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
-    bring_back(root, run, warn)
+    restore_run_from_mirror(root, run, warn)
     why = None if run or every else _nothing_to_seal(root)
     top = top_of(root)
     if why is None and top is None:

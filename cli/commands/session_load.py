@@ -27,7 +27,7 @@ from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_run
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
 
@@ -102,7 +102,7 @@ def session_load(
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
     if not dry_run:
-        bring_back(root, run_id, lambda text: warn(f"⚠️  {text}"))
+        restore_run_from_mirror(root, run_id, lambda text: warn(f"⚠️  {text}"))
     run = run_to_load(root, run_id, log)
     config = read_user_config()
     if config["problem"]:

@@ -20,7 +20,7 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import phase_statuses
-from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import Run, find_root, find_run
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     if run_id is not None:
         run_id = named = _run(root, named).run_id
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
-    bring_back(root, named, lambda text: warn(f"⚠️  {text}"))
+    restore_run_from_mirror(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
     writer = writer_of(root)
     try:

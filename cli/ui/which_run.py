@@ -28,7 +28,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.lost import lacks_ledger, loss_of
-from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
 TYPE_CHECKING = False
@@ -93,13 +93,13 @@ def folded(run: Run) -> Blocks:
 
 
 def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
-    """Write a run's blocks as `regenerated` does, and warn where a missing state.json was restored from.
+    """Write a run's blocks as `reproject` does, and warn where a missing state.json was restored from.
 
     If no backup and no commit has one, it stays missing: one made from the log alone would, once committed, remove the
     other tools' keys for everybody.
     """
     try:
-        _, source, _ = regenerated(run, rebuild=rebuild, warn=warn, redacted=redacted)
+        _, source, _ = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted)
     except StateMissing:
         message = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
         warn(f"note: {message}; `faber-ledger project {run.run_id}` writes one from the ledger")
@@ -226,7 +226,7 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> 
 
 
 def _hint_to_restore(root: str) -> str:
-    from faber_ledger.runs.projecting import run_taken_away  # only if the run's folder is missing
+    from faber_ledger.runs.projecting import find_removed_run  # only if the run's folder is missing
 
-    taken = run_taken_away(root)
+    taken = find_removed_run(root)
     return f"`faber-ledger run resume {taken}` brings back the run that was active here" if taken else ""

@@ -19,7 +19,7 @@ from faber_ledger.projections.blocks import NAMES
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.mirror import open_log
-from faber_ledger.runs.projecting import regenerated
+from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_run
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
             with Log.read(plan.run.ledger_path) as last:
                 opened.insert_rows(lambda log: missing_rows(log, last), last.connection)
             opened.commit()
-        regenerated(plan.home, rebuild=True, warn=warn)
+        reproject(plan.home, rebuild=True, warn=warn)
         with RunLock(plan.home.lock_path):
             state_file.write_members(plan.home, plan.members, warn=warn)
             if state_file.read_state(plan.home).value.get("status") in progress.FINISHED:

@@ -13,7 +13,7 @@ from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.project import COMMAND
 
 from faber_ledger.cli.commands import textconv
-from faber_ledger.runs.state_merge import merged_by_key
+from faber_ledger.runs.state_merge import merge_by_key
 
 
 @pytest.fixture
@@ -344,11 +344,11 @@ def test_a_base_that_git_itself_could_not_merge_is_none(one: Clone, tmp_path: Pa
 
 def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
     base, ours = b'{"run_id": "r", "a": 1, "b": 1}', b'{"run_id": "r", "a": 2, "b": 1}'
-    merged = merged_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')
+    merged = merge_by_key(base, ours, b'{"run_id": "r", "a": 1, "b": 3, "c": 4}')
     assert merged == (b'{"run_id": "r", "a": 2, "b": 3, "c": 4}', [])
-    assert merged_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
-    assert merged_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
-    assert merged_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
+    assert merge_by_key(base, ours, b'{"run_id": "r", "a": 1}') == (ours, [("b", "1", "(not there)")])
+    assert merge_by_key(base, ours, b'{"run_id": "r", "b": 1}') == (ours, [("a", "2", "(not there)")])
+    assert merge_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
 
 
 def test_a_conflict_is_of_the_nested_key_alone_and_all_else_is_merged(one: Clone, other: Clone) -> None:

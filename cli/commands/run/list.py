@@ -16,7 +16,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.projecting import run_taken_away
+from faber_ledger.runs.projecting import find_removed_run
 from faber_ledger.runs.run import find_root, find_run, run_ids
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
     rows = [row for row in rows if status is None or row["status"] == status]
     rows = [row for row in rows if work_id is None or row["work_id"] == work_id]
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
-    taken = None if as_json else run_taken_away(root)
+    taken = None if as_json else find_removed_run(root)
     if taken:
         lines.append(f"{taken}: it went on here and was taken away; `faber-ledger run resume {taken}` brings it back")
     show(rows, lines, as_json=as_json)

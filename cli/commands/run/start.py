@@ -25,7 +25,7 @@ from faber_ledger.recording.start import activate_run, start_run
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
-from faber_ledger.runs.projecting import bring_back
+from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root, find_run, name_part
 from faber_ledger.runs.settings import read_user_config
 
@@ -204,7 +204,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
 def go_on(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
-    bring_back(root, text, say)
+    restore_run_from_mirror(root, text, say)
     resumed = match_run(root, text)
     state = state_file.read_state(resumed).value
     status = state.get("status")
