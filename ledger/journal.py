@@ -21,11 +21,11 @@ MAX_PAGE_BYTES = 65536
 
 def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
-    return find_fault(path) or ("is tracked by git" if _is_tracked(path + "-journal") else None)
+    return find_fault(path) or ("is tracked by git, or git cannot say" if _is_tracked(path + "-journal") else None)
 
 
 def _is_tracked(path: str) -> bool:
-    return os.path.lexists(path) and ledger.git_tracks(path) is True
+    return os.path.lexists(path) and ledger.is_tracked(path) is True
 
 
 def find_fault(path: str) -> str | None:

@@ -329,7 +329,7 @@ def _recovered_or(path: str) -> str:
         return path
     from faber_ledger import ledger
 
-    if os.path.lexists(done + "-wal") or ledger.git_tracks(done) is not False:
+    if os.path.lexists(done + "-wal") or ledger.is_tracked(done) is not False:
         return path
     try:
         return done if check_file(done) else path

@@ -14,8 +14,7 @@ from __future__ import annotations
 import faber_ledger.ledger
 
 
-def git_tracks(path: str) -> bool | None:
-    """Return whether git tracks a file, as `is_tracked` does."""
+def _is_tracked(path: str) -> bool | None:
     from faber_ledger.runs.git import is_tracked  # only if a journal or a recovery lies beside a ledger
 
     return is_tracked(path)
@@ -23,4 +22,4 @@ def git_tracks(path: str) -> bool | None:
 
 # Every reader and writer of a ledger file needs the answer, also those that know no run, and `ledger` must not import
 # git: so it has this one setting, and whoever imports any module of `runs` has set it.
-faber_ledger.ledger.git_tracks = git_tracks
+faber_ledger.ledger.is_tracked = _is_tracked

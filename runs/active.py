@@ -13,8 +13,8 @@ import stat
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
-from faber_ledger.runs import git_tracks, progress, state_file
-from faber_ledger.runs.git import GitQuery, work_tree_of
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.git import GitQuery, is_tracked, work_tree_of
 from faber_ledger.runs.run import ACTIVE_FILES, find_run
 
 TYPE_CHECKING = False
@@ -223,7 +223,7 @@ def _was_recorded(root: str, run_id: str) -> bool:
         path = find_run(root, run_id).lock_path
     except InvalidRunId:
         return False
-    return os.path.exists(path) and git_tracks(path) is not True
+    return os.path.exists(path) and is_tracked(path) is not True
 
 
 def _status(root: str, run_id: str) -> object:

@@ -14,8 +14,8 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording import spool
 from faber_ledger.recording.recording import drain_waiting
-from faber_ledger.runs import git_tracks
 from faber_ledger.runs.clone import spool_path, spools_folder
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.run import HOOK_LOG
 
 if TYPE_CHECKING:
@@ -32,10 +32,12 @@ SLOW = ("more than", "longer than", "took too long")
 
 
 def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
-    """Look for failures and time-outs of the last week in the hook log, unless it came with a commit."""
+    """Look for failures and time-outs of the last week in the hook log, unless it may have come with a commit."""
     path = os.path.join(patient.root, *HOOK_LOG.split("/"))
-    if os.path.lexists(path) and git_tracks(path) is True:
-        return  # reported by the check of what git tracks; anyone may have written its lines, and the advice in them
+    if os.path.lexists(path) and is_tracked(path) is True:
+        what = f"{HOOK_LOG} is not read: git tracks it, or cannot say, and anyone may have written its lines"
+        yield Finding("note", what, "take it out of git, or run `faber-ledger doctor` again where git answers")
+        return
     try:
         text = read_text(path, LARGEST) or ""
     except FileRefused as error:

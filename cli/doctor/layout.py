@@ -13,8 +13,8 @@ from faber_ledger.cli.reports.project import written
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
-from faber_ledger.runs import git_tracks
 from faber_ledger.runs.active import claimed_in_worktree
+from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS, UNFINISHED_ENDINGS, Run, find_run, is_run_id
 
@@ -182,7 +182,7 @@ def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, project_mend(run, "recover what is in the journal"))
     for name in names:
-        if name.endswith(".recovered") and git_tracks(os.path.join(run.directory, name)) is True:
+        if name.endswith(".recovered") and is_tracked(os.path.join(run.directory, name)) is True:
             continue  # reported by the check of what git tracks
         if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
             what = f"{run.shown(name)} was left by a killed program, or a program is at work"

@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -271,7 +272,7 @@ def test_a_journal_that_git_tracks_is_not_played(
     done = {**READERS, **WRITERS}[name](victim)
     assert "the newest note" in texts(victim)
     if name in WRITERS:
-        assert "ledger.db-journal is tracked by git: it is never played" in warnings(victim, done)
+        assert "ledger.db-journal is tracked by git, or git cannot say: it is never played" in warnings(victim, done)
         assert (victim.root / f"{JOURNAL}.malformed.backup").exists()
 
 
@@ -583,3 +584,18 @@ def test_doctor_repeats_no_advice_of_a_hook_log_that_git_tracks(origin: Project,
     done = victim.faber("doctor")
     assert (advice in done.stdout) != is_tracked
     assert (f"`git rm --cached {LOG}`" in done.stdout) == is_tracked
+    assert (f"{LOG} is not read: git tracks it, or cannot say" in done.stdout) == is_tracked
+
+
+def test_the_package_ledger_alone_plays_no_journal(origin: Project, older: bytes) -> None:
+    """It asks no git, and so it cannot know that nobody brought the journal along."""
+    clone = cloned(origin)
+    (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
+    program = (
+        "import sys; from faber_ledger.ledger.journal import find_refusal; print(find_refusal(sys.argv[1]));"
+        " assert not [name for name in sys.modules if name.startswith('faber_ledger.runs')]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(clone.ledger_path)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "is tracked by git, or git cannot say\n"
