@@ -99,9 +99,10 @@ def _check(run: Run) -> None:
 
     found = list(find_problems(run.ledger_path, check_event=check_event))
     wrong = [item for item in found if item.is_damage]
-    for item in found:
-        if item.kind == FORGED:  # what a forged redaction could not take out is whole, and goes into the commit
-            warn(f"event {item.event}: {item.what}; run `faber-ledger verify {run.run_id}`")
+    forged = [item for item in found if item.kind == FORGED]
+    if forged:  # what a forged redaction could not remove is whole, and goes into the commit
+        more = f" ({len(forged)} events in all)" if len(forged) > 1 else ""
+        warn(f"event {forged[0].event}: {forged[0].what}{more}; run `faber-ledger verify {run.run_id}`")
     if wrong:
         about = f"event {wrong[0].event}: " if wrong[0].event else ""
         raise IntegrityError(

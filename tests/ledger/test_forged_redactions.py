@@ -637,6 +637,16 @@ def test_a_forged_redaction_keeps_nobody_from_committing(victim: Project, phase:
     assert (done.returncode, "contradict each other" in done.stderr) == (0, True)
 
 
+def test_a_seal_warns_once_of_many_forged_redactions(victim: Project) -> None:
+    name = note_of(victim)
+    for _ in range(3):
+        forge(str(victim.ledger_path), name, fields=["step"], remains={"text": WORDS})
+    done = victim.faber("seal")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("it is forged") == 1
+    assert "(3 events in all)" in done.stderr
+
+
 def test_git_merge_goes_on_with_a_forged_redaction(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     two = one.clone("two")
