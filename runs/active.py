@@ -14,7 +14,7 @@ import stat
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.git import GitQuery, is_tracked, work_tree_of
+from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
 from faber_ledger.runs.run import ACTIVE_FILES, find_run
 
 TYPE_CHECKING = False
@@ -176,17 +176,14 @@ def claimed_in_worktree(root: str, run_id: str) -> str | None:
     was recorded on it. To the main work tree, where other tools make runs too, belongs what was recorded in it as long
     as it has no claim, and every run that has come back finished.
     """
-    tree = work_tree_of(root)
-    tops = tree.other_tops() if tree is not None else []
-    mine = claimed_run(root) if tops else None
-    if tree is None or not tops or mine == run_id:
+    tree, others = work_tree_of(root), other_roots(root)
+    mine = claimed_run(root) if others else None
+    if tree is None or not others or mine == run_id:
         return None
     if not tree.is_linked:
         is_mine = mine is None and _was_recorded(root, run_id)
         if is_mine or _status(root, run_id) in progress.FINISHED:
             return None
-    inside = os.path.relpath(root, tree.top)
-    others = [os.path.normpath(os.path.join(top, inside)) for top in tops]
     return next((other for other in others if _is_claimed(other, run_id)), None)
 
 

@@ -8,7 +8,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import RECOVERED, Log
 from faber_ledger.runs.clone import is_empty, is_recovery, mirror_path
-from faber_ledger.runs.git import GitQuery, work_tree_of
+from faber_ledger.runs.git import GitQuery, other_roots, work_tree_of
 from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
@@ -120,11 +120,7 @@ def is_other_than_head(run: Run) -> bool:
 
 def runs_in_other_work_trees(run: Run) -> list[Run]:
     """Return the run in each of the clone's other work trees that has its folder."""
-    place = work_tree_of(run.root)
-    if place is None:
-        return []
-    inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(place.top))
-    found = [find_run(os.path.normpath(os.path.join(top, inside)), run.run_id) for top in place.other_tops()]
+    found = [find_run(root, run.run_id) for root in other_roots(run.root)]
     return [one for one in found if os.path.isdir(one.directory)]
 
 

@@ -161,6 +161,16 @@ def common_directory(root: str) -> str | None:
     return tree.common if tree else None
 
 
+def other_roots(root: str) -> list[str]:
+    """Return a project's root in each other work tree of the clone, the main one first; none without git."""
+    tree = work_tree_of(root)
+    tops = tree.other_tops() if tree is not None else []
+    if tree is None or not tops:
+        return []
+    inside = os.path.relpath(root, tree.top)
+    return [os.path.normpath(os.path.join(top, inside)) for top in tops]
+
+
 def is_at_work(root: str) -> bool:
     """Return whether git is changing the work tree at the moment, or was killed while it did: the index is locked."""
     tree = work_tree_of(root)

@@ -18,6 +18,7 @@ from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs import worktree_registry
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
+from faber_ledger.runs.git import other_roots
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -72,11 +73,7 @@ def worktrees_are_in_order(patient: Patient) -> Iterator[Finding]:
 
 def _have_hooks(patient: Patient) -> Iterator[Finding]:
     """Look for other worktrees with a run but without hooks: untracked settings are not checked out."""
-    if patient.place is None:
-        return
-    inside = os.path.relpath(patient.root, patient.place.top)
-    for top in patient.place.other_tops():
-        root = os.path.normpath(os.path.join(top, inside))
+    for root in other_roots(patient.root):
         has_use = active_run(root).named_in_file is not None or os.path.isdir(os.path.join(root, ".fractary"))
         left = unanswered(root) if has_use else []
         if not left:

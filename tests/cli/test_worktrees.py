@@ -187,7 +187,7 @@ def test_specs_recipe_does_not_end_in_specs_warning(project: Project, fresh: Pro
     assert active_run(str(project.root)).run_id == project.run_id
 
 
-def test_the_run_stays_active_where_it_is_held(project: Project, fresh: Project) -> None:
+def test_the_run_stays_active_where_it_is_claimed(project: Project, fresh: Project) -> None:
     done = project.faber("run", "start", "--work-id", "260")
     assert done.returncode == 1
     assert "WARNING: Another workflow is active in this worktree" in done.stdout
@@ -219,7 +219,7 @@ def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: P
     assert project.faber("status").returncode == 0
 
 
-def test_a_run_that_comes_home_says_so(project: Project) -> None:
+def test_a_run_that_comes_back_to_the_main_work_tree_says_so(project: Project) -> None:
     tree = in_worktree(project, "259")
     finished(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
@@ -238,13 +238,13 @@ def test_a_hook_finds_the_run_from_a_subdirectory_of_its_worktree(project: Proje
     assert project.current is None
 
 
-def test_a_hook_whose_folder_is_gone_looks_above_it_and_never_where_its_process_is(
+def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_process_is(
     project: Project, tmp_path: Path
 ) -> None:
     gone = str(tmp_path / "elsewhere" / "gone")
     answer = project.deliver(START, env={"CLAUDE_PROJECT_DIR": gone})
     assert (answer.code, answer.output) == (0, b"")
-    assert f"{gone} is not there" in answer.errors
+    assert f"{gone} does not exist" in answer.errors
     assert "No active workflow found" in answer.errors
     assert project.current is None
     project.git("worktree", "add", "--quiet", ".worktrees/x", "-b", "feature/259")
@@ -839,7 +839,7 @@ def test_a_merged_run_that_is_unfinished_is_not_the_active_one_either(project: P
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 
-def test_a_run_that_was_finished_here_gives_its_place_to_none(project: Project) -> None:
+def test_no_other_run_replaces_one_that_was_finished_here(project: Project) -> None:
     second = Project(project.root, started(project, "259", "--yes"))
     project.faber("run", "resume", project.run_id, "--yes")
     second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
@@ -848,7 +848,7 @@ def test_a_run_that_was_finished_here_gives_its_place_to_none(project: Project) 
     assert second.deliver(START).packet is None
 
 
-def test_where_neither_goes_on_the_active_file_counts(project: Project) -> None:
+def test_if_neither_run_is_unfinished_the_active_file_decides(project: Project) -> None:
     tree = in_worktree(project, "259")
     finished(tree)
     project.git("merge", "--quiet", "feature/259")
