@@ -119,12 +119,12 @@ START = b"# >>> faber-ledger:"
 
 
 def block_lines(purpose: str, *lines: str) -> tuple[str, ...]:
-    """Give the lines of a block, its markers included."""
+    """Return the lines of a block, its markers included."""
     return f"{START.decode()} {purpose} {REMOVAL}", *lines, LAST
 
 
 def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool = False) -> bytes:
-    """Give a file's content with the block: in the place of an older one, else at the end or after the first line."""
+    """Return a file's content with the block: in the place of an older one, else at the end or after the first line."""
     newline = b"\r\n" if b"\r\n" in content else b"\n"
     text = newline.join([line.encode() for line in block])
     span = _block(content)
@@ -139,7 +139,7 @@ def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool
 
 
 def without_block(content: bytes) -> bytes:
-    """Give a file's content as it was before `with_block`."""
+    """Return a file's content as it was before `with_block`."""
     span = _block(content)
     if not span:
         return content
@@ -150,7 +150,7 @@ def without_block(content: bytes) -> bytes:
 
 
 def has_block(content: bytes) -> bool:
-    """Tell whether a file has our block."""
+    """Return whether a file has our block."""
     return _block(content) is not None
 
 

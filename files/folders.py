@@ -16,7 +16,7 @@ NETWORK = (
 
 
 def file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Give the kind of the file system that is mounted under a device number; None if it is unknown."""
+    """Return the kind of the file system that is mounted under a device number; None if it is unknown."""
     try:
         with open(mounts, encoding="utf-8", errors="replace") as file:
             lines = file.readlines()
@@ -31,7 +31,7 @@ def file_system(device: int, mounts: str = MOUNTS) -> str | None:
 
 
 def network_file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Give the network file system that is mounted under a device number; None for a local one, and if unknown."""
+    """Return the network file system that is mounted under a device number; None for a local one, and if unknown."""
     kind = file_system(device, mounts)
     return kind if kind in NETWORK else None
 
@@ -48,7 +48,7 @@ class TrackedFolder:
             pass  # Windows opens no folder, and renames none in which a process has a file open
 
     def current_path(self) -> str | None:
-        """Give where the folder is now; None if it is gone, or nobody knows where to.
+        """Return where the folder is now; None if it is gone, or nobody knows where to.
 
         It stays held, since it may be renamed again: what stands at its old place then is another one.
         """

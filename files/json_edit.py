@@ -18,7 +18,7 @@ _decoder = json.JSONDecoder()
 
 
 def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str:
-    """Give the text with one more child at the end of the object (under `key`) or array at `path`."""
+    """Return the text with one more child at the end of the object (under `key`) or array at `path`."""
     at = _place(text, path)
     name = "" if key is None else json.dumps(key, ensure_ascii=False) + ": "
     children = _children(text, at)
@@ -38,7 +38,7 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
 
 
 def without(text: str, path: Path) -> str:
-    """Give the text without the child at `path`, and without the comma that it needed."""
+    """Return the text without the child at `path`, and without the comma that it needed."""
     at = _place(text, path[:-1])
     children = _children(text, at)
     index = _index(children, path[-1])
@@ -51,7 +51,7 @@ def without(text: str, path: Path) -> str:
 
 
 def line_of(text: str, path: Path) -> int:
-    """Give the line, counted from 1, on which the value at `path` starts."""
+    """Return the line, counted from 1, on which the value at `path` starts."""
     return text.count("\n", 0, _place(text, path)) + 1
 
 
@@ -102,7 +102,7 @@ def _rendered(text: str, value: Any, base: str | None) -> str:
 
 
 def _unit(text: str) -> str:
-    """Give the file's indentation: that of its first member; two spaces if it has none, nothing if it is one line."""
+    """Return the file's indentation: that of its first member; two spaces if it has none, nothing if it is one line."""
     root = _place(text, ())
     children = _children(text, root)
     gap = text[root + 1 : children[0][1]] if children else "\n  "

@@ -116,7 +116,7 @@ class JsonText:
         return self.spans[name]
 
     def _is_own(self, at: int) -> bool:
-        """Tell whether the name at a place is the object's own, and not that of one inside: by the shorter side."""
+        """Return whether the name at a place is the object's own, and not that of one inside: by the shorter side."""
         ends = self.end - at < at - self.first
         side = "{" + self.text[at : self.end + 1] if ends else "{" + self.text[self.first : at] + '"":0}'
         try:
@@ -125,7 +125,7 @@ class JsonText:
             return False
 
     def with_members(self, members: dict[str, Any]) -> str:
-        """Give the text with these members' values: replaced where they stand, else added at the end."""
+        """Return the text with these members' values: replaced where they stand, else added at the end."""
         pieces, done = [], 0
         for start, end, name in sorted((*self._span_of(name), name) for name in members if name in self.value):
             pieces += [self.text[done:start], self._rendered(members[name])]
@@ -151,7 +151,7 @@ class JsonText:
         return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no other form in a file
 
     def _indent(self) -> str:
-        """Give the white space before the first member; two spaces where the object is empty, none on one line."""
+        """Return the white space before the first member; two spaces where the object is empty, none on one line."""
         start = _after_space(self.text, self.first)
         before = self.text[self.first : start]
         if "\n" in before and self.value:

@@ -77,7 +77,7 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _place(text: str, room: int) -> int:
-    """Give how many characters fit into `room` units, without the base of marks that would be left behind."""
+    """Return how many characters fit into `room` units, without the base of marks that would be left behind."""
     at = min(room, len(text))
     while units(text[:at]) > room:
         at -= max((units(text[:at]) - room) // 2, 1)
@@ -88,7 +88,7 @@ def _place(text: str, room: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Tell whether the character at a place belongs to the one before it, as readers see it (after UAX 29).
+    """Return whether the character at a place belongs to the one before it, as readers see it (after UAX 29).
 
     So do marks, what a joiner joins, tinted emoji, the second half of a flag, a syllable's parts, and LF after CR.
     """

@@ -1,4 +1,9 @@
-"""The log: what can happen, how it is written, read and verified."""
+"""The log of a run: events, the file that holds them, and how it is written, read, verified and united.
+
+An event is an immutable fact (`events` has its shape, `event_types` its row). A log is the ordered events of one run; a
+ledger is the SQLite file that holds them. A head is an event that no other event names as its parent. Start with `log`,
+then `row` and `union`.
+"""
 
 from __future__ import annotations
 

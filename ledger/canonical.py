@@ -35,7 +35,7 @@ def clean(value: Any) -> Any:
 def without_surrogates(text: str) -> str:
     """Put U+FFFD in the place of each lone surrogate, which UTF-8 cannot hold."""
     try:
-        text.encode()  # tells much sooner than looking at each character
+        text.encode()  # much faster than looking at each character
         return text
     except UnicodeEncodeError:
         return "".join(["\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in text])

@@ -1,4 +1,4 @@
-"""The whole log read in batches, the hash of every event computed anew: what a rebuild reads.
+"""The whole log read in batches, the hash of every event computed again: what a rebuild reads.
 
 A batch is hashed and parsed as one text, at a fraction of what its events cost alone. Where anything in it is not as an
 honest writer leaves it, it is read again event by event, by the code that hooks and `union` use, and that decides.
@@ -46,7 +46,7 @@ HEAD = HASH_DOMAIN.decode() + "["
 
 
 def read_verified(log: Log) -> Iterator[Recorded]:
-    """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
+    """Yield every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
 
     Also for the first that does not come right after its parents, or has a value of another type in its envelope.
     """
@@ -54,7 +54,7 @@ def read_verified(log: Log) -> Iterator[Recorded]:
 
 
 def verified_batches(log: Log) -> Iterator[list[Row]]:
-    """Give the stored rows in `(seq, id)` order, some at a time; raises as `checked`."""
+    """Yield the stored rows in `(seq, id)` order, some at a time; raises as `checked`."""
     cursor = log.connection.execute(f"{ROW} ORDER BY seq, id")
     with closing(Descent(log.connection)) as descent:
         while rows := cursor.fetchmany(BATCH):
@@ -121,7 +121,7 @@ def _check_alone(row: Row) -> None:
 
 
 class Descent:
-    """The heads of the rows so far, which nearly every next row's parents are. To be closed."""
+    """The heads of the rows so far, which nearly every next row's parents are. Close it after use."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -145,7 +145,7 @@ class Descent:
             self._all.close()
 
     def _passed(self, row: Row, parent: bytes) -> int:
-        """Give where a parent stands, a head no longer; one that another clone's event had as its parent is none."""
+        """Return where a parent stands, a head no longer; one that another clone's event had as its parent is none."""
         seq = self._heads.pop(parent, None)
         if seq is not None:
             return seq

@@ -1,4 +1,4 @@
-"""The time, and ids made of it."""
+"""The time, and the ids that are made from it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def now() -> float:
-    """Give the present moment, in seconds since 1970."""
+    """Return the present moment, in seconds since 1970."""
     return time.time()
 
 
@@ -19,7 +19,7 @@ def seconds_of(text: object) -> float | None:
     """Read an ISO 8601 moment as seconds since 1970; None for anything else, a time without a zone included."""
     if not isinstance(text, str):
         return None
-    import datetime  # costs as much as `json`; who only writes times goes without
+    import datetime  # costs as much as `json`, and only reading a time needs it
 
     try:
         moment = datetime.datetime.fromisoformat(text)
@@ -39,7 +39,7 @@ def event_id(seconds: float, randomness: bytes) -> str:
 
 
 def is_event_id(text: str) -> bool:
-    """Tell whether a text is written as `event_id` writes."""
+    """Return whether a text is an event id as `event_id` writes it."""
     return len(text) == 26 and text[0] in "01234567" and all([letter in CROCKFORD for letter in text])
 
 

@@ -40,7 +40,7 @@ def line_of(row: Row) -> bytes:
 
 
 def payload_of(row: Row) -> dict[str, Any] | None:
-    """Give a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
+    """Return a stored row's payload, None once redacted; raises IntegrityError if it is not canonical JSON."""
     if row[PAYLOAD] is None:
         return None
     payload = parse_payload(row[PAYLOAD])

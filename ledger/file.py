@@ -112,12 +112,12 @@ BUSY_SECONDS = 5.0
 # back an event that was acknowledged.
 DURABLE = "EXTRA"
 # For any file that is not the ledger it should be, be it a mirror or from elsewhere: nothing is projected from it. A
-# run's own log is brought back where nothing stands in its place.
+# run's own log is restored only where no file is in its place.
 HINT_RESTORE = (
     "move it aside and restore it from git, or from another machine; a run's own log, once it is moved aside, comes"
     " back by `faber-ledger project` if this clone's mirror has it"
 )
-# SQLite tells what is wrong with a schema in the schema's own bytes, and they need not be text.
+# SQLite quotes a broken schema's own bytes in its message, and they need not be text.
 UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
@@ -148,17 +148,17 @@ def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: floa
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Tell whether SQLite refused because another process is at work on the file, which may be quite sound."""
+    """Return whether SQLite refused because another process is using the file, which may be intact."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def locked_error(path: str) -> Locked:
-    """Word what `is_busy` tells."""
+    """Return the error for a file that another process is writing."""
     return Locked(f"another process is writing {path}", hint="run the command again when it has ended")
 
 
 class Writing:
-    """While a log is written: what SQLite refuses is told as what the user can do about it."""
+    """A context for writing a log: SQLite's errors become errors that say what the user can do."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -167,7 +167,7 @@ class Writing:
         """Go on."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Raise Locked, Replaced or NotWritable in the place of SQLite's own error."""
+        """Raise Locked, Replaced or NotWritable instead of SQLite's own error."""
         if not isinstance(error, sqlite3.OperationalError):
             return
         if is_busy(error):
@@ -180,7 +180,7 @@ class Writing:
 
 
 SCHEMA = sorted(statements(FORMAT_1))
-HINT_VERIFY = "run `faber-ledger verify`, which names all that is wrong, and what to run"
+HINT_VERIFY = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
 # An event has a larger seq than its parents, so the newest is always a head.
 HEADS_FIT = """\
 SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
@@ -188,10 +188,10 @@ SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXIST
 
 
 def check_file(path: str) -> bool:
-    """Tell whether a ledger of this format is at `path`; False if there is none, or an empty file.
+    """Return whether a ledger of this format is at `path`; False if there is none, or an empty file.
 
     Reads the header's bytes alone. Raises NotALedger for a link, another kind of file, another program's database,
-    IntegrityError for a format that never was, NewerFormat, and LedgerError if it cannot be read.
+    IntegrityError for a format that does not exist, NewerFormat, and LedgerError if it cannot be read.
     """
     header = _header(path)
     if not header:
@@ -206,7 +206,7 @@ def check_file(path: str) -> bool:
     if header[18:20] != b"\1\1":
         raise NotALedger(f"{path} is in WAL mode, which no ledger is", hint=HINT_RESTORE)
     if version < 1:
-        raise IntegrityError(f"{path} has format {version}, which never was", hint=HINT_RESTORE)
+        raise IntegrityError(f"{path} has format {version}, which does not exist", hint=HINT_RESTORE)
     if version > FORMAT:
         raise NewerFormat(
             f"{path} has format {version}, and this program knows formats up to {FORMAT}",
@@ -216,15 +216,15 @@ def check_file(path: str) -> bool:
 
 
 def format_of(path: str) -> int:
-    """Give the format of the ledger at `path`; raises what `check_file` raises."""
+    """Return the format of the ledger at `path`; raises what `check_file` raises."""
     check_file(path)
     return int.from_bytes(_header(path)[60:64], "big")
 
 
 def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Compare the schema's text with the format's; raises IntegrityError if one letter differs, and Locked.
+    """Compare the schema's text with the format's; raises IntegrityError if one character differs, and Locked.
 
-    A forged schema may hold what is no text at all: it is compared as its representation, which no format has.
+    A forged schema may hold values that are not text: their representation is compared, which no format has.
     """
     try:
         found = [str(text) for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
@@ -262,13 +262,13 @@ def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None
 
 
 def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
-    """Give how many bytes a file has after its last page; the caller's transaction keeps writers away."""
+    """Return how many bytes a file has after its last page; the caller's transaction keeps writers away."""
     (pages,), (size,) = [connection.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size")]
     return max(os.stat(path).st_size - int(pages) * int(size), 0)
 
 
 def check_companions(path: str) -> bool:
-    """See that SQLite can open what it finds beside a ledger: at a pipe it would wait for ever. Raises NotALedger.
+    """Check that SQLite can open what it finds beside a ledger: it would wait forever for a pipe. Raises NotALedger.
 
     Returns whether a journal is there: `journal.refusal` says whether SQLite may play it.
     """
@@ -304,5 +304,5 @@ def _header(path: str) -> bytes:
 
 
 def no_ledger_error(path: str) -> LedgerError:
-    """Word that no event was ever recorded at `path`."""
+    """Return the error for a path at which no event was ever recorded."""
     return LedgerError(f"there is no ledger at {path}", hint="run `faber-ledger run list` to see the runs")

@@ -1,6 +1,6 @@
-"""Opening a ledger from elsewhere: a file that came with a clone, out of git, or from somebody's hand.
+"""Open a ledger from elsewhere: a file that came with a clone, from git, or from another person.
 
-It is read and never written: no journal beside it is played, no file appears beside it, nothing in it runs.
+It is read and never written: no journal beside it is played, no file is made beside it, nothing in it runs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from faber_ledger.ledger.file import UNREADABLE, check_file, check_schema, conne
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import COLUMNS, NULL
 
-HINT_GET_AGAIN = "get the file anew from where it is whole"
+HINT_GET_AGAIN = "get the file again from where it is intact"
 NAMES = {int: "integer", str: "text", bytes: "blob", NULL: "null"}  # SQLite's
 TYPES = " OR ".join(
     [f"typeof({name}) NOT IN ({', '.join([repr(NAMES[kind]) for kind in kinds])})" for name, kinds in COLUMNS.items()]
@@ -21,7 +21,7 @@ WRONG = f"{TYPES} OR seq < 1 OR length(parents) % 32 OR length(hash) != 32"
 def open_untrusted(path: str) -> Log:
     """Open a ledger from elsewhere for reading.
 
-    Raises what `check_file` raises, and IntegrityError for another schema, damage, or a value of a wrong type.
+    Raises what `check_file` raises, and IntegrityError for another schema, damage, or a value of the wrong type.
     """
     if not check_file(path):
         raise LedgerError(f"there is no ledger at {path}", hint="name a ledger.db that is there")
@@ -43,10 +43,10 @@ def open_untrusted(path: str) -> Log:
 
 
 def check_types(log: Log) -> None:
-    """Check each value's type, which SQLite leaves to its writer; raises IntegrityError."""
+    """Raise IntegrityError if a value has another type than its column; SQLite does not check it."""
     mistyped = log.connection.execute(f"SELECT quote(substr(id, 1, 30)) FROM event WHERE {WRONG} LIMIT 1").fetchone()
     if mistyped is not None:
         raise IntegrityError(
-            f"{log.path} holds an event with a value of another type than any ledger writes: {mistyped[0]}",
+            f"{log.path} has an event with a value of a type that no ledger writes: {mistyped[0]}",
             hint=HINT_GET_AGAIN,
         )

@@ -131,7 +131,7 @@ class Staged:
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
     def _contradictions(self) -> Iterator[LineProblem]:
-        """Give the lines whose event stands at another position in a line before."""
+        """Yield the lines whose event stands at another position in a line before."""
         # An index to see them at once would cost every line.
         if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
             self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
@@ -149,7 +149,7 @@ class Staged:
         return found
 
     def problems_with(self, log: Log | None) -> Iterator[LineProblem]:
-        """Give what keeps the events from standing together with a log's (None: there is none yet)."""
+        """Yield what keeps the events from standing together with a log's (None: there is none yet)."""
         chained = self._count_chained() if log is None else 0
         if log is None and chained == len(self):
             return
@@ -171,7 +171,7 @@ class Staged:
         return count
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
-        """Give the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
+        """Yield the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
         rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM staged ORDER BY seq, id")
         if log is None or not log.heads():
             return rows
@@ -191,7 +191,7 @@ class Staged:
         return self._connection
 
     def shares_with(self, log: Log) -> bool:
-        """Tell whether the log has any of the events."""
+        """Return whether the log has any of the events."""
         return self.count_missing_in(log) < len(self)
 
     def close(self) -> None:
@@ -211,7 +211,7 @@ def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
     more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
     message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
     if damaged:
-        raise IntegrityError(message, hint="export the log anew where it is whole")
+        raise IntegrityError(message, hint="export the log again where it is whole")
     raise UnionConflict(
         message, hint="one of the two was changed by hand: run `faber-ledger verify` where each is from"
     )
@@ -222,7 +222,7 @@ def _conflict(line: int, name: str, first: int) -> LineProblem:
 
 
 def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[LineProblem]:
-    """Give what keeps one event from its place after the events in `seqs`, and put it there."""
+    """Yield what keeps one event from its place after the events in `seqs`, and put it there."""
     seq, name, joined, digest, line = row
     known = None if log is None else hash_in(log, name)
     if known is not None:
@@ -241,7 +241,7 @@ def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: 
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Give the file's lines, some at a time; of one that is too long only so much that it is."""
+    """Yield the file's lines, some at a time; of one that is too long only so much that it is."""
     while lines := file.read(PIECE):
         lines += file.readline(MAX_LINE_BYTES + 1)
         is_whole = lines.endswith(b"\n")
@@ -262,7 +262,7 @@ LINE = re.compile(
 
 
 def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
-    """Give the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
+    """Return the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
 
     `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
     shape are not read here either.

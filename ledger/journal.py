@@ -1,4 +1,4 @@
-"""The journal that a killed writer left beside a log: SQLite plays it, in the file's place or in a copy of both.
+"""The journal that a killed writer left beside a log: SQLite plays it, into the file itself or into a copy.
 
 SQLite believes a journal. One that came with a repository would have it delete any file of the user's, or make a
 ledger of many gigabytes, so each is looked at before SQLite sees it.
@@ -83,7 +83,7 @@ def check_journal(path: str) -> None:
 
 
 def refusal_error(path: str, why: str) -> JournalRefused:
-    """Word that the journal beside `path` is not played."""
+    """Return the error for a journal beside `path` that is not played."""
     return JournalRefused(
         f"{path}-journal {why}: it is never played", hint="run `faber-ledger project`, or move it aside"
     )

@@ -1,4 +1,4 @@
-"""One writer a run at a time: a blocking lock on a sibling file, ended by an alarm.
+"""One writer per run at a time: a blocking lock on a file beside the ledger, with a deadline.
 
 SQLite's own busy handler polls, and with 32 writers its slowest took 1 to 3 s; a blocking flock took 0.12 to 0.45 s.
 """
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 try:
     import fcntl
-except ImportError:  # Windows: SQLite's own lock is left, and it polls
-    fcntl = None  # type: ignore[assignment]  # the name stands for "there is none" below
+except ImportError:  # Windows: only SQLite's own lock is left, which polls
+    fcntl = None  # type: ignore[assignment]  # None means below that there is no lock
 
-LOCK_SECONDS = 10.0  # that a command waits; hooks give up sooner
+LOCK_SECONDS = 10.0  # how long a command waits; hooks give up sooner
 
 
 class RunLock:
     """Hold the lock file at `path`; raises Locked after `seconds`.
 
-    With `gives_up` also as soon as the process is told to end, so that a hook's delivery is spooled.
+    With `gives_up`, also as soon as the process gets a signal to end, so that a hook can still spool its delivery.
     """
 
     def __init__(self, path: str, seconds: float = LOCK_SECONDS, *, gives_up: bool = False) -> None:
@@ -63,7 +63,7 @@ class RunLock:
             return
         except BlockingIOError:
             pass
-        import threading  # dear, and needed by those alone who have to wait
+        import threading  # expensive, and only needed to wait
 
         if threading.current_thread() is threading.main_thread():
             self._wait_for_alarm()
@@ -88,7 +88,7 @@ class RunLock:
                 signal.signal(number, handler)
 
     def _wait_by_asking(self) -> None:
-        """Poll, where an alarm cannot be had: only the main thread gets signals."""
+        """Poll, where no alarm is available: only the main thread gets signals."""
         deadline = time.monotonic() + self.seconds
         while time.monotonic() < deadline:
             try:
@@ -100,6 +100,6 @@ class RunLock:
 
     def _locked(self) -> Locked:
         return Locked(
-            f"another process holds {self.path} for longer than could be waited ({self.seconds:g} seconds at most)",
-            hint="wait for it to end, or find it with `fuser` and the lock file's path",
+            f"another process has held {self.path} for longer than the {self.seconds:g} seconds that this one waits",
+            hint="wait for it to end, or find it with `fuser` and the path of the lock file",
         )

@@ -61,7 +61,7 @@ class Log:
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
-        """Open a log for appending, its transaction begun, and make it where there is none.
+        """Open a log for appending with its transaction begun; make the file if there is none.
 
         Raises what `check_file` and `check_journal` raise, and Locked if another process writes for longer than
         `busy_seconds`.
@@ -87,7 +87,7 @@ class Log:
 
     @classmethod
     def read(cls, path: str, *, as_it_is: bool = False) -> Log:
-        """Open a log for reading alone; with `as_it_is`, one that is not whole too.
+        """Open a log for reading only; with `as_it_is`, also one that is incomplete.
 
         Raises what `check_file` and `check_whole` raise, LedgerError if there is none.
         """
@@ -124,17 +124,17 @@ class Log:
         self.close()
 
     def writing(self) -> Writing:
-        """Give a context in which SQLite's refusal to write becomes Locked or NotWritable."""
+        """Return a context in which SQLite's refusal to write becomes Locked or NotWritable."""
         return Writing(self.path)
 
     def _has_hot_journal(self) -> bool:
-        """Tell whether a killed writer left a journal; one of a writer at work is not hot, as its lock shows SQLite."""
+        """Return whether a killed writer left a journal; that of a writer at work is not hot: SQLite sees its lock."""
         try:
             self.connection.execute("SELECT 1 FROM sqlite_master")
         except sqlite3.OperationalError as error:
             return error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK
         except UNREADABLE:
-            pass  # told by whoever reads on
+            pass  # the next read reports it
         return False
 
     def _create(self) -> None:
@@ -147,8 +147,8 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id and content are known is the event already there; raises
-        EventConflict where the content differs, and IntegrityError where a foreign head leaves no seq.
+        `at` is in seconds since 1970. A draft whose id and content are in the log already is that event; raises
+        EventConflict if the content differs, and IntegrityError where a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
@@ -171,7 +171,7 @@ class Log:
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
 
     def _known(self, draft: Draft) -> Recorded | None:
-        """Give the event that already has this draft's id; raises EventConflict if it says something else."""
+        """Return the event that already has this draft's id; raises EventConflict if it says something else."""
         if "id" not in draft:
             return None
         known = self.event_of(draft["id"])
@@ -184,7 +184,7 @@ class Log:
         return known
 
     def copy_newer(self, other: Log) -> None:
-        """Put the newest events of another log, which has all of this one's, into the open transaction."""
+        """Insert the newest events of another log, which has all events of this one, in the open transaction."""
         rows = []
         for row in other.connection.execute(f"{ROW} ORDER BY seq DESC, id DESC"):
             if self.connection.execute("SELECT 1 FROM event WHERE id = ?", (row[ID],)).fetchone():
@@ -202,7 +202,7 @@ class Log:
         self.connection.execute("BEGIN IMMEDIATE")
 
     def heads(self) -> list[Head]:
-        """Give the events that no other names as a parent, as (seq, hash), in order."""
+        """Return the events that no other names as a parent, as (seq, hash), in order."""
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
     def decode(self, row: tuple[Any, ...]) -> Recorded:
@@ -220,48 +220,48 @@ class Log:
         return one
 
     def forget_redactions(self) -> None:
-        """Look for redactions anew when one is asked for next: rows came in."""
+        """Look up redactions again when they are needed next, because rows were inserted."""
         self._redactions = None
 
     def stream(self) -> Iterator[Recorded]:
-        """Give every event in `(seq, id)` order."""
+        """Yield every event in `(seq, id)` order."""
         cursor = self.connection.execute(f"{READ} ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
             payloads = parse_payloads([row[8] for row in rows]) if all(map(is_typed, rows)) else None
             yield from map(self.decode, rows) if payloads is None else decode_rows(rows, payloads)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
-        """Give the newest events, newest first; all of them unless a count is given."""
+        """Yield the newest events, newest first; all of them unless a count is given."""
         return map(self.decode, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def event_of(self, name: str) -> Recorded | None:
-        """Give the event of an id, or None."""
+        """Return the event with an id, or None."""
         row = self.connection.execute(f"{READ} WHERE id = ?", (name,)).fetchone()
         return decode_row(row) if row else None
 
     def start_of(self, session_id: str) -> Recorded | None:
-        """Give the event that started a session, or None."""
+        """Return the event that started a session, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND session_id = ? ORDER BY seq, id", (session_id,)
         ).fetchone()
         return self.decode(row) if row else None
 
     def starts_of(self, client: str) -> list[Recorded]:
-        """Give the session starts of one client session id, newest first."""
+        """Return the session starts of one client session id, newest first."""
         rows = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq DESC, id DESC", (client,)
         )
         return [self.decode(row) for row in rows]
 
     def first_start_of(self, client: str) -> Recorded | None:
-        """Give the first session start of one client session id, or None."""
+        """Return the first session start of one client session id, or None."""
         row = self.connection.execute(
             f"{READ} WHERE type = 'session_started' AND client = ? ORDER BY seq, id LIMIT 1", (client,)
         ).fetchone()
         return self.decode(row) if row else None
 
     def compactions(self, *, not_by: str, before: Recorded | None) -> Iterator[Recorded]:
-        """Give the compactions that other clients recorded before an event (None: before now), newest first."""
+        """Yield the compactions that other clients recorded before an event (None: before now), newest first."""
         seq, name = (before["seq"], before["id"]) if before else (1 << 62, "")
         return map(
             decode_row,
@@ -273,7 +273,7 @@ class Log:
         )
 
     def last_loads(self, artifact_ids: Iterable[str]) -> dict[str, ArtifactLoaded]:
-        """Give the last event that loaded each of these artifacts, in one pass from the newest on."""
+        """Return the last event that loaded each of these artifacts, in one pass from the newest on."""
         wanted = set(artifact_ids)
         found: dict[str, ArtifactLoaded] = {}
         rows = self.connection.execute(f"{READ} WHERE type = 'artifact_loaded' ORDER BY seq DESC, id DESC")
@@ -287,7 +287,7 @@ class Log:
         return found
 
     def newest_notes(self, count: int) -> list[Recorded]:
-        """Give the newest notes, newest first."""
+        """Return the newest notes, newest first."""
         # A literal type, since a bound value would not match the partial index.
         rows = self.connection.execute(
             f"{READ} WHERE type = 'note_recorded' ORDER BY seq DESC, id DESC LIMIT ?", (count,)
@@ -295,7 +295,7 @@ class Log:
         return [self.decode(row) for row in rows]
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
-        """Tell whether blocks of this digest are what this version of the projector made of the log as it is now."""
+        """Return whether blocks of this digest are what this version of the projector made of the log as it is now."""
         question = "SELECT heads, digest FROM projection WHERE projector = ?"
         found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
         return found == (self._heads_text(), digest)
@@ -319,7 +319,7 @@ def _has_fault(path: str) -> bool:
 
 
 def _recovered_or(path: str) -> str:
-    """Give the file to read: while a recovery is unfinished what it has recovered, since the log may be torn.
+    """Return the file to read: while a recovery is unfinished what it has recovered, since the log may be torn.
 
     A recovery is made in a work tree alone, and puts its file in place whole: one that git tracks, that lies outside of
     a work tree, or that has a journal beside it is none.

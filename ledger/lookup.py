@@ -1,4 +1,4 @@
-"""Finding what a person means by a word: an event, a session or an artifact of one run's log."""
+"""Find what a person means by a word: an event, a session or an artifact of one run's log."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Match(NamedTuple):
 
 
 def find_matches(path: str, text: str) -> list[Match]:
-    """Give what `text` may mean in the log at `path`: exact ids and positions alone where there are any.
+    """Return what `text` may mean in the log at `path`; only exact ids and positions if there are any.
 
     An event is meant by its seq or its id, a session by its id, its last part or its client's id, an artifact by its
     id; each id but a seq may be cut to its beginning. At most 7 of a kind are given. Raises as `Log.read`.
@@ -35,33 +35,33 @@ def find_matches(path: str, text: str) -> list[Match]:
 
 
 def is_client(path: str, text: str) -> bool:
-    """Tell whether a text is a client's own session id in the log at `path`; raises as `Log.read`."""
+    """Return whether a text is a client's own session id in the log at `path`; raises as `Log.read`."""
     with connection_to(path) as connection:
         return connection.execute(select(EVENT.c.seq).where(EVENT.c.client == text).limit(1)).first() is not None
 
 
 def is_writer(path: str, text: str) -> bool:
-    """Tell whether a text is the writer of an event in the log at `path`; raises as `Log.read`."""
+    """Return whether a text is the writer of an event in the log at `path`; raises as `Log.read`."""
     with connection_to(path) as connection:
         return connection.execute(select(EVENT.c.seq).where(EVENT.c.writer == text).limit(1)).first() is not None
 
 
 def list_machines(path: str) -> list[str]:
-    """Give the host names of the sessions in the log at `path`, in their order; raises as `Log.read`."""
+    """Return the host names of the sessions in the log at `path`, in their order; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(HOSTNAME).where(STARTED).distinct().order_by(HOSTNAME))
         return [name for name in found if isinstance(name, str)]
 
 
 def list_phases(path: str) -> list[str]:
-    """Give the phases that events of the log at `path` name, in their order; raises as `Log.read`."""
+    """Return the phases that events of the log at `path` name, in their order; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(PHASE).where(PHASE.is_not(None)).distinct().order_by(PHASE))
         return [name for name in found if isinstance(name, str)]
 
 
 def find_similar(path: str, text: str) -> list[Match]:
-    """Give what is written nearly as `text` is: sessions, artifacts, and the events around it; raises as `Log.read`."""
+    """Return what is spelled like `text`: sessions, artifacts, and the events around it; raises as `Log.read`."""
     with connection_to(path) as connection:
         names = list(connection.scalars(_sessions()))
         sessions = {name.casefold().rpartition("-")[2]: name for name in names}

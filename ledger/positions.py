@@ -1,7 +1,7 @@
-"""Where each event of a log stands, by its hash, in memory that does not grow with the log.
+"""The seq of each event of a log by its hash, in memory that does not grow with the log.
 
-A parent is nearly always one of the newest events, which are kept at hand. All others go to a table on disk, in a
-database of SQLite's own that nobody else sees, which gets its index when somebody first asks for one of them.
+A parent is nearly always one of the newest events, which are kept in memory. All others go to a table on disk, in a
+temporary database of SQLite, which gets its index when one of them is first looked up.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ AT_HAND = 5_000
 
 
 class Positions:
-    """The seq of each event by its hash; the last one set counts. To be closed."""
+    """The seq of each event by its hash; the last one set counts. Close it after use."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes, int] = {}
@@ -38,7 +38,7 @@ class Positions:
         return seq
 
     def close(self) -> None:
-        """Let go of what is kept on disk."""
+        """Remove what is kept on disk."""
         if self._older is not None:
             self._older.close()
 

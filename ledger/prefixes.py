@@ -1,4 +1,4 @@
-"""What in a log begins with some letters, for a shell that completes a word: bounded, and quick in the longest log."""
+"""Find what a shell may complete: ids in a log that begin with a prefix; bounded, and quick in the longest log."""
 
 from __future__ import annotations
 
@@ -22,20 +22,21 @@ ARTIFACTS = (
 
 
 def events_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Give the events whose id begins so, with words on each: of many, the first and the last; raises as `Log.read`.
+    """Yield the events whose id begins with `prefix`, each with a description; raises as `Log.read`.
 
-    A shell that completes what is common to all of them then does so rightly: both ends of the range are there.
+    If there are many, only the first and the last: a shell completes what they have in common, which is then what all
+    of them have in common.
     """
     yield from _both_ends(path, EVENTS, "id", prefix.upper())
 
 
 def sessions_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Give the sessions whose id begins so, as `events_with` gives events."""
+    """Yield the sessions whose id begins with `prefix`, as `events_with` does for events."""
     yield from _both_ends(path, SESSIONS, "session_id", prefix)
 
 
 def artifacts_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
-    """Give the artifacts of the newest events whose id begins so; raises as `Log.read`."""
+    """Yield the artifacts of the newest events whose id begins with `prefix`; raises as `Log.read`."""
     with Log.read(path) as log:
         for (name,) in log.connection.execute(ARTIFACTS):
             if isinstance(name, str) and name.startswith(prefix):

@@ -34,7 +34,7 @@ NOTES = (
 FORGED = "forged_redaction"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 HINT_REWRITE = (
-    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file anew from its events"
+    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file again from its events"
 )
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 
@@ -49,7 +49,7 @@ class LogProblem(NamedTuple):
 
     @property
     def is_note(self) -> bool:
-        """Tell whether the log is sound all the same."""
+        """Return whether the log is sound all the same."""
         return self.kind in NOTES
 
     @property
@@ -86,7 +86,7 @@ LONG = -1  # what is read in the place of a payload that is too long to be read
 def find_event_problems(
     event: dict[str, Any], check_event: Callable[[Any], list[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Give what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
+    """Yield what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
             "too_long",

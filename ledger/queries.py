@@ -56,7 +56,7 @@ class Summary(NamedTuple):
 def find_events(
     path: str, wanted: EventQuery, *, limit: int | None = None, newest_first: bool = False
 ) -> Iterator[Recorded]:
-    """Give the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
+    """Yield the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
 
     With a limit the newest so many. The log is read page by page, so that whoever reads slowly, as a person with a
     pager does, keeps no hook from writing.
@@ -80,7 +80,7 @@ def _rows(
     first: Key | None = None,
     last: Key | None = None,
 ) -> Iterator[Any]:
-    """Give rows that begin with seq and id, page by page; both keys are included."""
+    """Yield rows that begin with seq and id, page by page; both keys are included."""
     place = tuple_(EVENT.c.seq, EVENT.c.id)
     order = (EVENT.c.seq.desc(), EVENT.c.id.desc()) if newest_first else (EVENT.c.seq, EVENT.c.id)
     page = question.order_by(*order).limit(PAGE)
@@ -99,7 +99,7 @@ def _rows(
 
 
 def _newest_key(connection: Connection, question: Select[Any], count: int | None) -> Key | None:
-    """Give the key of the first of the newest `count` rows; None if there are no more than that."""
+    """Return the key of the first of the newest `count` rows; None if there are no more than that."""
     if count is None:
         return None
     keys = question.with_only_columns(EVENT.c.seq, EVENT.c.id).order_by(EVENT.c.seq.desc(), EVENT.c.id.desc())
@@ -110,7 +110,7 @@ def _newest_key(connection: Connection, question: Select[Any], count: int | None
 def _in_phase(
     connection: Connection, question: Select[Any], phase: str, limit: int | None, newest_first: bool
 ) -> Iterator[Any]:
-    """Give the rows of one phase. What is kept of a long log is a byte an event: whether it is in that phase."""
+    """Yield the rows of one phase. What is kept of a long log is a byte an event: whether it is in that phase."""
     flags, last = bytearray(), None
     for row, there in _with_phases(connection, question):
         flags.append(there == phase)
@@ -124,7 +124,7 @@ def _in_phase(
 
 
 def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tuple[Any, str | None]]:
-    """Give rows, oldest first, each with the phase that it is in."""
+    """Yield rows, oldest first, each with the phase that it is in."""
     named = select(EVENT.c.seq, EVENT.c.id, EVENT.c.session_id, PHASE).where(PHASE_TYPE.in_(("text", "null")))
     snapshots = _rows(connection, named)
     snapshot = next(snapshots, None)
@@ -154,21 +154,21 @@ def summarize(path: str) -> Summary:
 
 
 def keys_at(path: str, seq: int) -> list[Key]:
-    """Give the keys of the events that have a seq, in order: several, where clones have worked apart."""
+    """Return the keys of the events that have a seq, in order: several, where clones have worked apart."""
     with connection_to(path) as connection:
         question = select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.seq == seq).order_by(EVENT.c.id)
         return [(row[0], row[1]) for row in connection.execute(question)]
 
 
 def key_of(path: str, name: str) -> Key:
-    """Give the key of an event that is there, by its id."""
+    """Return the key of an event that is there, by its id."""
     with connection_to(path) as connection:
         row = connection.execute(select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.id == name)).one()
         return (row[0], row[1])
 
 
 def last_key(path: str) -> Key | None:
-    """Give the key of the last event; None for an empty log."""
+    """Return the key of the last event; None for an empty log."""
     with connection_to(path) as connection:
         return _newest_key(connection, READ, 1)
 
@@ -205,6 +205,6 @@ def _conditions(wanted: EventQuery) -> Iterator[ColumnElement[bool]]:
 
 
 def _first_id(seconds: float) -> str:
-    """Give the smallest ULID of a moment: its milliseconds, and no randomness."""
+    """Return the smallest ULID of a moment: its milliseconds, and no randomness."""
     milliseconds = min(max(int(seconds * 1000), 0), 2**48 - 1)
     return str(ULID.from_bytes(milliseconds.to_bytes(6, "big") + bytes(10)))

@@ -1,7 +1,7 @@
-"""What stands in for a payload that was taken out of the log, and which payloads have to go.
+"""What replaces a payload that was redacted, and how payloads are removed from a log.
 
-An `event_redacted` names the event, the fields that went and what may stay of the payload. The event itself keeps its
-envelope, its `hash` and the salted hash of its payload, so that everything that was built on it still holds.
+An `event_redacted` names the event, the fields that were removed and what remains of the payload. The event itself
+keeps its envelope, its `hash` and the salted hash of its payload, so that every later event stays valid.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
 
 BLOCKS = "blocks"  # of a run_adopted: JSON text, which a path leads into as if it were an object
-# Words of a closed vocabulary tell nothing of anybody's; of every other text nothing stays.
+# Words of a closed vocabulary reveal nothing; every other text is removed.
 WORDS = frozenset(
     [
         *("frame", "architect", "build", "evaluate", "release"),
@@ -32,10 +32,10 @@ WORDS = frozenset(
         *("pending", "in_progress", "paused", "awaiting_feedback", "completed", "failed", "cancelled"),
     ]
 )
-MAX_PATH_LETTERS = 4096  # letters: no field of an honest event lies deeper
-KEPT = ("run_id",)  # the run's folder has it for its name
+MAX_PATH_LETTERS = 4096  # no field of an honest event has a longer path
+KEPT = ("run_id",)  # it is the name of the run's folder
 DISARMED = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated")]
-WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # what the sessions are counted from
+WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # the sessions are counted from these
 
 
 class Redaction:
@@ -51,7 +51,7 @@ class Redaction:
         self.reason: str | None = said["reason"]
 
     def covers(self, fields: Iterable[str]) -> bool:
-        """Return whether it took all of these fields out; none named stand for the whole payload."""
+        """Return whether it removed all of these fields; no fields stand for the whole payload."""
         wanted, own = list(fields), {*self.fields}
         return not own or (bool(wanted) and all([field in own or _is_within(field, own) for field in wanted]))
 
@@ -74,14 +74,14 @@ def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
 
 
 def remains(kind: str, redactions: list[Redaction]) -> Payload:
-    """Return what stands in for an event's payload: what every redaction of it left, completed for its type."""
+    """Return what replaces an event's payload: what all its redactions left, completed for its type."""
     return complete(kind, united_remains(kind, redactions)[1])
 
 
 def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
     """Return the fields that several redactions of an event took out (none: the whole payload), and what they left.
 
-    Where they contradict each other nobody can tell which is right: that stays with none of them.
+    A field on which they contradict each other is removed, since it is unknown which of them is right.
     """
     several = [one for one in redactions if not one.fields] or redactions
     fields = {field for one in several for field in one.fields}
@@ -130,7 +130,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
 
 
 def complete(kind: str, payload: Payload) -> Payload:
-    """Return a payload with all that a reader needs of its type; a value of another type than needed is not used."""
+    """Return a payload with every field that readers of its type need; values of the wrong type are replaced."""
     least = redacted_form(kind)
     return {
         **least,
@@ -154,7 +154,7 @@ def still_holds_payload(connection: sqlite3.Connection, gone: Iterable[str]) -> 
 
 
 def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Put payloads back into a log in its open transaction, and have its blocks folded again; raises sqlite3.Error."""
+    """Restore payloads in a log's open transaction, and have its blocks folded again; raises sqlite3.Error."""
     connection.execute("SAVEPOINT give_back")
     try:
         connection.execute("DROP TRIGGER event_is_never_updated")
@@ -166,7 +166,7 @@ def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, .
             connection.execute(text)
         connection.execute("DELETE FROM projection")
     except BaseException:
-        if connection.in_transaction:  # else SQLite took back the whole of it
+        if connection.in_transaction:  # else SQLite rolled all of it back
             connection.execute("ROLLBACK TO give_back")
             connection.execute("RELEASE give_back")
         raise
@@ -174,16 +174,16 @@ def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, .
 
 
 def without_payload(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Take salt and payload out of a row, and put the payload's hash there in their place."""
+    """Replace a row's salt and payload by the payload's hash."""
     if row[PAYLOAD] is None or row[SALT] is None:
         return row
     return (*row[:SALT], None, None, payload_hash(row[SALT], row[PAYLOAD]), *row[12:])
 
 
 def strip_in_place(connection: sqlite3.Connection, gone: Iterable[str]) -> None:
-    """Take these events' payloads out of a log that others have open, in its open transaction.
+    """Remove these events' payloads from a log that others have open, in its open transaction.
 
-    What was there can still be in freed pages: whoever commits this has SQLite write the file anew, by VACUUM.
+    They can still be in freed pages: after the commit, the caller has SQLite write the file again, by VACUUM.
     """
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("DROP TRIGGER event_is_never_updated")
@@ -199,17 +199,17 @@ def strip_in_place(connection: sqlite3.Connection, gone: Iterable[str]) -> None:
 
 
 def command_for(target: str, redactions: Iterable[Redaction]) -> str:
-    """Word the command that finishes what these redactions of an event began, or makes one of several."""
+    """Return the command that completes these redactions of an event, or replaces several by one."""
     several = list(redactions)
     fields = sorted({field for one in several for field in one.fields}) if all([one.fields for one in several]) else []
     return " ".join(["faber-ledger redact", target, *[f"--field {field}" for field in fields], "--yes"])
 
 
-# What may stay
+# What may remain
 
 
 def redact_all(payload: Payload) -> Payload:
-    """Return what may stay of a whole payload: numbers, yes and no, and words of a closed vocabulary."""
+    """Return what may remain of a whole payload: numbers, booleans, and words of a closed vocabulary."""
     return {name: value if name in KEPT else _least(value) for name, value in clean(payload).items()}
 
 
@@ -283,7 +283,7 @@ def _key(holder: Any, part: str) -> Any:
 
 
 def neutral_value(value: Any) -> Any:
-    """Return what stands in a field in the place of this value."""
+    """Return what replaces this value in a redacted field."""
     if isinstance(value, str):
         return REDACTED
     if isinstance(value, dict):
@@ -314,7 +314,7 @@ def _inner_paths(value: Any) -> list[str]:
 
 
 def texts_of(value: Any) -> set[str]:
-    """Give the texts in a value, the members' names left out."""
+    """Return the texts in a value, without the names of its members."""
     if isinstance(value, str):
         return {value}
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -322,7 +322,7 @@ def texts_of(value: Any) -> set[str]:
 
 
 def _is_within(field: str, fields: Collection[str]) -> bool:
-    """Return whether a path leads into what another one names."""
+    """Return whether a path leads into a value that another path names."""
     end = field.find(".")
     while 0 <= end < MAX_PATH_LETTERS:
         if field[:end] in fields:

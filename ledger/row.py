@@ -45,7 +45,7 @@ SALT_BYTES = 16  # of any other length, a letter could move between salt and pay
 
 
 def is_too_long(payload: str) -> bool:
-    """Tell whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
+    """Return whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
     return 4 * len(payload) > MAX_PAYLOAD_BYTES and len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
 
 
@@ -100,7 +100,7 @@ def compute_hash(row: Row) -> bytes | None:
 
 
 def parents_of(row: Row) -> list[bytes]:
-    """Give the hashes of a row's parents."""
+    """Return the hashes of a row's parents."""
     return split_hashes(row[PARENTS])
 
 
@@ -164,7 +164,7 @@ def check_typed(row: Row) -> None:
 
 
 def is_typed(row: Row) -> bool:
-    """Tell whether a row's envelope, its first eight columns, has values of the types that every ledger writes."""
+    """Return whether a row's envelope, its first eight columns, has values of the types that every ledger writes."""
     seq, name, kind, version, at, writer, session_id, client, *_ = row
     types = (type(seq), type(name), type(kind), type(version), type(at), type(writer))
     return types == ENVELOPE and type(session_id) in NULLABLE and type(client) in NULLABLE

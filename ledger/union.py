@@ -1,9 +1,9 @@
 """The union of logs: the set of their immutable events in `(seq, id)` order.
 
-Commutative, associative and idempotent, so that however clones exchange their logs, everybody ends with the same one.
-It ignores whatever the logs have in common, because cherry-pick, revert and `stash pop` all present honest logs that
-lack an event, and refuses only what cannot be true: one id with two hashes, or an event that is not what its hash says.
-A payload that any of the logs still has is in what comes of it, unless a redaction that holds takes it out.
+Commutative, associative and idempotent: however clones exchange their logs, all end with the same one. It does not look
+at the merge base, because cherry-pick, revert and `stash pop` all present honest logs that lack an event. It refuses
+only what cannot be true: one id with two hashes, or an event that does not match its hash. A payload that any of the
+logs still has stays, unless an effective redaction removes it.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ HINT_VERIFY_EACH = "run `faber-ledger verify` on each of the logs"
 
 
 def write_union(paths: Sequence[str], out: str, check_event: Check | None = None) -> int:
-    """Unite the logs at `paths` into a fresh file at `out`, put in place at once, and give the number of its events.
+    """Unite the logs at `paths` into a fresh file at `out`, put in place at once, and return the number of its events.
 
-    The file's bytes depend on the events and on the version of SQLite alone. `check_event` tells what is wrong with an
-    event's shape; it is asked of what not every log has. Raises UnionConflict, IntegrityError for an event that was
-    changed or is not of its shape, and as `opened`; `out` stays as it was then.
+    The file's bytes depend on the events and on the version of SQLite alone. `check_event` returns what is wrong
+    with an event's shape; it is called for events that not every log has. Raises UnionConflict, IntegrityError for an
+    event that was changed or does not fit its shape, and as `open_untrusted`; `out` is unchanged then.
     """
     temporary = out + ".tmp"
     remove_database(temporary)
@@ -86,26 +86,26 @@ def write_union(paths: Sequence[str], out: str, check_event: Check | None = None
 
 
 def runs_in(log: Log) -> set[str]:
-    """Give the ids of the runs whose start a log holds."""
+    """Return the ids of the runs whose start a log holds."""
     named = set()
     for (payload,) in log.connection.execute(f"SELECT payload FROM event WHERE type IN {NAMING}"):
         try:
             found = json.loads(payload or "{}")
         except (ValueError, TypeError, RecursionError):
-            continue  # told by whoever checks the event
+            continue  # reported by the check of the event
         if isinstance(found, dict) and isinstance(found.get("run_id"), str):
             named.add(found["run_id"])
     return named
 
 
 def _check_one_run(logs: list[Log]) -> None:
-    """Refuse the logs of two runs: what came of them would be neither's."""
+    """Raise UnionConflict for the logs of two different runs."""
     known = [(log, named) for log in logs if (named := runs_in(log))]
     for (_, one), (_, other) in itertools.combinations(known, 2):
         if not one & other:
             raise UnionConflict(
                 f"these are the logs of two runs: {min(one):.80} and {min(other):.80}",
-                hint="unite the ledgers of one run alone",
+                hint="unite only ledgers of the same run",
             )
 
 
@@ -114,20 +114,20 @@ def merge_rows(
 ) -> Iterator[Row]:
     """Merge streams of rows, each in `(seq, id)` order, into one; raises UnionConflict and IntegrityError.
 
-    The events named in `gone` lose their payloads: a redaction comes after what it names, so they are to be known.
+    The events named in `gone` lose their payloads; they must be known before, since a redaction comes after its event.
     """
     with closing(Positions()) as seqs:
         for _, group in itertools.groupby(_in_order(streams), key=_position):
             same = list(group)
             row = _placed(_chosen(same), seqs)
-            # What every log has, no log gets: of two long logs that share nearly all, that would be most of the work.
+            # An event that every log has is new to none: checking those of two long logs would be most of the work.
             if check_event is not None and not 1 < len(streams) == same.count(row):
                 _check_shape(row, check_event)
             yield without_payload(row) if row[ID] in gone else row
 
 
 def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
-    """Merge the streams, and see that each is in order: in a forged file even an index may lie."""
+    """Merge the streams, and check that each is in order: in a forged file even an index may be wrong."""
     before = (0, "")
     for row in heapq.merge(*streams, key=_position):
         position = _position(row)
@@ -138,16 +138,16 @@ def _in_order(streams: Sequence[Iterable[Row]]) -> Iterator[Row]:
 
 
 def rows_of(log: Log) -> Iterator[Row]:
-    """Give a log's rows as they are stored, in `(seq, id)` order."""
-    # Not the cursor itself: a merge that is given up closes what it merges, which no cursor of a closed file survives.
+    """Yield a log's rows as they are stored, in `(seq, id)` order."""
+    # Not the cursor itself: an abandoned merge closes its streams, and a cursor of a closed file cannot be closed.
     return map(tuple, log.connection.execute(f"{ROW} ORDER BY seq, id"))
 
 
 def missing_rows(log: Log, other: Log) -> Iterator[Row]:
-    """Give the rows of `other` that `log` lacks, each checked as a union does; raises UnionConflict, IntegrityError.
+    """Yield the rows of `other` that `log` lacks, each checked as a union does; raises UnionConflict, IntegrityError.
 
-    What both have is compared by its hash alone: a hook waits for this after every `git pull`. `log` may take in each
-    row as it comes.
+    Events that both have are compared by their hashes alone: a hook waits for this after every `git pull`. Each row may
+    be inserted into `log` as it is yielded.
     """
     check_types(log)
     check_types(other)
@@ -163,7 +163,7 @@ def missing_rows(log: Log, other: Log) -> Iterator[Row]:
 
 
 def positions_in(log: Log) -> Positions:
-    """Give where each event of a log stands, which is to be closed."""
+    """Return the positions of a log's events; the caller closes them."""
     seqs = Positions()
     for seq, digest in log.connection.execute("SELECT seq, hash FROM event ORDER BY seq, id"):
         seqs[digest] = seq
@@ -171,24 +171,24 @@ def positions_in(log: Log) -> Positions:
 
 
 def hash_in(log: Log, name: str) -> bytes | None:
-    """Give the hash of the event that has this id in a log, None if none has."""
+    """Return the hash of the event with this id in a log, or None."""
     found = log.connection.execute("SELECT hash FROM event WHERE id = ?", (name,)).fetchone()
     return found[0] if found else None
 
 
 def insert_rows(log: Log, rows: Iterable[Row]) -> None:
-    """Put rows that a log lacks into its open transaction, where they belong, and find its heads anew.
+    """Insert rows that a log lacks in its open transaction, and find its heads again.
 
-    Rows for a log without events come each before its children, and from something that looks for no id in it. All of
-    them or none: raises sqlite3.Error, and the transaction is as it was; or there is none any more, since SQLite takes
-    back the whole of it where the disk is full or fails.
+    For a log without events, each row comes before its children, and `rows` looks up no id in the log. All rows or
+    none: raises sqlite3.Error, and the transaction is as it was; or there is none any more, since SQLite rolls it back
+    if the disk is full or fails.
     """
     log.connection.execute("SAVEPOINT take_in")
     log.forget_redactions()
     try:
         if not log.heads():
-            # Made at the end, this index takes a fraction of the time. A union of files leaves it where it is: of pages
-            # that are as appends leave them git stores less. SQLite refuses it while another statement is open on this
+            # Made at the end, this index takes a fraction of the time. A union of files keeps it: git stores less of
+            # pages in the order that appends leave them in. SQLite refuses it while another statement is open on this
             # connection: `rows` must not have begun to read the log.
             log.connection.execute("DROP INDEX event_id")
             _fill(log, rows)
@@ -208,7 +208,7 @@ def insert_rows(log: Log, rows: Iterable[Row]) -> None:
 
 
 def _fill(log: Log, rows: Iterable[Row]) -> int:
-    """Put the first rows into a log, each before its children, and give their number.
+    """Insert the first rows of a log, each before its children, and return how many.
 
     Raises sqlite3.IntegrityError if two have one id.
     """
@@ -222,8 +222,8 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
             count += 1
             yield row
 
-    # This trigger takes half the time of many rows, and refuses what a plain `INSERT` never does: that an id is new is
-    # the index's to see to. Nobody else meets the log without it: all of this is one transaction.
+    # This trigger takes half the time of many rows, and only stops an `INSERT OR REPLACE`: for a plain `INSERT` the
+    # index refuses a known id. No other process sees the log without the trigger: all of this is one transaction.
     log.connection.execute("DROP TRIGGER event_id_is_new")
     log.connection.executemany(INSERT, passed())
     log.connection.execute(ID_IS_NEW)
@@ -232,7 +232,7 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
 
 
 def _chosen(same: list[Row]) -> Row:
-    """Choose among the copies of one event one that has its payload; what a redaction takes is taken out later."""
+    """Choose a copy of one event that has its payload; redactions are applied later."""
     whole = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
     if not whole:
         raise IntegrityError(
@@ -243,7 +243,7 @@ def _chosen(same: list[Row]) -> Row:
         raise _conflict(whole)
     if not all([_is_readable(row[PAYLOAD]) for row in whole]):
         raise IntegrityError(
-            f"event {same[0][ID]} has a payload that is no canonical JSON object, which no ledger writes",
+            f"event {same[0][ID]} has a payload that is not a canonical JSON object, which no ledger writes",
             hint=HINT_VERIFY_EACH,
         )
     return max(whole, key=lambda row: row[PAYLOAD] is not None)
@@ -266,7 +266,7 @@ def _check_shape(row: Row, check_event: Check) -> None:
 
 
 def _placed(row: Row, seqs: Positions) -> Row:
-    """Check that an event stands where its parents say; a forged position would stop every later append."""
+    """Check that an event has the seq that its parents imply; a forged one would stop every later append."""
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]
     due = 1 + max(known, default=0)
@@ -289,13 +289,13 @@ def _conflict(rows: list[Row]) -> UnionConflict:
 
 
 def write_rows(rows: Iterable[Row], path: str) -> int:
-    """Write rows, each before its children, as a new log, and give their number.
+    """Write rows, each before its children, as a new log, and return how many.
 
     Raises UnionConflict, and LedgerError for a log that has events.
     """
     with Log.open(path) as log:
         if log.heads():
-            raise LedgerError(f"{path} has events already", hint="name a file that is not there yet")
+            raise LedgerError(f"{path} has events already", hint="name a file that does not exist yet")
         try:
             count = _fill(log, rows)
         except sqlite3.IntegrityError as error:
@@ -305,7 +305,7 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
 
 
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
-    """Go past one event: it is a head until a later one names it as a parent."""
+    """Add one event to the heads: it is one until a later event names it as a parent."""
     if heads.pop(parents, None) is None:  # nearly every event has one parent, the event before it
         for parent in split_hashes(parents):
             heads.pop(parent, None)

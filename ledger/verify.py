@@ -1,6 +1,6 @@
 """Verifies a whole log from front to back, and reports everything that is wrong with it, not the first thing alone.
 
-It believes nothing: rows are read raw, each value's type is asked, and every hash is computed anew. A log of any
+It believes nothing: rows are read raw, each value's type is asked, and every hash is computed again. A log of any
 length is read in one pass, in memory that does not grow with it.
 """
 
@@ -48,7 +48,7 @@ WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
 def find_problems(
     path: str, *, check_event: Callable[[Any], list[str]], advance: Callable[[int], object] = lambda count: None
 ) -> Iterator[LogProblem]:
-    """Give everything that is wrong with the log at `path`, in the order of its events.
+    """Yield everything that is wrong with the log at `path`, in the order of its events.
 
     `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
@@ -135,7 +135,7 @@ class _Walk:
         self.is_missing_some = False
 
     def findings(self) -> Iterator[LogProblem]:
-        """Give what is wrong with the events, and with the table of heads."""
+        """Yield what is wrong with the events, and with the table of heads."""
         later: list[tuple[set[bytes], LogProblem]] = []
         for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
@@ -190,7 +190,7 @@ class _Walk:
         return 1 + max([seq for seq in map(self._seq_of, parents) if seq is not None], default=0)
 
     def _seq_of(self, digest: bytes) -> int | None:
-        """Give where an event stands, a later one too; None if it is not in the log."""
+        """Return where an event stands, a later one too; None if it is not in the log."""
         if digest in self.seqs:
             return self.seqs[digest]
         seq: int | None = self._all.get(digest)

@@ -1,4 +1,4 @@
-"""A file that is written whole or not at all: first beside its place, then renamed into it."""
+"""Replace a file: all of it or not at all. The new content is written beside it, then renamed into its place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-OURS = ".faber-ledger.tmp"  # ends a name that no other program uses
+OURS = ".faber-ledger.tmp"  # the ending of names that no other program uses
 NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of a directory, on file systems that cannot
 
 
@@ -20,12 +20,12 @@ def put(
     locked: bool = True,
     temporary: str | None = None,
 ) -> None:
-    """Let a file hold this content alone; raises OSError, and the file is as it was, or as it shall be but not synced.
+    """Replace a file's content; raises OSError, and then the file is as it was, or has the new content, not synced.
 
-    It gets the owner and permissions of another file (`like`), else `mode` as the process masks it. What is not
-    `durable` may be the old content, or none, after a power cut. Whoever holds no lock (`locked`) writes beside others:
-    under one name, one would rename what another has half written. What other programs write too is written under a
-    name of `own_name` (`temporary`).
+    The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it. If not
+    `durable`, a power cut may leave the old content, or none. A caller without a lock (`locked`) gets a temporary name
+    of its own: two writers under one name would rename what the other has half written. For a file that other programs
+    write too, pass a name of `own_name` as `temporary`.
     """
     temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
@@ -51,13 +51,13 @@ def sweep(folder: str, name: str) -> None:
     try:
         left = [one for one in os.listdir(folder) if one.endswith(OURS) and one.startswith(f".{name}.")]
     except OSError:
-        return  # told by the write that follows
+        return  # the write that follows reports it
     for one in left:
         remove(os.path.join(folder, one))
 
 
 def move_into_place(temporary: str, path: str) -> None:
-    """Let a file that is written and synced take another's place, durably, with the owner and permissions of that."""
+    """Rename a file that is written and synced over another, durably; it gets the owner and permissions of that one."""
     try:
         keep_owner(temporary, os.stat(path))
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def move_into_place(temporary: str, path: str) -> None:
 def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
-    """Write a new file, as `put` says; what a killed writer left there, or a link to anywhere, goes first."""
+    """Write a new file, as `put` says; a killed writer's leftover, or a link, is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     opening = mode if like is None else 0o600
     try:
@@ -90,7 +90,7 @@ def write(
 
 
 def remove(path: str) -> None:
-    """Remove a file; one that cannot go is told by the write that follows."""
+    """Remove a file if possible; the write that follows reports one that cannot be removed."""
     try:
         os.unlink(path)
     except OSError:
@@ -98,15 +98,15 @@ def remove(path: str) -> None:
 
 
 def keep_owner(file: int | str, like: os.stat_result) -> None:
-    """Give a file, open or by its path, the owner and permissions of another, as far as this process may."""
+    """Return a file, open or by its path, the owner and permissions of another, as far as this process may."""
     mine = os.stat(file)
     if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
         for owner in (like.st_uid, -1):
             try:
                 os.chown(file, owner, like.st_gid)
                 break
-            except OSError:  # only root gives files away, and none to who is unknown in its container
-                continue  # the content matters more than whose it is
+            except OSError:  # only root may change owners, and not to a user that its container does not know
+                continue  # the content matters more than the owner
     if isinstance(file, str) or os.chmod in os.supports_fd:
         os.chmod(file, stat.S_IMODE(like.st_mode))
 

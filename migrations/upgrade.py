@@ -100,7 +100,7 @@ def _format(path: str) -> int:
 
 @contextmanager
 def _temporary(path: str) -> Iterator[str]:
-    """Give the copy's name, beside the ledger so that a rename can put it in place, and leave nothing of it behind."""
+    """Yield the copy's name, beside the ledger so that a rename can put it in place, and leave nothing of it behind."""
     copy = path + ".migrating"
     names = (copy, copy + "-journal")
     for name in names:

@@ -85,7 +85,7 @@ def explain_differences(
 def find_first_missing(
     events: Iterable[tuple[Recorded, bool]], found: Blocks
 ) -> tuple[Recorded, Path, Any, Any] | None:
-    """Give the first event that changes something and is marked as not known to a state.
+    """Return the first event that changes something and is marked as not known to a state.
 
     With it the first field that it changes, what the log says of it then, and what the state says; None if there is
     no such event.
@@ -102,7 +102,7 @@ def find_first_missing(
 
 
 def _touches(change: Change, place: Path, path: Path) -> bool:
-    """Tell whether a change at a place is one of the field at `path` too."""
+    """Return whether a change at a place is one of the field at `path` too."""
     if place[: len(path)] == path:
         return True
     if path[: len(place)] != place:
@@ -122,7 +122,7 @@ def _keyed(value: Any) -> Any:
 
 
 def _within(value: Any, path: Path) -> Any:
-    """Give the value at a path in which ids stand for places."""
+    """Return the value at a path in which ids stand for places."""
     for step in path:
         if isinstance(value, list):
             value = next((item for number, item in enumerate(value) if step in (number, _key(item, number))), MISSING)
@@ -137,7 +137,7 @@ def _key(item: Any, number: int) -> str | int:
 
 
 def _keyed_path(change: Change, blocks: Blocks) -> Path:
-    """Give a change's path with ids in the place of numbers; `blocks` are those after it."""
+    """Return a change's path with ids in the place of numbers; `blocks` are those after it."""
     path, value = [], blocks
     for step in change[0]:
         value = value_at(value, (step,))

@@ -18,7 +18,7 @@ MAX_DEPTH = 200  # of what is written: Python reads deeper than it writes, and h
 
 
 def empty() -> Blocks:
-    """Give the blocks of a run in which nothing has happened yet."""
+    """Return the blocks of a run in which nothing has happened yet."""
     return {
         "sessions": {"current_session_id": None, "total_sessions": 0, "session_history": []},
         "context_metadata": {"reload_count": 0, "artifacts_in_context": []},
@@ -52,21 +52,21 @@ def text(blocks: Blocks) -> str:
 
 
 def session_history(blocks: Blocks) -> list[Any]:
-    """Give the session history; an empty list where there is none."""
+    """Return the session history; an empty list where there is none."""
     sessions = blocks.get("sessions")
     history = sessions.get("session_history") if isinstance(sessions, dict) else None
     return history if isinstance(history, list) else []
 
 
 def current_session(blocks: Blocks) -> str | None:
-    """Give the id of the open session, or None."""
+    """Return the id of the open session, or None."""
     sessions = blocks.get("sessions")
     current = sessions.get("current_session_id") if isinstance(sessions, dict) else None
     return current if isinstance(current, str) and current else None
 
 
 def entry_of(blocks: Blocks, session_id: str) -> Entry | None:
-    """Give a session's entry in the history, or None."""
+    """Return a session's entry in the history, or None."""
     for entry in reversed(session_history(blocks)):
         if isinstance(entry, dict) and entry.get("session_id") == session_id:
             return entry
@@ -74,26 +74,26 @@ def entry_of(blocks: Blocks, session_id: str) -> Entry | None:
 
 
 def is_named(entry: object) -> bool:
-    """Tell whether an entry of the history says which session it is about: an older tool's may not."""
+    """Return whether an entry of the history says which session it is about: an older tool's may not."""
     return isinstance(entry, dict) and isinstance(entry.get("session_id"), str) and entry["session_id"] != ""
 
 
 def open_sessions(blocks: Blocks) -> list[str]:
-    """Give the sessions that have not ended, oldest first; the current one is among them."""
+    """Return the sessions that have not ended, oldest first; the current one is among them."""
     found = [entry["session_id"] for entry in session_history(blocks) if is_named(entry) and not entry.get("ended_at")]
     current = current_session(blocks)
     return found if current is None or current in found else [*found, current]
 
 
 def artifacts_in_context(blocks: Blocks) -> list[Entry]:
-    """Give the loads that are in context now, each a readable entry."""
+    """Return the loads that are in context now, each a readable entry."""
     metadata = blocks.get("context_metadata")
     loads = metadata.get("artifacts_in_context") if isinstance(metadata, dict) else None
     return [load for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []
 
 
 def is_too_deep(value: Any) -> bool:
-    """Tell whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
+    """Return whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

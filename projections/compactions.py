@@ -17,7 +17,7 @@ class Compactions:
         self._counted_by: str | None = None  # the event whose counterpart may still come
 
     def is_new(self, event: dict[str, Any]) -> bool:
-        """Tell whether an event is a compaction that was not counted yet."""
+        """Return whether an event is a compaction that was not counted yet."""
         kind = event["type"]
         if kind == "session_started" and event.get("source") != "compact":
             self._counted_by = None

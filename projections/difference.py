@@ -37,7 +37,7 @@ MISSING = Missing("(missing)")
 
 
 def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
-    """Give the path of the first field in which two values differ, in the expected one's order; None if they agree."""
+    """Return the path of the first field in which two values differ, in the order of `expected`, or None."""
     if isinstance(expected, dict) and isinstance(found, dict):
         for name in [*expected, *[name for name in found if name not in expected]]:
             if (name in expected) != (name in found):
@@ -67,7 +67,7 @@ def differing_blocks(expected: Blocks, found: Blocks) -> list[str]:
 def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
     """Fold events and compare: give the first field that differs and the event that last settled it, or None.
 
-    `stream` gives the events anew each time, so that a long log need not be kept.
+    `stream` gives the events again each time, so that a long log need not be kept.
     """
     expected = Projector(shape.empty()).fold(stream())
     path = first_difference(expected, found)
@@ -82,7 +82,7 @@ def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> 
 
 
 def value_at(value: Any, path: Path) -> Any:
-    """Give the value at a path, `(missing)` where there is none."""
+    """Return the value at a path, `(missing)` where there is none."""
     for step in path:
         try:
             value = value[step]
@@ -98,7 +98,7 @@ def field_text(path: Path) -> str:
 
 
 def _settled_by(events: Iterable[Recorded], path: Path) -> Recorded | None:
-    """Give the last event that changed the value at a path."""
+    """Return the last event that changed the value at a path."""
     projector, settled = Projector(shape.empty()), None
     before = json.dumps(value_at(projector.blocks, path))
     for recorded in events:
@@ -131,13 +131,13 @@ def list_changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
 
 
 def _is_continued(before: list[Any], after: list[Any]) -> bool:
-    """Tell whether two lists have the same things in the same places, as far as both go."""
+    """Return whether two lists have the same things in the same places, as far as both go."""
     pairs = zip(before, after, strict=False)
     return all([one is other or identity(one) == identity(other) for one, other in pairs])
 
 
 def identity(item: Any) -> str | None:
-    """Give the id of the session or the artifact that an item of a list is about; None if it is about none."""
+    """Return the id of the session or the artifact that an item of a list is about; None if it is about none."""
     if not isinstance(item, dict):
         return None
     name = item.get("session_id", item.get("artifact_id"))

@@ -198,7 +198,7 @@ class Projector:
             self.open[entry["session_id"]] = None
 
     def _touched(self, session_id: str, at: str) -> Entry | None:
-        """Give a session's entry; a current session that is not in the history enters it (END, Step 3)."""
+        """Return a session's entry; a current session that is not in the history enters it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == shape.current_session(self.blocks):
             entry = _entry_of_current(session_id, self.blocks, at)
@@ -260,7 +260,7 @@ def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) ->
 
 
 def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
-    """Give an environment with its members in the documents' order, others last."""
+    """Return an environment with its members in the documents' order, others last."""
     given = dict(environment)
     return {name: given[name] for name in ("hostname", "platform", "cwd", "git_commit") if name in given} | given
 

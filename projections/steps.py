@@ -34,7 +34,7 @@ class Steps:
 
     @property
     def blocks(self) -> Blocks:
-        """Give the blocks after the last event; the next one changes them in place."""
+        """Return the blocks after the last event; the next one changes them in place."""
         return self._projector.blocks
 
     def pass_over(self, recorded: Recorded) -> None:
@@ -68,7 +68,7 @@ class Steps:
         return found
 
     def _place(self, name: str) -> int:
-        """Give the place of a session's entry in the history; of several of one id the last counts."""
+        """Return the place of a session's entry in the history; of several of one id the last counts."""
         history = shape.session_history(self.blocks)
         for number in range(self._counted, len(history)):
             if shape.is_named(history[number]):

@@ -232,7 +232,7 @@ def _joined(spans: list[Span]) -> list[Span]:
 
 
 def _pauses(spans: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Give the long gaps that no span covers, in time order."""
+    """Return the long gaps that no span covers, in time order."""
     found: list[tuple[float, float]] = []
     reached: float | None = None
     for start, end in sorted(spans):

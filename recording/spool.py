@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import time
 
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
@@ -93,13 +93,12 @@ def _why_too_large(text: str) -> str | None:
 
 def read(path: str) -> Spooled:
     """Read a delivery; raises Malformed, and OSError if it cannot be read now."""
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise Malformed("it is not a regular file")
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-    with open(descriptor, "rb") as file:
-        content = file.read(MAX_BYTES + 1)
-    if len(content) > MAX_BYTES:
-        raise Malformed(f"it is larger than {MAX_BYTES:,} bytes")
+    try:
+        content = read_regular(path, MAX_BYTES)
+    except FileTooLarge as error:
+        raise Malformed(f"it is larger than {MAX_BYTES:,} bytes") from error
+    except FileRefused as error:
+        raise Malformed("it is not a regular file") from error
     try:
         text = content.decode("utf-8", "surrogatepass")
         problem = _why_too_large(text)

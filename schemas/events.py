@@ -19,7 +19,7 @@ EVENTS: TypeAdapter[list[Event]] = TypeAdapter(
 
 
 def are_events(events: list[Any]) -> bool:
-    """Tell whether all these events are as their shapes say; asked at once, it costs less than one by one."""
+    """Return whether all these events are as their shapes say; asked at once, it costs less than one by one."""
     try:
         EVENTS.validate_python(events)
     except ValidationError:
@@ -28,7 +28,7 @@ def are_events(events: list[Any]) -> bool:
 
 
 def check_event(event: Any) -> list[str]:
-    """Give what is wrong with an event, each as `field: problem`; an empty list if it is as its shape says."""
+    """Return what is wrong with an event, each as `field: problem`; an empty list if it is as its shape says."""
     try:
         EVENT.validate_python(event)
     except ValidationError as error:

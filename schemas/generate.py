@@ -15,7 +15,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """Give the JSON Schema of each file in `json/`, by its name."""
+    """Return the JSON Schema of each file in `json/`, by its name."""
     return {
         "event.schema.json": {"title": "Event", **EVENT.json_schema()},
         "state.schema.json": State.model_json_schema(),

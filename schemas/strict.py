@@ -1,4 +1,4 @@
-"""The strict reading of a log: every hash computed anew, and every payload through the model of its type."""
+"""The strict reading of a log: every hash computed again, and every payload through the model of its type."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def read_strictly(log: Log) -> Iterator[Recorded]:
-    """Give every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
+    """Yield every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
 
     Also for one that is not what its hash says. A type or version that this program does not know has no model here,
     and a redacted event has nothing left to check: both are given as they are.
@@ -62,7 +62,7 @@ def _text(row: Row) -> str:
 
 
 def problems_in(recorded: Recorded) -> list[str] | None:
-    """Give what is wrong with an event as its model has it; None for one that has none here, or is redacted."""
+    """Return what is wrong with an event as its model has it; None for one that has none here, or is redacted."""
     if "redacted" in recorded or not is_known(recorded["event"]["type"], recorded["version"]):
         return None
     return check_event(recorded["event"])

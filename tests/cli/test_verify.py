@@ -272,4 +272,4 @@ def test_a_format_that_never_was_is_not_sound(project: Path) -> None:
     sqlite3.connect(ledger).execute("PRAGMA user_version = 0")
     done = verify(project)
     assert done.returncode == 20
-    assert "has format 0, which never was" in done.stdout
+    assert "has format 0, which does not exist" in done.stdout

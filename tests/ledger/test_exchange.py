@@ -415,7 +415,7 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
     assert [(problem.line, problem.what) for problem in staged.problems] == [
         (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
     ]
-    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+    with pytest.raises(IntegrityError, match="not a canonical JSON object"):
         list(united_rows([told, [last]]))
 
 

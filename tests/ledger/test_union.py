@@ -379,7 +379,7 @@ def test_an_event_that_no_reader_could_read_is_not_let_in(tmp_path: Path, payloa
         row = (*envelope, parent, b"s" * 16, payload)
         log.connection.execute(INSERT, (*row, None, compute_hash((*row, None, b""))))
         log.commit()
-    with pytest.raises(IntegrityError, match="no canonical JSON object"):
+    with pytest.raises(IntegrityError, match="not a canonical JSON object"):
         write_union([str(path)], str(tmp_path / "out.db"))
     shown = subprocess.run([COMMAND, "textconv", str(path)], capture_output=True, text=True, check=False)
     assert (shown.returncode, shown.stderr) == (0, "")
