@@ -7,7 +7,7 @@ import os
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE, Call
 from faber_ledger.recording.environment import SessionEnvironment
@@ -151,11 +151,11 @@ class IncomingCall:
             named.append({**fact, "id": name, "salt": digest[:16].hex()})
         return named
 
-    def changes_nothing(self, state: dict[str, Any], blocks: Blocks) -> bool:
+    def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
         """Return whether the run is finished and the call does not end an open session of it."""
         if (self.status or state.get("status")) not in progress.FINISHED:
             return False
-        return self.call.hook not in ("PreCompact", "SessionEnd") or not shape.open_sessions(blocks)
+        return self.call.hook not in ("PreCompact", "SessionEnd") or not blocks.open_sessions(known)
 
     def came_after_the_end(self) -> bool:
         """Return whether the run was finished before it had a log, and this call ends no session of it.
@@ -170,10 +170,10 @@ class IncomingCall:
             state = state_file.read_state(self.run).value
         except (StateInvalid, StateMissing):
             return False
-        blocks = shape.blocks_of(state)
-        if not self.changes_nothing(state, blocks):
+        known = blocks.blocks_of(state)
+        if not self.changes_nothing(state, known):
             return False
-        if shape.session_history(blocks):
+        if blocks.session_history(known):
             from faber_ledger.runs.lost import check_not_lost
 
             check_not_lost(self.run)

@@ -8,7 +8,7 @@ from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import PROJECTOR, fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file
@@ -135,7 +135,7 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_file.commit_blocks(self._open, shape.texts_of(self.blocks))
+            state_file.commit_blocks(self._open, blocks.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # it is another one once it is written
@@ -241,22 +241,22 @@ class Recording:
         if not self._log.heads():
             if self.problem is not None:
                 raise self.problem
-            if self.first is None and shape.session_history(shape.blocks_of(self.state)):
+            if self.first is None and blocks.session_history(blocks.blocks_of(self.state)):
                 from faber_ledger.runs.lost import check_not_lost  # asks git, before a run is adopted
 
                 check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
-        blocks = shape.blocks_of(self.state)
-        if self._log.is_checkpoint(PROJECTOR, self._known.digest if self._known else shape.digest(blocks)):
-            return blocks
+        known = blocks.blocks_of(self.state)
+        if self._log.is_checkpoint(PROJECTOR, self._known.digest if self._known else blocks.digest(known)):
+            return known
         return fold(self._log.stream())
 
     def _adoption(self) -> Draft:
-        blocks = shape.blocks_of(self.state)
-        if shape.is_too_deep(blocks):
+        known = blocks.blocks_of(self.state)
+        if blocks.is_too_deep(known):
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
-        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": shape.text(blocks)}}
+        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": blocks.text(known)}}
 
 
 def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:

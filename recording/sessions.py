@@ -7,7 +7,7 @@ processes can share one.
 from __future__ import annotations
 
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.runs.progress import snapshot
 
 TYPE_CHECKING = False
@@ -123,7 +123,7 @@ def find_session(view: View, caller: Caller) -> str | None:
     same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
     if starts:
         return _session_id((same or starts)[0])
-    current = shape.current_session(view.blocks)
+    current = blocks.current_session(view.blocks)
     if current is None:
         return None
     start = view.start_of(current)
@@ -156,7 +156,7 @@ def end_session(
     if reason != "abandoned" and lacks_environment(view, session_id) and caller["environment"] is not None:
         event["environment"] = caller["environment"]
     if start is None:  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
-        loads = shape.artifacts_in_context(view.blocks)
+        loads = blocks.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:
         event["delivery"] = delivery
@@ -169,7 +169,7 @@ def lacks_environment(view: View, session_id: str) -> bool:
 
     A `git_commit` of null is complete: the session ran outside git.
     """
-    known = (shape.entry_of(view.blocks, session_id) or {}).get("environment")
+    known = (blocks.entry_of(view.blocks, session_id) or {}).get("environment")
     if not isinstance(known, dict) or "git_commit" not in known:
         return True
     return any([known.get(name) is None for name in ("hostname", "platform", "cwd")])
@@ -198,13 +198,13 @@ def open_session(
     }
     if delivery is not None:
         event["delivery"] = delivery
-    drafts = [end_session(view, caller, name, "abandoned") for name in shape.open_sessions(view.blocks)]
+    drafts = [end_session(view, caller, name, "abandoned") for name in blocks.open_sessions(view.blocks)]
     return [*drafts, {"event": event, "client": caller["client"]}]
 
 
 def is_own_session(view: View, caller: Caller) -> bool:
     """Return whether this very client process opened the open session."""
-    current = shape.current_session(view.blocks)
+    current = blocks.current_session(view.blocks)
     start = view.start_of(current) if current else None
     return (
         start is not None
@@ -221,11 +221,11 @@ def continues_session(view: View, caller: Caller) -> bool:
     For a session of an older tool at most the machine is known. Where it is not, the session goes on, since a load must
     not end an open session on a guess, and it gets this machine's environment.
     """
-    current = shape.current_session(view.blocks)
+    current = blocks.current_session(view.blocks)
     if current is None:
         return False
     start = view.start_of(current)
-    entry = shape.entry_of(view.blocks, current) or {}
+    entry = blocks.entry_of(view.blocks, current) or {}
     known = entry.get("environment")
     machine = known.get("hostname") if isinstance(known, dict) else None
     here = caller["environment"]["hostname"] if caller["environment"] else None

@@ -9,7 +9,7 @@ import shutil
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
@@ -117,7 +117,7 @@ def _leave_run(
     try:
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
             caller = sessions.caller_of(environ, recording.state, at, writer, None)
-            current = shape.current_session(recording.blocks)
+            current = blocks.current_session(recording.blocks)
             if current is not None and sessions.is_own_session(recording.view, caller):
                 recording.append([sessions.end_session(recording.view, caller, current, "manual")])
     except LedgerError as error:
@@ -138,7 +138,7 @@ def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:
         "updated_at": utc_text(at),
         "phases": {phase: {"status": "pending"} for phase in PHASES},
         "artifacts": {},
-        **shape.empty(),
+        **blocks.empty(),
     }
 
 

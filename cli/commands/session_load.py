@@ -20,7 +20,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
@@ -227,11 +227,11 @@ class Loading:
         if not check_file(self.run.ledger_path):
             return self._gather(None, caller, dry=dry)
         with Log.read(self.run.ledger_path) as log:
-            return self._gather(sessions.View(log, shape.blocks_of(self.state)), caller, dry=dry)
+            return self._gather(sessions.View(log, blocks.blocks_of(self.state)), caller, dry=dry)
 
     def _gather(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
         empties = self.trigger == "session_start" and not (view and sessions.is_own_session(view, caller))
-        self.in_context = {} if empties else reload.loads_in_context(shape.blocks_of(self.state))
+        self.in_context = {} if empties else reload.loads_in_context(blocks.blocks_of(self.state))
         names = [artifact["id"] for artifact in self.selected]
         return reload.gather(
             self.selected,
@@ -247,7 +247,7 @@ class Loading:
 
     def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
         """Return the session that the load belongs to, and the facts that open it if it is new."""
-        current = shape.current_session(view.blocks)
+        current = blocks.current_session(view.blocks)
         starts = self.trigger == "session_start"
         goes_on = sessions.is_own_session(view, caller) if starts else sessions.continues_session(view, caller)
         if current is not None and goes_on:

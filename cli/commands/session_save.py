@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
 from faber_ledger.cli.ui.which_run import match_run
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
@@ -67,7 +67,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
-            session_id = shape.current_session(recording.blocks)
+            session_id = blocks.current_session(recording.blocks)
             if session_id is not None:
                 lacks = sessions.lacks_environment(recording.view, session_id)
                 environment = SessionEnvironment(root).read() if lacks else None
@@ -85,7 +85,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     if session_id is None:
         _show_nothing_to_end(run, recording, as_json)
         return
-    entry = shape.entry_of(recording.blocks, session_id) or {}
+    entry = blocks.entry_of(recording.blocks, session_id) or {}
     show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
 
 
@@ -97,7 +97,7 @@ def _run(root: str, named: str) -> Run:
 
 
 def _show_nothing_to_end(run: Run, recording: Recording, as_json: bool) -> None:
-    last = next((entry for entry in reversed(shape.session_history(recording.blocks)) if _has_ended(entry)), None)
+    last = next((entry for entry in reversed(blocks.session_history(recording.blocks)) if _has_ended(entry)), None)
     lines = ["⚠️  No current session to end"]
     if last is not None:
         lines += [

@@ -10,7 +10,7 @@ from faber_ledger.context.artifact import COMMANDS, ArtifactError
 from faber_ledger.context.artifact_command import mapped_arguments
 from faber_ledger.context.conditions import MAX_QUOTED
 from faber_ledger.files.text import one_line
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,9 @@ def warnings(result: Reload) -> Iterator[str]:
             yield messages.optional_failed(**failed)
 
 
-def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> Iterator[str]:
+def lines(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> Iterator[str]:
     """Yield the report of a load (RELOAD, Step 7)."""
-    session = shape.entry_of(blocks, shape.current_session(blocks) or "") or {}
+    session = blocks.entry_of(current, blocks.current_session(current) or "") or {}
     environment = session.get("environment") or {}
     yield ""
     yield RULE
@@ -98,23 +98,23 @@ def lines(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> It
         yield ""
     yield "Session tracking:"
     yield f"  Current session: {session.get('session_id')}"
-    yield f"  Total sessions: {blocks['sessions']['total_sessions']}"
+    yield f"  Total sessions: {current['sessions']['total_sessions']}"
     yield f"  Environment: {environment.get('hostname')} ({environment.get('platform')})"
     yield f"  Working directory: {environment.get('cwd')}"
     yield ""
     yield "Context metadata:"
-    yield f"  Last reload: {blocks['context_metadata'].get('last_artifact_reload')}"
-    yield f"  Total reloads: {blocks['context_metadata'].get('reload_count')}"
+    yield f"  Last reload: {current['context_metadata'].get('last_artifact_reload')}"
+    yield f"  Total reloads: {current['context_metadata'].get('reload_count')}"
     yield RULE
 
 
-def data(run: Run, state: dict[str, Any], blocks: Blocks, result: Reload) -> dict[str, Any]:
+def data(run: Run, state: dict[str, Any], current: Blocks, result: Reload) -> dict[str, Any]:
     """Return what a load did, for programs."""
     return {
         "run_id": run.run_id,
         "workflow_id": state["workflow_id"],
         "status": state["status"],
-        "session_id": shape.current_session(blocks),
+        "session_id": blocks.current_session(current),
         "loaded": [_loaded_data(loaded) for loaded in result.loaded],
         "failed": [
             {"artifact_id": failed["artifact"]["id"], "error": failed["error"].message} for failed in result.failed

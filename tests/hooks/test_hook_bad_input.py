@@ -37,13 +37,13 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.fixture
 def opened(project: Project) -> Project:
-    """Give the project with a session of this client open."""
+    """Return the project with a session of this client open."""
     assert project.deliver(START, client=ME, fields={"prompt_id": "earlier"}).packet
     return project
 
 
 def check(project: Project, answer: Answer, *, said: str, packet: bool) -> str:
-    """Check what holds for every failure, and give the packet's text."""
+    """Check what holds for every failure; return the packet's text."""
     assert answer.code == 0
     assert "Traceback" not in answer.errors
     assert (answer.packet is not None) is packet, answer.errors
@@ -75,7 +75,7 @@ BROKEN_STATES = {
 
 @pytest.mark.parametrize("recorded", [START, END])
 @pytest.mark.parametrize("what", BROKEN_STATES)
-def test_a_broken_state_without_a_ledger_is_told_and_left_alone(project: Project, what: str, recorded: str) -> None:
+def test_a_broken_state_without_a_ledger_is_reported_and_left_alone(project: Project, what: str, recorded: str) -> None:
     content, said = BROKEN_STATES[what]
     project.put_state(content)
     text = check(project, project.deliver(recorded), said=said, packet=recorded == START)
@@ -120,7 +120,7 @@ def test_a_packet_of_a_broken_state_is_not_printed_twice(opened: Project) -> Non
 
 @pytest.mark.parametrize("has_ledger", [False, True])
 @pytest.mark.parametrize("recorded", EVERY)
-def test_another_runs_state_is_neither_given_nor_changed(tmp_path: Path, recorded: str, has_ledger: bool) -> None:
+def test_another_runs_state_is_neither_shown_nor_changed(tmp_path: Path, recorded: str, has_ledger: bool) -> None:
     project = Project.made(tmp_path / "myproject")
     if has_ledger:
         project.deliver(START, client=ME)
@@ -133,7 +133,7 @@ def test_another_runs_state_is_neither_given_nor_changed(tmp_path: Path, recorde
 
 
 @pytest.mark.parametrize("kind", ["directory", "link", "pipe"])
-def test_a_state_that_is_no_file_is_refused(project: Project, kind: str) -> None:
+def test_a_state_that_is_not_a_file_is_refused(project: Project, kind: str) -> None:
     elsewhere = project.write("elsewhere.json", project.state_path.read_bytes())
     project.state_path.unlink()
     if kind == "directory":
@@ -171,7 +171,7 @@ def test_a_state_that_is_no_file_is_refused(project: Project, kind: str) -> None
         b"\x1b[31mred",
     ],
 )
-def test_an_active_file_that_holds_no_run_id_is_refused(project: Project, content: bytes) -> None:
+def test_an_active_file_without_a_run_id_is_refused(project: Project, content: bytes) -> None:
     project.active_path.write_bytes(content)
     state = project.state_path.read_bytes()
     for recorded in EVERY:
@@ -182,7 +182,7 @@ def test_an_active_file_that_holds_no_run_id_is_refused(project: Project, conten
 
 
 @pytest.mark.parametrize("content", [b"", b" \r\n\n", b"\xef\xbb\xbf\r\n", b"\xff\xfe\x00\x01", None])
-def test_an_active_file_that_says_nothing_is_none(project: Project, content: bytes | None) -> None:
+def test_an_empty_active_file_counts_as_missing(project: Project, content: bytes | None) -> None:
     project.active_path.unlink()
     if content is None:
         project.active_path.mkdir()
@@ -200,13 +200,13 @@ def test_an_active_file_from_any_editor_is_read(project: Project, form: str) -> 
     assert len(project.history) == 1
 
 
-def test_the_second_place_of_the_active_file_is_read_where_the_first_is_empty(project: Project) -> None:
+def test_the_second_active_file_is_read_if_the_first_is_empty(project: Project) -> None:
     project.active_path.write_bytes(b"\n")
     project.write(".fractary/faber/runs/.active-run-id", RUN)
     assert project.deliver(START).packet
 
 
-def test_an_active_file_that_names_a_missing_run_is_told_and_ignored(project: Project) -> None:
+def test_an_active_file_that_names_a_missing_run_is_reported_and_ignored(project: Project) -> None:
     project.active_path.write_text("gone-1\n")
     for recorded in EVERY:
         check(project, project.deliver(recorded), said="the run gone-1 has no state.json", packet=False)
@@ -303,7 +303,9 @@ BROKEN_LEDGERS: dict[Callable[[Path], None], str] = {
 
 
 @pytest.mark.parametrize("breaks", BROKEN_LEDGERS, ids=lambda breaks: breaks.__name__)
-def test_a_ledger_that_is_none_is_told_and_left_alone(opened: Project, breaks: Callable[[Path], None]) -> None:
+def test_a_file_that_is_not_a_ledger_is_reported_and_left_alone(
+    opened: Project, breaks: Callable[[Path], None]
+) -> None:
     breaks(opened.ledger_path)
     said = BROKEN_LEDGERS[breaks]
     ledger, state = bytes_of(opened.ledger_path), opened.state_path.read_bytes()
@@ -351,9 +353,7 @@ def test_an_empty_ledger_file_becomes_a_ledger(project: Project) -> None:
         (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "cannot be used"),
     ],
 )
-def test_a_workflow_that_cannot_be_used_is_told_with_the_position(
-    project: Project, content: bytes | None, said: str
-) -> None:
+def test_an_unusable_workflow_is_reported_with_the_position(project: Project, content: bytes | None, said: str) -> None:
     project.change_state(workflow_id="fractary-faber:special")
     if content is not None:
         project.write("plugins/faber/config/workflows/special.json", content)
@@ -439,7 +439,7 @@ UNREADABLE = {
 
 
 @pytest.mark.parametrize("what", UNREADABLE)
-def test_a_delivery_that_cannot_be_read_is_told_and_the_variables_stand_in(project: Project, what: str) -> None:
+def test_an_unreadable_delivery_is_reported_and_the_variables_replace_it(project: Project, what: str) -> None:
     answer = project.deliver(START, client=ME, stdin=UNREADABLE[what])
     text = check(project, answer, said="the delivery cannot be read", packet=True)
     assert "## workflow-state" in text
@@ -459,7 +459,7 @@ def test_a_delivery_of_10_mb_is_read(project: Project) -> None:
 
 
 @given(st.text('"\\,:{}[] a\n\ud83e', min_size=1), st.booleans(), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
-def test_a_long_text_is_read_whatever_stands_in_it(text: str, is_ascii: bool, encoding: str) -> None:
+def test_a_long_text_is_read_whatever_it_contains(text: str, is_ascii: bool, encoding: str) -> None:
     summary = text * (100_000 // len(text) + 1)
     line = json.dumps({"cwd": text, "compact_summary": summary, "session_id": ME}, ensure_ascii=is_ascii)
     call = Call("PostCompact", line.encode(encoding, "surrogatepass"), {})
@@ -477,7 +477,7 @@ def test_a_long_text_is_read_whatever_stands_in_it(text: str, is_ascii: bool, en
         {"session_id": "a\0b", "source": "'; DROP TABLE event; --", "cwd": "/tmp/\0"},
     ],
 )
-def test_fields_of_any_kind_are_taken(project: Project, fields: dict[str, Any]) -> None:
+def test_fields_of_any_kind_are_accepted(project: Project, fields: dict[str, Any]) -> None:
     content = json.dumps({"hook_event_name": "SessionStart", "source": "startup"} | fields).encode()
     assert project.deliver(START, stdin=content).packet
     assert len(project.history) == 1
@@ -485,7 +485,7 @@ def test_fields_of_any_kind_are_taken(project: Project, fields: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("name", ["CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"])
-def test_variables_that_are_no_text_are_taken(project: Project, name: str) -> None:
+def test_variables_that_are_not_text_are_accepted(project: Project, name: str) -> None:
     env = {name: b"\xff\xfe".decode("utf-8", "surrogateescape")}
     assert project.deliver(START, client=ME, stdin=b"", env=env).packet
     assert project.deliver(END, client=ME, stdin=b"", env=env).output == b""
@@ -494,20 +494,20 @@ def test_variables_that_are_no_text_are_taken(project: Project, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["stop", "Stop", "", "-x", "session-start ", "..", "\x1b[31m"])
-def test_an_event_that_is_none_of_ours_is_told(project: Project, name: str) -> None:
+def test_an_event_that_is_not_one_of_our_hooks_is_reported(project: Project, name: str) -> None:
     answer = project.deliver("Stop.interactive", argument=name, without=["hook_event_name"])
     check(project, answer, said="is not a hook of faber-ledger", packet=False)
     assert not project.ledger_path.exists()
 
 
 @pytest.mark.parametrize("option", ["--no-pager", "--json", "--unheard-of"])
-def test_an_option_before_the_hook_keeps_it_from_nothing(project: Project, option: str) -> None:
+def test_an_option_before_the_hook_does_not_stop_it(project: Project, option: str) -> None:
     answer = shell(project, f'"$1" {option} hook session-start')
     assert (answer.code, answer.packet is not None) == (0, True)
     assert project.of_type("session_started")
 
 
-def test_the_delivery_knows_better_than_the_argument_which_event_it_is(opened: Project) -> None:
+def test_the_delivery_overrides_the_argument(opened: Project) -> None:
     check(opened, opened.deliver(END, client=ME, argument="session-start"), said="SessionEnd", packet=False)
     assert opened.current is None
     answer = opened.deliver("Stop.interactive", client=ME, argument="session-end")
@@ -534,7 +534,7 @@ def shell(project: Project, line: str, **changes: Any) -> Answer:
 
 @pytest.mark.parametrize("redirection", [">&-", "2>&-", ">&- 2>&-", ">/dev/full", "2>/dev/full", ">/dev/full 2>&1"])
 @pytest.mark.parametrize("goes_wrong", [False, True])
-def test_a_hook_whose_output_nobody_takes_still_records(project: Project, redirection: str, goes_wrong: bool) -> None:
+def test_a_hook_whose_output_is_not_read_still_records(project: Project, redirection: str, goes_wrong: bool) -> None:
     if goes_wrong:
         project.state_path.chmod(0o444)  # the state cannot be written, and standard error hears of it
     answer = shell(project, f'"$1" hook session-start {redirection}')
@@ -546,7 +546,7 @@ def test_a_hook_whose_output_nobody_takes_still_records(project: Project, redire
         assert project.log_lines
 
 
-def test_a_reader_that_has_gone_does_not_fail_the_hook(project: Project) -> None:
+def test_a_reader_that_is_gone_does_not_fail_the_hook(project: Project) -> None:
     project.write("plugins/faber/docs/workflow-orchestration-protocol.md", "more than a pipe's buffer " * 300)
     process = project.started(START, client=ME)
     assert process.stdout is not None
@@ -580,7 +580,7 @@ def test_a_hook_in_a_directory_that_is_gone_and_without_a_project_ends_quietly(
 
 
 @pytest.mark.parametrize("has_ledger", [False, True])
-def test_a_read_only_run_brings_the_context_back_and_loses_nothing(project: Project, has_ledger: bool) -> None:
+def test_a_read_only_run_gives_the_context_and_loses_nothing(project: Project, has_ledger: bool) -> None:
     if has_ledger:
         project.deliver(START, client="earlier")
     state, ledger = project.state_path.read_bytes(), bytes_of(project.ledger_path)
@@ -606,7 +606,7 @@ def test_a_read_only_run_brings_the_context_back_and_loses_nothing(project: Proj
 
 
 @pytest.mark.parametrize("name", ["ledger.lock", "ledger.db-journal", "state.json.backup"])
-def test_a_folder_in_the_place_of_one_of_our_files_is_told(project: Project, name: str) -> None:
+def test_a_folder_in_place_of_one_of_our_files_is_reported(project: Project, name: str) -> None:
     (project.run / name).mkdir()
     before = project.state_path.read_bytes()
     answer = project.deliver(START, client=ME)
@@ -625,7 +625,7 @@ def test_a_folder_in_the_place_of_one_of_our_files_is_told(project: Project, nam
 # The hook log
 
 
-def test_the_log_of_the_hooks_is_bounded(project: Project) -> None:
+def test_the_hook_log_is_bounded(project: Project) -> None:
     project.active_path.write_text("../x" + "y" * 3000)
     project.log_path.parent.mkdir()
     project.log_path.write_text("an old line\n" * (LONGEST_LOG // 12 + 1))
@@ -659,7 +659,7 @@ def test_a_log_that_cannot_be_written_stops_nothing(project: Project, tmp_path: 
     assert victim.read_text() == "mine\n"
 
 
-def test_a_failure_that_is_recorded_names_no_folder_of_this_machine(project: Project) -> None:
+def test_a_recorded_failure_names_no_folder_of_this_machine(project: Project) -> None:
     (project.root / "plugins/faber/docs/workflow-orchestration-protocol.md").unlink()
     project.deliver("SessionStart.startup.print")
     (failed,) = project.of_type("artifact_failed")

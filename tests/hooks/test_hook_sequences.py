@@ -41,7 +41,7 @@ def silent(answer: Answer) -> None:
 
 
 def hinted(answer: Answer) -> None:
-    """The client hands what a PreCompact prints to the summarizer."""
+    """The client passes what a PreCompact prints to the summarizer."""
     assert answer.code == 0
     assert answer.hint
 
@@ -143,7 +143,7 @@ def test_a_second_compaction_after_one_that_failed_is_recorded_as_an_end_again(p
     project.assert_projected()
 
 
-def test_the_compaction_of_a_subagent_is_no_boundary(project: Project) -> None:
+def test_a_subagents_compaction_does_not_end_the_session(project: Project) -> None:
     me = {"client": ME, "pid": "10298"}
     packet(project.deliver(STARTUP, **me))
     session, before = project.current, project.state_path.read_bytes()
@@ -184,7 +184,7 @@ def test_the_next_start_after_a_kill_ends_the_session_as_abandoned(project: Proj
     project.assert_projected()
 
 
-def test_an_end_that_comes_late_replaces_the_inferred_one_and_leaves_the_new_session_open(project: Project) -> None:
+def test_a_late_end_replaces_the_inferred_one_and_leaves_the_new_session_open(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     packet(project.deliver(STARTUP, client=OTHER, pid="30728"))
     going_on = project.current
@@ -195,7 +195,7 @@ def test_an_end_that_comes_late_replaces_the_inferred_one_and_leaves_the_new_ses
     project.assert_projected()
 
 
-def test_of_two_processes_with_one_client_id_each_ends_its_own_session(project: Project) -> None:
+def test_each_of_two_processes_with_one_client_id_ends_its_own_session(project: Project) -> None:
     packet(project.deliver(RESUME, client=OTHER, pid="30728"))
     packet(project.deliver(RESUME, client=OTHER, pid="30729"))
     first, second = [entry["session_id"] for entry in project.history]
@@ -221,7 +221,7 @@ def test_a_fork_is_a_session_of_its_own(project: Project) -> None:
 
 @pytest.mark.parametrize("source", ["startup", "resume", "clear", "compact", "fork"])
 @pytest.mark.parametrize("mode", ["interactive", "print"])
-def test_every_source_opens_a_session_and_brings_the_context_back(project: Project, source: str, mode: str) -> None:
+def test_every_source_opens_a_session_and_gives_the_context(project: Project, source: str, mode: str) -> None:
     recorded = f"SessionStart.{source}.{mode}"
     text = packet(project.deliver(recorded))
     assert "## workflow-state" in text
@@ -232,7 +232,7 @@ def test_every_source_opens_a_session_and_brings_the_context_back(project: Proje
     project.assert_projected()
 
 
-def test_a_source_that_nobody_knows_yet_opens_a_session_too(project: Project) -> None:
+def test_an_unknown_source_opens_a_session_too(project: Project) -> None:
     packet(project.deliver(STARTUP, fields={"source": "teleport", "novelty": {"a": [1]}}))
     assert [event["source"] for event in project.of_type("session_started")] == ["teleport"]
 
@@ -317,7 +317,7 @@ def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, ag
 # What the client leaves out
 
 
-def test_without_input_the_variables_and_the_argument_stand_in(project: Project) -> None:
+def test_without_input_the_variables_and_the_argument_replace_it(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210", stdin=b""))
     assert [recorded["client"] for recorded in project.events[1:2]] == [ME]
     hinted(project.deliver(PRE, client=ME, pid="26210", stdin=b""))
@@ -328,7 +328,7 @@ def test_without_input_the_variables_and_the_argument_stand_in(project: Project)
     project.assert_projected()
 
 
-def test_without_input_and_without_variables_this_clones_open_session_is_meant(project: Project) -> None:
+def test_without_input_and_variables_the_call_is_about_this_clones_open_session(project: Project) -> None:
     nothing: dict[str, Any] = {
         "env": {"CLAUDE_CODE_SESSION_ID": None, "CLAUDE_PROJECT_DIR": None, "CLAUDE_PID": None},
         "stdin": b"",
@@ -339,7 +339,7 @@ def test_without_input_and_without_variables_this_clones_open_session_is_meant(p
     project.assert_projected()
 
 
-def test_a_client_that_names_no_process_is_served_all_the_same(project: Project) -> None:
+def test_a_client_that_names_no_process_is_served(project: Project) -> None:
     older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
     packet(project.deliver(STARTUP, **older))
     assert project.deliver(STARTUP, **older).packet is None
@@ -381,7 +381,7 @@ def test_the_run_is_that_of_the_clients_project_wherever_it_has_moved(project: P
 # Whose session it is
 
 
-def test_the_end_of_a_client_without_a_session_here_ends_nobody_elses(project: Project) -> None:
+def test_the_end_of_a_client_without_a_session_here_ends_no_other_session(project: Project) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     session = project.current
     silent(project.deliver(END, client=OTHER, pid="30728"))

@@ -28,7 +28,7 @@ def started(project: Project, path: Path | str, recorded: str = STARTUP, **chang
 
 
 def sourced(path: Path) -> list[str]:
-    """Give what a shell that sources the file has in the two variables."""
+    """Return what a shell that sources the file has in the two variables."""
     script = f'. "{path}"; printf "%s\\n" "$FABER_RUN_ID" "$FABER_WORK_ID"'
     return subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True).stdout.splitlines()
 
@@ -49,9 +49,7 @@ def test_what_others_export_stays_and_a_missing_newline_is_added(project: Projec
     assert sourced(path) == [RUN, "258"]
 
 
-def test_another_work_item_stands_in_for_the_one_before_and_none_takes_it_back(
-    project: Project, tmp_path: Path
-) -> None:
+def test_another_work_item_replaces_the_one_before_and_none_removes_it(project: Project, tmp_path: Path) -> None:
     path = tmp_path / "environment.sh"
     started(project, path)
     project.change_state(work_id=300)
@@ -73,7 +71,7 @@ def test_a_work_id_that_a_shell_could_misread_is_left_out(project: Project, tmp_
 
 
 @pytest.mark.parametrize("work_id", ["258", "PROJ-12", "fractary/x".replace("/", "#"), "x" * 64])
-def test_a_work_id_as_trackers_give_it_is_exported(project: Project, tmp_path: Path, work_id: str) -> None:
+def test_a_work_id_of_any_tracker_is_exported(project: Project, tmp_path: Path, work_id: str) -> None:
     path = tmp_path / "environment.sh"
     project.change_state(work_id=work_id)
     started(project, path)
@@ -87,7 +85,7 @@ def test_a_run_id_of_three_parts_is_exported_whole(tmp_path: Path) -> None:
     assert sourced(path) == ["org/project/0f1e2d3c", "258"]
 
 
-def test_a_link_a_pipe_and_a_folder_are_left_alone_and_told(project: Project, tmp_path: Path) -> None:
+def test_a_link_a_pipe_and_a_folder_are_left_alone_and_reported(project: Project, tmp_path: Path) -> None:
     target = tmp_path / "bashrc"
     target.write_text("# mine\n")
     link, pipe, folder = tmp_path / "link", tmp_path / "pipe", tmp_path / "folder"

@@ -19,7 +19,7 @@ SAID = "We chose flock over fcntl."
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Give a new project, set up by `init`, with a run that was started in it."""
+    """Return a new project, set up by `init`, with a run that was started in it."""
     return started(tmp_path / "myproject")
 
 
@@ -36,7 +36,7 @@ def started(root: Path, *options: str, files: dict[str, str] | None = None) -> P
 
 
 def set_up_by_0_1_0(root: Path) -> Project:
-    """Give a project as 0.1.0 has set it up and committed it: with all but the setting."""
+    """Return a project as 0.1.0 has set it up and committed it: with all but the setting."""
     project = started(root, "--summaries")
     project.git("rm", "--quiet", SETTING)
     committed(project)
@@ -61,20 +61,20 @@ def kept(project: Project) -> list[Path]:
 
 
 def in_git(project: Project, text: str) -> bool:
-    """Tell whether any object of the repository holds a text."""
+    """Return whether any object of the repository holds a text."""
     command = ["git", "cat-file", "--batch", "--batch-all-objects"]
     objects = subprocess.run(command, cwd=project.root, capture_output=True, check=True).stdout
     return text.encode() in objects
 
 
 def holders(folder: Path, text: str) -> list[str]:
-    """Name the files below a folder that hold a text."""
+    """Return the files below a folder that hold a text."""
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
     return [str(path.relative_to(folder)) for path in paths if text.encode() in path.read_bytes()]
 
 
 def doctors(project: Project) -> str:
-    """Give what doctor says of summaries."""
+    """Return what doctor says about summaries."""
     data = json.loads(project.faber("doctor", "--json").stdout)["data"]
     (check,) = [one for one in data["checks"] if one["check"] == "git.summaries"]
     return "; ".join([one["what"] for one in check["findings"]])
@@ -83,7 +83,7 @@ def doctors(project: Project) -> str:
 # What is kept, and who is given it
 
 
-def test_in_a_new_project_the_next_session_has_it_and_no_commit(project: Project) -> None:
+def test_in_a_new_project_the_next_session_gets_the_summary_and_no_commit_has_it(project: Project) -> None:
     assert (project.root / SETTING).read_bytes() == b'{"summaries": false}\n'
     packet(project, STARTUP, ME)
     compacted(project, ME, f"<analysis>thoughts</analysis>\n<summary>\n{SAID}\nDB_PASSWORD=hunter2hunter\n</summary>")
@@ -103,7 +103,7 @@ def test_in_a_new_project_the_next_session_has_it_and_no_commit(project: Project
     project.assert_projected()
 
 
-def test_the_same_conversations_are_given_it_as_if_it_were_recorded(project: Project) -> None:
+def test_the_same_conversations_get_a_kept_summary_as_a_recorded_one(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "the first")
     assert HEAD not in packet(project, RESUME, ME)
@@ -117,7 +117,7 @@ def test_the_same_conversations_are_given_it_as_if_it_were_recorded(project: Pro
     assert "> its own\n" in loaded.stdout
 
 
-def test_a_clone_never_has_it_and_a_linked_worktree_does(project: Project, tmp_path: Path) -> None:
+def test_a_clone_never_has_the_summary_and_a_linked_work_tree_does(project: Project, tmp_path: Path) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     done(project, "seal")
@@ -131,7 +131,7 @@ def test_a_clone_never_has_it_and_a_linked_worktree_does(project: Project, tmp_p
     assert f"> {SAID}\n" in packet(linked, STARTUP, OTHER)
 
 
-def test_what_has_no_room_is_found_in_its_file(project: Project) -> None:
+def test_a_summary_without_room_is_found_in_its_file(project: Project) -> None:
     project.write(SETTING, '{"summaries": false, "packet_budget": 4000}')
     packet(project, STARTUP, ME)
     compacted(project, ME, "the beginning\n" + "a line of what was done\n" * 200 + "the end")
@@ -170,7 +170,7 @@ def test_a_summary_that_cannot_be_kept_is_reported_and_the_compaction_is_recorde
     assert holders(project.root, SAID) + holders(tmp_path / "elsewhere", SAID) == []
 
 
-def test_without_git_it_is_nowhere(tmp_path: Path) -> None:
+def test_without_git_the_summary_is_not_kept(tmp_path: Path) -> None:
     project = started(tmp_path / "p")
     shutil.rmtree(project.root / ".git")
     outside = {"GIT_CEILING_DIRECTORIES": str(tmp_path)}
@@ -185,8 +185,8 @@ def test_without_git_it_is_nowhere(tmp_path: Path) -> None:
     assert "summaries of compactions are not kept without git (`summaries` is false: " in doctors(project)
 
 
-def test_where_it_is_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
-    """The hook's modules tell: the folder is listed by one that only the setting brings in."""
+def test_if_summaries_are_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> None:
+    """The hook's modules show it: one that is loaded only with the setting lists the folder."""
     loaded = []
     for name, options in (("stays", ()), ("recorded", ("--summaries",))):
         project = started(tmp_path / name, *options)
@@ -202,8 +202,8 @@ def test_where_it_is_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("by", ["the project's file", "a variable"])
-def test_a_compaction_that_waits_takes_no_summary_along(project: Project, by: str) -> None:
-    """Whoever takes it in may be without the variable, or on a branch with another setting."""
+def test_a_spooled_compaction_has_no_summary(project: Project, by: str) -> None:
+    """The process that records it may lack the variable, or be on a branch with another setting."""
     env = {"FABER_LEDGER_SUMMARIES": "0"} if by == "a variable" else {}
     if by == "a variable":
         project.write(SETTING, '{"summaries": true}')
@@ -225,7 +225,7 @@ def test_a_compaction_that_waits_takes_no_summary_along(project: Project, by: st
     project.assert_projected()
 
 
-def test_what_came_before_the_setting_and_waits_is_kept_here_too(tmp_path: Path) -> None:
+def test_a_compaction_spooled_before_the_setting_keeps_its_summary_here_too(tmp_path: Path) -> None:
     project = started(tmp_path / "p", "--summaries")
     packet(project, STARTUP, ME)
     project.ledger_path.rename(project.run / "aside")
@@ -256,7 +256,7 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
     assert "> another\n" in packet(project, STARTUP, OTHER)
 
 
-def test_a_redaction_cleans_what_is_kept_of_the_same_text(project: Project) -> None:
+def test_a_redaction_cleans_kept_summaries_with_the_same_text(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "The customer is Ada Lovelace, as ever.")
     done(project, "note", "add", "Ada Lovelace")
@@ -282,7 +282,7 @@ def test_a_redaction_that_another_clone_made_removes_it(project: Project, tmp_pa
     assert kept(project) == []
 
 
-def test_it_goes_with_a_run_that_is_forgotten(project: Project) -> None:
+def test_a_kept_summary_goes_with_a_forgotten_run(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
     (path,) = kept(project)
@@ -298,7 +298,7 @@ def test_it_goes_with_a_run_that_is_forgotten(project: Project) -> None:
 # What `init` writes, and what it says
 
 
-def test_with_summaries_they_are_recorded(tmp_path: Path) -> None:
+def test_init_with_summaries_records_them(tmp_path: Path) -> None:
     project = started(tmp_path / "p", "--summaries")
     packet(project, STARTUP, ME)
     compacted(project, ME, SAID)
@@ -384,7 +384,7 @@ def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -
     assert (tmp_path / "theirs.json").read_text() == "{}"
 
 
-def test_what_it_says_is_true_of_the_project(tmp_path: Path) -> None:
+def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.root.mkdir()
     stays, recorded = "what a compaction came to stays in the clone", "what a compaction came to is recorded and goes"

@@ -32,7 +32,7 @@ def masked_by_all(text: str) -> str:
 
 
 def texts() -> st.SearchStrategy[str]:
-    """Give texts in which secrets of several kinds stand, whole and broken, beside words that rules look for."""
+    """Draw texts with secrets of several kinds, complete and broken, beside words that rules look for."""
     parts: list[st.SearchStrategy[str]] = [
         st.text(max_size=20),
         st.sampled_from([word for _, _, _, words in ALL for word in words]),
@@ -52,7 +52,7 @@ def texts() -> st.SearchStrategy[str]:
 
 @given(texts())
 @settings(max_examples=300, deadline=None)
-def test_masking_gives_what_all_patterns_would(text: str) -> None:
+def test_skipping_patterns_masks_the_same_as_all_patterns(text: str) -> None:
     assert mask_secrets(text) == masked_by_all(text)
 
 

@@ -21,7 +21,7 @@ from faber_ledger.projections.fold import PROJECTOR
 
 
 def shown(project: Project) -> bool:
-    """Tell whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
+    """Return whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
     with Log.read(str(project.ledger_path)) as log:
         return log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(project.state)))
 
@@ -37,7 +37,7 @@ def shown(project: Project) -> bool:
     ],
     ids=str,
 )
-def test_blocks_that_were_edited_by_hand_are_folded_anew(tmp_path: Path, edit: dict[str, object]) -> None:
+def test_blocks_that_were_edited_by_hand_are_folded_again(tmp_path: Path, edit: dict[str, object]) -> None:
     project = Project.made(tmp_path / "project")
     assert project.faber("session-load", "--trigger", "session_start").returncode == 0
     assert shown(project)
@@ -50,7 +50,7 @@ def test_blocks_that_were_edited_by_hand_are_folded_anew(tmp_path: Path, edit: d
     project.assert_projected()
 
 
-def test_blocks_that_were_taken_out_come_back_where_a_new_member_goes(tmp_path: Path) -> None:
+def test_removed_blocks_come_back_where_a_new_member_goes(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.faber("session-load", "--trigger", "session_start")
     project.put_state({name: value for name, value in project.state.items() if name not in shape.NAMES})
@@ -148,7 +148,7 @@ main()
     [("before the commit", 0), ("after the commit", 1), ("before the rename", 1), ("after the rename", 1)],
 )
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_killed_process_leaves_a_ledger_that_the_next_one_takes_up(
+def test_a_killed_process_leaves_a_ledger_that_the_next_one_continues(
     tmp_path: Path, where: str, facts: int, is_first: bool
 ) -> None:
     project = Project.made(tmp_path / "project", {**spec_state(), "run_id": RUN})

@@ -56,7 +56,7 @@ def relent(project: Project) -> None:
 
 
 def spooled(project: Project, *recorded: str, **changes: Any) -> list[Path]:
-    """Deliver to a run whose ledger cannot be written, and give the files that wait."""
+    """Deliver to a run whose ledger cannot be written; return the waiting files."""
     refuse(project)
     for name in recorded:
         answer = project.deliver(name, **changes)
@@ -101,7 +101,7 @@ def test_a_refused_day_is_the_same_day_once_it_is_recorded(project: Project, tmp
     project.assert_projected()
 
 
-def test_a_delivery_keeps_the_time_at_which_it_came(project: Project) -> None:
+def test_a_spooled_delivery_keeps_the_time_it_arrived(project: Project) -> None:
     (path,) = spooled(project, START)
     values = json.loads(path.read_text())
     values["at"] = 1_700_000_000.5
@@ -137,7 +137,7 @@ main()
 """
 
 
-def test_a_hook_that_is_killed_while_it_takes_in_doubles_nothing(project: Project) -> None:
+def test_a_hook_that_is_killed_while_it_drains_the_spool_doubles_nothing(project: Project) -> None:
     spooled(project, START, PRE, "SessionStart.compact.print", client="one")
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, "note", "add", "one"],
@@ -160,7 +160,7 @@ def test_a_hook_that_is_killed_while_it_takes_in_doubles_nothing(project: Projec
     project.assert_projected()
 
 
-def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: Project) -> None:
+def test_a_file_that_is_not_a_delivery_is_set_aside_and_holds_up_nothing(project: Project) -> None:
     first, _ = spooled(project, START, END)
     bad = {
         "00000000000000000-empty.json": b"",
@@ -184,7 +184,7 @@ def test_a_file_that_is_no_delivery_is_kept_aside_and_holds_up_nothing(project: 
     project.assert_projected()
 
 
-def test_links_and_folders_in_a_spool_that_is_brought_are_moved_aside(project: Project, tmp_path: Path) -> None:
+def test_links_and_folders_in_a_repositorys_spool_are_set_aside(project: Project, tmp_path: Path) -> None:
     shutil.rmtree(project.root / ".git")
     folder = project.run / "spool"
     folder.mkdir()
@@ -203,7 +203,7 @@ def test_links_and_folders_in_a_spool_that_is_brought_are_moved_aside(project: P
     project.assert_projected()
 
 
-def test_what_was_set_aside_takes_no_deliverys_place(project: Project) -> None:
+def test_files_that_were_set_aside_do_not_count_as_deliveries(project: Project) -> None:
     (path,) = spooled(project, START)
     for number in range(spool.MAX_FILES):
         (path.parent / f"{number}.malformed").touch()
@@ -245,7 +245,7 @@ def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what
     project.assert_projected()
 
 
-def test_a_spool_that_is_brought_redacts_nothing_and_does_no_more_than_a_hook_does(project: Project) -> None:
+def test_a_repositorys_spool_redacts_nothing_and_does_no_more_than_a_hook(project: Project) -> None:
     shutil.rmtree(project.root / ".git")
     assert project.faber("note", "add", "keep this").returncode == 0
     (path,) = spooled_with_ledger(project, START)
@@ -266,7 +266,7 @@ def test_a_spool_that_is_brought_redacts_nothing_and_does_no_more_than_a_hook_do
     project.assert_projected()
 
 
-def test_a_spool_that_is_a_link_moves_nobodys_files(project: Project, tmp_path: Path) -> None:
+def test_a_spool_that_is_a_link_moves_no_files(project: Project, tmp_path: Path) -> None:
     shutil.rmtree(project.root / ".git")
     settings = tmp_path / "settings"
     settings.mkdir()
@@ -279,7 +279,9 @@ def test_a_spool_that_is_a_link_moves_nobodys_files(project: Project, tmp_path: 
     project.assert_projected()
 
 
-def test_a_spool_of_very_many_files_is_worked_off_in_turns(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_spool_of_very_many_files_is_recorded_in_several_transactions(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.rmtree(project.root / ".git")
     (project.run / "spool").mkdir()
     for number in range(5):
@@ -291,7 +293,7 @@ def test_a_spool_of_very_many_files_is_worked_off_in_turns(project: Project, mon
     project.assert_projected()
 
 
-def test_a_waiting_delivery_is_its_owners_alone_and_in_no_work_tree(project: Project) -> None:
+def test_a_waiting_delivery_is_readable_by_its_owner_only_and_outside_the_work_tree(project: Project) -> None:
     (path,) = spooled(project, START)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.is_relative_to(project.root / ".git" / "faber-ledger" / "spool")
@@ -307,7 +309,7 @@ def test_without_git_a_delivery_waits_beside_the_ledger(project: Project) -> Non
     assert project.types == ["run_adopted", "session_started", "session_ended"]
 
 
-def test_a_long_delivery_waits_as_what_is_read_of_it(project: Project) -> None:
+def test_a_long_delivery_is_spooled_with_the_fields_we_use(project: Project) -> None:
     project.deliver(START)
     text = "x " * 5_000_000
     fields = {"compact_summary": f"<summary>what it came to</summary>{text}", "more": text}
@@ -318,7 +320,7 @@ def test_a_long_delivery_waits_as_what_is_read_of_it(project: Project) -> None:
 
 
 def spooled_with_ledger(project: Project, recorded: str, **changes: Any) -> list[Path]:
-    """As `spooled`, of a run that has a ledger."""
+    """Like `spooled`, for a run that has a ledger."""
     aside = project.ledger_path.rename(project.run / "aside")
     refuse(project)
     assert project.deliver(recorded, **changes).code == 0
@@ -327,7 +329,9 @@ def spooled_with_ledger(project: Project, recorded: str, **changes: Any) -> list
     return waiting(project)
 
 
-def test_a_full_spool_takes_no_more_and_says_so(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_spool_refuses_deliveries_and_the_hook_says_so(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (path,) = spooled(project, START)
     for number in range(spool.MAX_FILES):
         (path.parent / f"{number}.json").touch()
@@ -401,7 +405,7 @@ MOUNTINFO = """\
 """
 
 
-def test_the_file_system_is_told_by_its_device(tmp_path: Path) -> None:
+def test_the_file_system_is_found_by_its_device(tmp_path: Path) -> None:
     (tmp_path / "mountinfo").write_text(MOUNTINFO)
     mounts = str(tmp_path / "mountinfo")
     found = [folders.network_file_system(os.makedev(0, minor), mounts) for minor in (52, 53, 54, 55)]
@@ -409,14 +413,14 @@ def test_the_file_system_is_told_by_its_device(tmp_path: Path) -> None:
     assert folders.network_file_system(os.makedev(0, 52), str(tmp_path / "none")) is None
 
 
-def test_status_tells_what_waits(project: Project) -> None:
+def test_status_reports_waiting_deliveries(project: Project) -> None:
     spooled(project, START, END)
     project.faber("run", "resume", project.run_id)
     assert "2 deliveries wait" in project.faber("status").stdout
     assert json.loads(project.faber("status", "--json").stdout)["data"]["waiting"] == 2
 
 
-def test_project_takes_in_what_waits(project: Project) -> None:
+def test_project_records_waiting_deliveries(project: Project) -> None:
     project.deliver(START)
     spooled_with_ledger(project, END)
     done = project.faber("project")
@@ -426,7 +430,7 @@ def test_project_takes_in_what_waits(project: Project) -> None:
     project.assert_projected()
 
 
-def test_what_is_staged_for_a_commit_holds_what_waited(project: Project) -> None:
+def test_seal_records_waiting_deliveries_before_it_stages(project: Project) -> None:
     project.deliver(START)
     project.git("init", "--quiet")
     spooled_with_ledger(project, END)
@@ -438,7 +442,7 @@ def test_what_is_staged_for_a_commit_holds_what_waited(project: Project) -> None
     project.assert_projected()
 
 
-def test_an_import_takes_in_what_waits(project: Project, tmp_path: Path) -> None:
+def test_import_records_waiting_deliveries(project: Project, tmp_path: Path) -> None:
     project.deliver(START)
     shutil.copytree(project.root, tmp_path / "copy")
     copy = Project(tmp_path / "copy", hostname="copy")
@@ -451,14 +455,14 @@ def test_an_import_takes_in_what_waits(project: Project, tmp_path: Path) -> None
     project.assert_projected()
 
 
-def test_a_run_that_is_not_there_gets_no_spool(project: Project) -> None:
+def test_a_missing_run_gets_no_spool(project: Project) -> None:
     shutil.rmtree(project.run)
     assert project.deliver(END).code == 0
     assert waiting(project) == []
     assert not (project.root / ".git" / "faber-ledger" / "spool").exists()
 
 
-def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_spool_returns_what_was_put_into_it(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     content = b'{"session_id":"\\ud800","x":"\xff\xfe"}'
     run = find_run(str(project.root), project.run_id)
     path = spool.put(run, incoming.IncomingCall(Call("SessionEnd", content, {}), run, 1.5, print).to_spooled([]))
@@ -486,7 +490,9 @@ def test_an_arrival_reads_back_what_it_wrote(project: Project, monkeypatch: pyte
 @example(b"", dict.fromkeys(VARIABLES[:2], "\x01" * 120_000), 0, "SessionEnd")
 @example(b"", {}, 70_000, "SessionEnd")
 @settings(max_examples=60, deadline=None)
-def test_whatever_waits_can_be_read_again(content: bytes, variables: dict[str, str], phases: int, hook: str) -> None:
+def test_every_spooled_call_can_be_read_again(
+    content: bytes, variables: dict[str, str], phases: int, hook: str
+) -> None:
     with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
         os.makedirs(os.path.join(root, ".fractary/runs/one"))
         run = find_run(root, "one")
@@ -498,9 +504,7 @@ def test_whatever_waits_can_be_read_again(content: bytes, variables: dict[str, s
         assert read["progress"] in (waits["progress"], None)
 
 
-def test_a_folder_that_another_hook_has_emptied_and_removed_is_made_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spool_that_another_hook_removed_is_made_again(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = os.listdir
 
     def removed(folder: str) -> list[str]:
@@ -545,7 +549,7 @@ main()
 
 
 def with_defect(project: Project, recorded: str, defect: str = "decide:session_opened", **changes: Any) -> str:
-    """Deliver to a program that has a defect, by default in what a session's start needs; give what is told."""
+    """Deliver to a program with a bug, by default in what a session's start needs; return its messages."""
     content, environment, argument = project.prepared(recorded, **changes)
     done = subprocess.run(
         [sys.executable, "-c", DEFECT, defect, "hook", argument],
@@ -561,7 +565,7 @@ def with_defect(project: Project, recorded: str, defect: str = "decide:session_o
 
 
 @pytest.mark.parametrize("defect", ["masking:bounded_summary", "project_settings:Settings", "decide:snapshot"])
-def test_a_defect_in_what_is_made_of_a_delivery_does_not_keep_it_from_waiting(project: Project, defect: str) -> None:
+def test_a_bug_in_preparing_a_delivery_does_not_keep_it_from_the_spool(project: Project, defect: str) -> None:
     project.deliver(START, client="one")
     project.ledger_path.rename(project.run / "aside")
     refuse(project)
@@ -574,7 +578,7 @@ def test_a_defect_in_what_is_made_of_a_delivery_does_not_keep_it_from_waiting(pr
     project.assert_projected()
 
 
-def test_a_defect_in_what_loads_artifacts_leaves_the_position(project: Project) -> None:
+def test_a_bug_in_loading_artifacts_leaves_the_position(project: Project) -> None:
     told = with_defect(project, START, "reload:gather_for_hook", client="one")
     assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in told
     assert "it waits in" not in told
@@ -582,7 +586,7 @@ def test_a_defect_in_what_loads_artifacts_leaves_the_position(project: Project) 
     project.assert_projected()
 
 
-def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
+def test_a_bug_of_ours_loses_no_delivery(project: Project) -> None:
     told = with_defect(project, START, client="one")
     assert "a bug in faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
     assert len(waiting(project)) == 1
@@ -591,7 +595,7 @@ def test_a_defect_of_ours_loses_no_delivery(project: Project) -> None:
     project.assert_projected()
 
 
-def test_a_delivery_that_a_defect_stops_each_time_holds_up_no_other(project: Project) -> None:
+def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Project) -> None:
     project.deliver("SessionStart.resume.print", client="none")
     spooled_with_ledger(project, START, client="one")
     spooled_with_ledger(project, END, client="none")
@@ -624,7 +628,7 @@ main()
 """
 
 
-def test_a_defect_in_the_fold_leaves_nothing_in_the_state_of_what_is_rolled_back(project: Project) -> None:
+def test_a_bug_in_the_fold_leaves_no_rolled_back_facts_in_the_state(project: Project) -> None:
     project.deliver("SessionStart.resume.print", client="none")
     spooled_with_ledger(project, START, client="one")
     done = subprocess.run(
@@ -640,7 +644,7 @@ def test_a_defect_in_the_fold_leaves_nothing_in_the_state_of_what_is_rolled_back
     project.assert_projected()
 
 
-def test_a_run_that_is_forgotten_takes_its_spool_along(project: Project) -> None:
+def test_a_forgotten_run_loses_its_spool(project: Project) -> None:
     project.deliver(START)
     (path,) = spooled_with_ledger(project, END)
     shutil.rmtree(project.run)
@@ -671,7 +675,7 @@ entry.main()
 
 
 @pytest.mark.parametrize("end", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_hook_that_is_told_to_end_while_it_waits_for_the_lock_spools_its_delivery(project: Project, end: str) -> None:
+def test_a_hook_that_is_terminated_while_it_waits_for_the_lock_spools_its_delivery(project: Project, end: str) -> None:
     project.deliver(START)
     content, environment, _ = project.prepared(END)
     with open(project.run / "ledger.lock", "a") as lock:
@@ -705,7 +709,7 @@ def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(
     assert waiting(project) == []
 
 
-def test_a_delivery_that_is_taken_in_again_after_the_same_events_comes_to_the_same_ones(project: Project) -> None:
+def test_a_delivery_that_is_recorded_again_after_the_same_events_becomes_the_same_facts(project: Project) -> None:
     project.deliver(START, client="one")
     spooled_with_ledger(project, START, client="two")
     kept = project.root.with_name("kept")
@@ -720,7 +724,7 @@ def test_a_delivery_that_is_taken_in_again_after_the_same_events_comes_to_the_sa
     assert found[0] == found[1]
 
 
-def test_a_start_that_is_refused_at_its_commit_waits_with_what_it_had_loaded(project: Project) -> None:
+def test_a_start_that_is_refused_at_its_commit_is_spooled_with_what_it_loaded(project: Project) -> None:
     project.deliver(START, client="one")
     content, environment, name = project.prepared(START, client="two")
     command = [str(COMMAND), "hook", name]
