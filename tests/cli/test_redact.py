@@ -281,7 +281,7 @@ def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, o
 def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project) -> None:
     redact(project, note_id(project))
     told = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
-    assert "only its reason can be taken out" in told
+    assert "only its reason can be redacted" in told
 
 
 @pytest.mark.parametrize(
@@ -383,10 +383,10 @@ if point == "written":
     old = union.write_rows
     union.write_rows = lambda *given: (old(*given), die())
 elif point == "mirrored":
-    whole_file.put_in_place = die
+    whole_file.move_into_place = die
 elif point == "placed":
-    old = whole_file.put_in_place
-    whole_file.put_in_place = lambda *given: (old(*given), die())
+    old = whole_file.move_into_place
+    whole_file.move_into_place = lambda *given: (old(*given), die())
 elif point == "projected":
     faber_ledger.recording.redact.remove_old_copies = die
 app.run(sys.argv[1:])

@@ -543,12 +543,14 @@ def fail(*arguments, **named):
     raise RuntimeError("a defect")
 
 module, name = sys.argv.pop(1).split(":")
-setattr(importlib.import_module("faber_ledger.context." + module), name, fail)
+setattr(importlib.import_module("faber_ledger." + module), name, fail)
 main()
 """
 
 
-def with_defect(project: Project, recorded: str, defect: str = "decide:session_opened", **changes: Any) -> str:
+def with_defect(
+    project: Project, recorded: str, defect: str = "recording.sessions:open_session", **changes: Any
+) -> str:
     """Deliver to a program with a bug, by default in what a session's start needs; return its messages."""
     content, environment, argument = project.prepared(recorded, **changes)
     done = subprocess.run(
@@ -564,7 +566,9 @@ def with_defect(project: Project, recorded: str, defect: str = "decide:session_o
     return done.stderr.decode()
 
 
-@pytest.mark.parametrize("defect", ["masking:bounded_summary", "project_settings:Settings", "decide:snapshot"])
+@pytest.mark.parametrize(
+    "defect", ["recording.masking:clean_summary", "runs.settings:Settings", "runs.progress:snapshot"]
+)
 def test_a_bug_in_preparing_a_delivery_does_not_keep_it_from_the_spool(project: Project, defect: str) -> None:
     project.deliver(START, client="one")
     project.ledger_path.rename(project.run / "aside")
@@ -579,7 +583,7 @@ def test_a_bug_in_preparing_a_delivery_does_not_keep_it_from_the_spool(project: 
 
 
 def test_a_bug_in_loading_artifacts_leaves_the_position(project: Project) -> None:
-    told = with_defect(project, START, "reload:gather_for_hook", client="one")
+    told = with_defect(project, START, "context.reload:gather_for_hook", client="one")
     assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in told
     assert "it waits in" not in told
     assert project.types == ["run_adopted", "session_started"]
@@ -650,14 +654,14 @@ def test_a_forgotten_run_loses_its_spool(project: Project) -> None:
     shutil.rmtree(project.run)
     refused = project.faber("run", "forget", project.run_id)
     assert refused.returncode == 1
-    assert "would go, and a delivery never recorded" in refused.stderr
+    assert "would go, and 1 delivery never recorded" in refused.stderr
     assert f"faber-ledger run resume {project.run_id}` brings the run back" in refused.stderr
     assert path.exists()
     doctor = project.faber("doctor").stdout
     assert f"run `faber-ledger project {project.run_id}` where the run is" in " ".join(doctor.split())
     done = project.faber("run", "forget", project.run_id, "--yes")
     assert done.returncode == 0, done.stderr
-    assert "and a delivery never recorded, are removed" in done.stdout
+    assert "and 1 delivery never recorded, are removed" in done.stdout
     assert not path.parent.exists()
 
 
