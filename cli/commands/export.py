@@ -88,7 +88,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
 
 
 def _check_ours(output: str | None) -> None:
-    """Raise LedgerError if a file stands at `output` that is no earlier export: a slip must cost nobody a file."""
+    """Raise LedgerError if `output` is a file that is not an earlier export: a typing error must not cost a file."""
     if output is None or output == "-" or not os.path.isfile(output):
         return
     check_no_database(output)

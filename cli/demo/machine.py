@@ -41,7 +41,7 @@ class Machine:
     def run(self, *command: str, shown: slice = slice(0), quiet: bool = False) -> str:
         """Run a command and return its standard output; tell the command, and the lines of output that `shown` selects.
 
-        With `quiet` the command itself is not told. Raises StepFailed with what it printed.
+        With `quiet` only the output is told. Raises StepFailed with what it printed.
         """
         if not quiet:
             self._tell_command(" ".join([f'"{word}"' if " " in word else word for word in command]))

@@ -1,4 +1,4 @@
-"""The demo: the installed command tells its story, and what it shows is what the documents say."""
+"""The demo: the installed command plays its story, and shows what the documents say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
 
 @pytest.fixture
 def temporary(tmp_path: Path) -> Path:
-    """Give the folder that the demo takes for its temporary one."""
+    """Return the folder that the demo uses as its temporary one."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     return folder

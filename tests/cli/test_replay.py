@@ -1,4 +1,4 @@
-"""`replay`: a run event by event, as it was at any moment, and what changed between two."""
+"""`replay`: a run event by event, its state at any moment, and what changed between two moments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def sample(tmp_path: Path) -> Project:
     return Project(tmp_path / "project", RUN)
 
 
-def told(project: Project, *arguments: str) -> Any:
+def replay_data(project: Project, *arguments: str) -> Any:
     done = project.faber("replay", *arguments, "--json")
     assert (done.returncode, done.stderr) == (0, "")
     return json.loads(done.stdout)["data"]
@@ -101,14 +101,14 @@ def test_the_state_at_any_time_is_the_fold_of_what_had_happened_by_the_clocks(
 
 def test_every_seq_every_id_and_every_time_gives_the_state_then(sample: Project) -> None:
     events = sample.events
-    assert told(sample, "--at", "0")["blocks"] == fold([])
+    assert replay_data(sample, "--at", "0")["blocks"] == fold([])
     for number, recorded in enumerate(events, 1):
         for moment in (str(recorded["seq"]), recorded["id"][:-1].lower(), recorded["at"]):
-            data = told(sample, "--at", moment)
+            data = replay_data(sample, "--at", moment)
             assert data["blocks"] == fold(events[:number])
             assert data["at"]["last_event"]["id"] == recorded["id"]
-    assert told(sample, "--at", "2026-01-05T15:30:42+01:00")["blocks"] == fold(events[:3])
-    assert told(sample, "--at", "2020-01-01T00:00:00Z")["at"]["last_event"] is None
+    assert replay_data(sample, "--at", "2026-01-05T15:30:42+01:00")["blocks"] == fold(events[:3])
+    assert replay_data(sample, "--at", "2020-01-01T00:00:00Z")["at"]["last_event"] is None
 
 
 def test_a_moment_is_shown_with_its_session_and_its_context(sample: Project) -> None:
@@ -120,7 +120,7 @@ def test_a_moment_is_shown_with_its_session_and_its_context(sample: Project) -> 
 
 
 def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Project) -> None:
-    data = told(sample, "--diff", "3", "10")
+    data = replay_data(sample, "--diff", "3", "10")
     events = sample.events
     missing = [change for change in data["changes"] if "before" not in change]
     assert {change["field"] for change in missing} >= {"sessions.session_history[1].ended_at"}
@@ -128,29 +128,29 @@ def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Projec
 
     listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in data["changes"]]
     assert applied(fold(events[:3]), listed) == fold(events[:10])
-    assert told(sample, "--diff", "5", "6")["changes"] == []
+    assert replay_data(sample, "--diff", "5", "6")["changes"] == []
     assert "nothing changed in state.json" in sample.faber("replay", "--diff", "5", "6").stdout
-    back = told(sample, "--diff", "10", "3")["changes"]
+    back = replay_data(sample, "--diff", "10", "3")["changes"]
     listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in back]
     assert applied(fold(events[:10]), listed) == fold(events[:3])
 
 
 def test_the_events_between_two_moments_include_both(sample: Project) -> None:
     def seqs(*arguments: str) -> list[int]:
-        return [one["seq"] for one in told(sample, *arguments)["events"]]
+        return [one["seq"] for one in replay_data(sample, *arguments)["events"]]
 
     assert seqs("--from", "3", "--to", "5") == [3, 4, 5]
     assert seqs("--from", "2026-01-05T14:31:42Z") == [9, 10, 11]
     assert seqs("--to", "2026-01-05T14:30:42Z") == [1, 2, 3]
     assert seqs("--session", "def456") == [11]
     assert seqs("--session", FIRST[:-2], "--from", "8") == [8, 10]
-    assert [one["session_id"] for one in told(sample, "--session", SECOND)["sessions"]] == [SECOND]
-    assert told(sample, "--to", "10")["sessions"] == told(sample, "--at", "10")["sessions"]
+    assert [one["session_id"] for one in replay_data(sample, "--session", SECOND)["sessions"]] == [SECOND]
+    assert replay_data(sample, "--to", "10")["sessions"] == replay_data(sample, "--at", "10")["sessions"]
 
 
 def test_step_shows_the_state_after_each_event(sample: Project) -> None:
     events = sample.events
-    for number, one in enumerate(told(sample, "--step")["events"], 1):
+    for number, one in enumerate(replay_data(sample, "--step")["events"], 1):
         assert one["blocks"] == fold(events[:number])
     assert "       | session:  none is open\n" in sample.faber("replay", "--step").stdout
 
@@ -161,7 +161,7 @@ def test_a_table_shows_what_each_session_completed_and_loaded_and_how_long_it_ra
     assert "1 minute 10 seconds" in lines[1]
     assert lines[1].endswith("frame, architect  workflow-state")
     assert "  open  " in lines[2]
-    first = told(sample)["sessions"][1]
+    first = replay_data(sample)["sessions"][1]
     assert (first["ran_seconds"], first["newly_completed"]) == (70.0, ["frame", "architect"])
 
 
@@ -210,9 +210,9 @@ def test_an_empty_log_says_that_it_is_empty(sample: Project) -> None:
     with Log.open(str(sample.ledger_path)) as log:
         log.commit()
     assert sample.faber("replay").stdout == "the log is empty: nothing has happened yet\n"
-    assert told(sample) == {"events": [], "sessions": []}
-    assert told(sample, "--at", "0")["sessions"] == []
-    assert told(sample, "--diff", "0", "2026-01-05T14:30:22Z")["changes"] == []
+    assert replay_data(sample) == {"events": [], "sessions": []}
+    assert replay_data(sample, "--at", "0")["sessions"] == []
+    assert replay_data(sample, "--diff", "0", "2026-01-05T14:30:22Z")["changes"] == []
     assert "its log is empty" in refused(sample, "--at", "1", code=10)
     assert "fit their model" in sample.faber("replay", "--strict").stdout
     assert sample.faber("log").stdout == ""
@@ -298,7 +298,7 @@ def test_an_output_that_cannot_be_written_is_one_error(sample: Project) -> None:
 
 
 def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, str]:
-    """Run a command whose output is a terminal, and give its exit code and what it printed there."""
+    """Run a command on a terminal; returns its exit code and what it printed there."""
     main, end = pty.openpty()
     environment = {name: value for name, value in project.environment(env).items() if name not in ("LESS", "LV")}
     started = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""`faber-ledger export --sqlite`: tables for questions, and words on them for Datasette."""
+"""`faber-ledger export --sqlite`: tables for SQL, and their descriptions for Datasette."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_file_that_is_not_an_export_is_not_replaced(project: Path) -> None:
 @pytest.mark.parametrize("suffix", ["-journal", "-wal", "-shm"])
 @pytest.mark.parametrize("is_there", [False, True])
 def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Path, suffix: str, is_there: bool) -> None:
-    """A repository can bring one along, and what it names is deleted by whoever opens the export."""
+    """A repository may contain one, and opening the export would delete the files that it names."""
     if is_there:
         export(project, "--sqlite", "audit.db")
     before = sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file())

@@ -1,4 +1,4 @@
-"""The timeline: what a history is drawn as, the page that comes of it, and the command that writes it."""
+"""The timeline: how a history is drawn, the page, and the command that writes it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from support.golden import GOLDEN
 from support.histories import broken_histories, histories
 from support.project import Project
 from support.sample_log import write_run
-from support.timelines import HOSTILE, RUN, History, drawn, hostile, long_history, told
+from support.timelines import HOSTILE, RUN, History, drawn, hostile, long_history, story_timeline
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
@@ -53,7 +53,7 @@ class Page(HTMLParser):
 
 @pytest.mark.parametrize("story", DRAWN)
 def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest) -> None:
-    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page([told(story)]))
+    written = re.sub(r'(name="generator" content="faber-ledger) [^"]+', r"\1", page([story_timeline(story)]))
     golden = GOLDEN / story / "timeline.html"
     if request.config.getoption("--update-golden"):
         golden.write_text(written, "utf-8")
@@ -108,7 +108,10 @@ def test_an_abandoned_session_shows_its_last_event() -> None:
 
 
 def test_phases_that_no_event_names_are_shown_where_they_must_have_been() -> None:
-    assert [stretch["phases"] for stretch in told("two-machines")["phases"]] == [["frame", "architect"], ["build"]]
+    assert [stretch["phases"] for stretch in story_timeline("two-machines")["phases"]] == [
+        ["frame", "architect"],
+        ["build"],
+    ]
 
 
 @given(histories())
@@ -136,7 +139,7 @@ def test_no_part_of_a_payload_becomes_markup() -> None:
 
 
 def test_the_page_needs_no_network_and_no_script() -> None:
-    parsed = Page(page([told("two-machines")]))
+    parsed = Page(page([story_timeline("two-machines")]))
     assert all(link.startswith(("#", "data:,")) for link in parsed.attribute("href"))
     assert not parsed.attribute("src")
     (policy,) = [
@@ -146,7 +149,7 @@ def test_the_page_needs_no_network_and_no_script() -> None:
 
 
 def test_every_bar_has_a_name_that_says_what_it_is() -> None:
-    written = page([told("compaction-drops-artifacts")])
+    written = page([story_timeline("compaction-drops-artifacts")])
     assert len(re.findall(r"<a href", written)) == len(re.findall(r'<a href="#e\d+"><title>[^<]+</title>', written)) > 0
     assert "<title>claude-session-20260105-143030-abc123 on laptop: started 2026-01-05 14:30:30, ended" in written
     assert 'aria-label="Sessions on laptop"' in written

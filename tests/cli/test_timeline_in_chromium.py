@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.browser import Browser
-from support.timelines import HOSTILE, drawn, hostile, long_history, told
+from support.timelines import HOSTILE, drawn, hostile, long_history, story_timeline
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
@@ -38,7 +38,9 @@ def test_no_part_of_a_hostile_payload_runs(tmp_path: Path) -> None:
 
 def test_even_markup_that_slipped_through_would_not_run(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
-        text = page([told("two-machines")]).replace("<main>", "<main><script>document.title = 'it ran'</script>", 1)
+        text = page([story_timeline("two-machines")]).replace(
+            "<main>", "<main><script>document.title = 'it ran'</script>", 1
+        )
         browser.open(written(tmp_path, text))
         assert browser.title.endswith(": timeline")
 
@@ -47,7 +49,7 @@ def test_a_click_on_a_bar_leads_to_its_row_without_javascript(tmp_path: Path) ->
     with Browser(tmp_path / "profile", javascript=False) as browser:
         browser.open(written(tmp_path, CANARY))
         assert browser.title == "quiet"
-        path = written(tmp_path, page([told("two-machines")]))
+        path = written(tmp_path, page([story_timeline("two-machines")]))
         browser.open(path)
         unmarked = browser.style("#e2", "background-color")
         browser.click("a[href='#e2'] .bar.normal")
@@ -57,7 +59,7 @@ def test_a_click_on_a_bar_leads_to_its_row_without_javascript(tmp_path: Path) ->
 
 def test_a_bar_has_a_role_and_a_name(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
-        browser.open(written(tmp_path, page([told("two-machines")])))
+        browser.open(written(tmp_path, page([story_timeline("two-machines")])))
         role, name = browser.label("a[href='#e2']:has(.normal)")
         assert role == "link"
         assert name.startswith("claude-session-20260105-143030-abc123 on laptop: started 2026-01-05 14:30:30, ended")
@@ -67,7 +69,7 @@ def test_light_and_dark_follow_the_system(tmp_path: Path) -> None:
     grounds = []
     for number, flags in enumerate([(), ("--force-dark-mode",)]):
         with Browser(tmp_path / f"profile-{number}", *flags) as browser:
-            browser.open(written(tmp_path, page([told("compaction-drops-artifacts")])))
+            browser.open(written(tmp_path, page([story_timeline("compaction-drops-artifacts")])))
             grounds.append(browser.style("body", "background-color"))
             assert browser.picture(1300, 900).startswith(PNG)
     assert grounds == ["rgba(255, 255, 255, 1)", "rgba(20, 24, 31, 1)"]
@@ -75,7 +77,9 @@ def test_light_and_dark_follow_the_system(tmp_path: Path) -> None:
 
 def test_a_page_makes_no_request_and_reports_no_error(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
-        browser.open(written(tmp_path, page([told("two-machines"), told("compaction-drops-artifacts")])))
+        browser.open(
+            written(tmp_path, page([story_timeline("two-machines"), story_timeline("compaction-drops-artifacts")]))
+        )
         assert browser.run("return performance.getEntriesByType('resource').map(one => one.name)") == []
 
 
@@ -87,7 +91,7 @@ def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart
             return box.left < frame.left - 1 || box.right > frame.right + 1;
         }).map(text => text.textContent)"""
     with Browser(tmp_path / "profile") as browser:
-        for events in (drawn(long_history(1)), drawn(long_history(60)), told("two-machines")):
+        for events in (drawn(long_history(1)), drawn(long_history(60)), story_timeline("two-machines")):
             browser.open(written(tmp_path, page([events])))
             browser.picture(1300, 900)
             assert browser.run(outside) == []
@@ -100,5 +104,5 @@ def test_two_thousand_sessions_load_and_print(tmp_path: Path) -> None:
         browser.open(written(tmp_path, page([drawn(long_history(2000))])))
         assert browser.run("return document.querySelectorAll('tr[id]').length") == 4000
     with Browser(tmp_path / "other") as browser:
-        browser.open(written(tmp_path, page([told("two-machines")])))
+        browser.open(written(tmp_path, page([story_timeline("two-machines")])))
         assert browser.printed().startswith(b"%PDF-")

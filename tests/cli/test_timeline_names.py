@@ -1,4 +1,4 @@
-"""The names beside a chart's lanes are told apart, and have their place."""
+"""The names beside a chart's lanes fit and can be distinguished."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ def test_only_listed_options_reach_git(name: str, words: list[str]) -> None:
 
 
 def hostile(project: Project, *settings: tuple[str, str], attributes: str = "") -> Path:
-    """Give the repository settings whose program leaves a mark; give the mark."""
+    """Add repository settings whose programs leave a mark; returns the mark."""
     mark = project.root.parent / "ran"
     program = project.root.parent / "evil"
     program.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
@@ -494,7 +494,7 @@ SIGNATURE = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n x\n -----END PGP SIGNATUR
 
 
 def sign(project: Project) -> None:
-    """Give the newest commit a signature that nobody made."""
+    """Put an invalid signature on the newest commit."""
     head, _, message = project.git("cat-file", "commit", "HEAD").partition("\n\n")
     process = subprocess.run(
         ["git", "hash-object", "-t", "commit", "-w", "--stdin"],
@@ -944,7 +944,7 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
 
 
 def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
-    """Give a project whose workflow has these git commands, in their order c0, c1, …"""
+    """Return a project whose workflow has these git commands, named c0, c1, … in their order."""
     project = Project.made(tmp_path / "project", run_id=RUN)
     project.change_state(workflow_id="own")
     artifacts = [

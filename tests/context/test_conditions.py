@@ -223,7 +223,7 @@ PIECES = st.sampled_from([*"a_$09.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[
 
 
 def words_by(expression: str, *, pattern: bool) -> list[tuple[str, str]] | None:
-    """Give the words of an expression, None where it has none: by the pattern, or as the reader reads them."""
+    """Return the words of an expression, or None if it has none: by a pattern, or as the reader splits it."""
     words: list[tuple[str, str]] = []
     at = 0
     reader = _Reader.__new__(_Reader)

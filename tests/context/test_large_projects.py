@@ -1,4 +1,4 @@
-"""What a repository names may be large or many: what is done about it stays bounded, and what is left out is told."""
+"""A repository may name many or large files: the work stays bounded, and what is left out is named."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def parts_of(content: str, count: int) -> list[Part]:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, size: Callable[[Any], int]) -> list[int]:
-    """Have the sizes of what a function of a module is given noted."""
+    """Replace a function by one that also notes the size of what it is given; returns the list of sizes."""
     asked: list[int] = []
     called = getattr(module, name)
 

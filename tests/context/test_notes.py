@@ -1,4 +1,4 @@
-"""`faber-ledger note add`: what the next session should know, through the installed command."""
+"""`faber-ledger note add`: notes for the next session, through the installed command."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None
 
 
 def specification() -> str:
-    """Give 30 KB of a specification as FABER's are: what matters stands between much that does not."""
+    """Return 30 KB of a specification like FABER's: important parts between much that is not."""
     filler = "".join(f"Detail {number} of the background, which nobody needs at once.\n" for number in range(75))
     return (
         f"# WORK-00258: Better resume\n\n**Status**: Ready\n\n## Background\n\n{filler}\n"
@@ -226,7 +226,7 @@ def specification() -> str:
 
 
 def protocol() -> str:
-    """Give 35 KB of a protocol."""
+    """Return 35 KB of a protocol."""
     step = "".join(f"{number}. Do this, look at it, and record it.\n" for number in range(70))
     steps = "".join(f"### Step {number}: act\n\n```bash\n# no heading\n{step}```\n\n" for number in range(13))
     return f"# Orchestration\n\n## Overview\n\nOne step after the other.\n\n## Protocol Steps\n\n{steps}"

@@ -416,7 +416,7 @@ def test_without_an_active_file_a_scan_finds_the_run(project: Project) -> None:
 
 
 def critical(project: Project, error: str, action: str, first: str = "") -> None:
-    """Check that a reconstitution stops at once: nothing told, no program run, nothing recorded."""
+    """Check that a reconstitution stops at once: nothing printed, no program run, nothing recorded."""
     map_fetch(project, f"open({str(project.root / 'ran')!r}, 'w')")
     done = project.faber("reconstitute")
     assert done.returncode == 1
@@ -795,7 +795,7 @@ def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None
 
 
 def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
-    """Answer the question with what Ctrl-C does: an interrupt."""
+    """Answer the question with an interrupt, as Ctrl-C does."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [COMMAND, "reconstitute"],

@@ -1,4 +1,4 @@
-"""Histories that timelines are drawn of."""
+"""Histories for drawing timelines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def drawn(events: list[Recorded]) -> Timeline:
     return timeline(RUN, events, seconds_of)
 
 
-def told(story: str) -> Timeline:
+def story_timeline(story: str) -> Timeline:
     return drawn(events_of(story))
 
 
 class History:
-    """A history that grows by what happens at a time."""
+    """A history to which events are added, each some seconds after the one before."""
 
     def __init__(self, at: float = 1767600000) -> None:
         self.at = at
