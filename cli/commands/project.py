@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.project import written
+from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import folded, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
@@ -55,7 +55,7 @@ def project(
     results, failed = [], []
     for one in runs:
         try:
-            results.append(_checked(one) if check else written(one, rebuild=rebuild, restore=restore))
+            results.append(_checked(one) if check else project_run(one, rebuild=rebuild, restore=restore, warn=say))
         except LedgerError as error:
             if not every:
                 raise

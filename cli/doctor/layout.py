@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.doctor.patient import has_false_journal
-from faber_ledger.cli.reports.project import written
+from faber_ledger.cli.reports.project import project_run
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
@@ -197,7 +197,7 @@ def project_mend(run: Run, what: str, *, restore: bool = False) -> Mend:
         f"project {run.run_id}",
         f"{run.run_id}: {what}",
         touched,
-        lambda _: written(run, rebuild=not restore, restore=restore),
+        lambda warn: project_run(run, rebuild=not restore, restore=restore, warn=warn),
         lambda: [f"faber-ledger project {run.run_id}{' --restore' if restore else ''}"],
     )
 
