@@ -63,7 +63,10 @@ def remove_redacted(run: Run, log: Log) -> list[str]:
     """
     kept = kept_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
-    gone = {path for name, path in kept.items() if log.connection.execute(question, (name,)).fetchone()}
+    # A killed process may have left `ID.tmp`, or that with its process id, of which it had written a part.
+    gone = {
+        path for name, path in kept.items() if log.connection.execute(question, (name.partition(".")[0],)).fetchone()
+    }
     texts = {read_kept(path) for path in gone} - {None}
     removed = [path for path in kept.values() if path in gone or (texts and read_kept(path) in texts)]
     for path in removed:

@@ -27,10 +27,11 @@ GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
     rf"(?:^|/)(?:{re.escape(STATE_BACKUP)}|[^/]*(?:\.lock|-(?:journal|wal|shm)|{COPIES}))$"
-    rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)"
+    rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
+    re.IGNORECASE,  # as some file systems do
 )
 # Of those, what no command reads if git tracks it.
-NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.escape(HOOK_LOG)})$")
+NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:

@@ -249,10 +249,12 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
     first, second = kept(project)
     (first.parent / "summary-01K0000000000000000000000").write_text(SAID)  # of a delivery that waited, and came twice
     name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
+    for ending in (".tmp", ".4711.tmp"):  # of a process that was killed while it wrote
+        (first.parent / f"summary-{name}{ending}").write_text(SAID[:-1])
     told = done(project, "redact", name, "--yes")
     assert f"removed: {first.relative_to(project.root)}" in told
     assert kept(project) == [second]
-    assert holders(project.root, SAID) == []
+    assert holders(project.root, SAID[:-1]) == []
     assert "> another\n" in packet(project, STARTUP, OTHER)
 
 

@@ -509,6 +509,14 @@ def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, ol
     assert "ledger.db.recovered was left by a program that was killed" not in done.stdout
 
 
+def test_doctor_names_a_tracked_file_whatever_its_case(origin: Project, older: bytes) -> None:
+    other = RECOVERED.replace("ledger.db", "LEDGER.DB")
+    origin.write(other, older)
+    commit(origin, other)
+    done = cloned(origin).faber("doctor")
+    assert f"git tracks {other}, which belongs to one machine: its content is ignored here" in done.stdout
+
+
 def test_a_folders_name_forges_no_line_of_doctor(origin: Project) -> None:
     named = ".fractary/runs/a\nok       all is well\x1b[1m'x"
     origin.write(f"{named}/x.backup", "x")
