@@ -7,7 +7,7 @@ import re
 
 from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, fill_command, unknown_placeholders
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, find_program, output_of, text_of_output
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, decode_output, find_program, run_program
 from faber_ledger.runs.settings import SLASH_COMMAND
 
 TYPE_CHECKING = False
@@ -33,7 +33,7 @@ def read_command(artifact: Artifact, surroundings: Surroundings) -> Content:
         return {"text": resolved, "source": command, "resolved": resolved, "size_bytes": 0, "is_deferred": True}
     printed = run_mapped(program, surroundings)
     try:
-        text = text_of_output(printed)
+        text = decode_output(printed)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", resolved) from error
     return {
@@ -56,14 +56,14 @@ def slash_command(command: str, surroundings: Surroundings) -> str:
     return " ".join(words)
 
 
-def mapped_arguments(program: list[str], surroundings: Surroundings) -> list[str]:
+def fill_program(program: list[str], surroundings: Surroundings) -> list[str]:
     """Return a program from the user's configuration with its placeholders filled; raises ArtifactError."""
     return [fill_command(word, surroundings) for word in program]
 
 
 def check_mapped(program: list[str], surroundings: Surroundings) -> None:
     """Raise ArtifactError, as running it would, if a mapped program cannot be run; it is not started."""
-    name = mapped_arguments(program, surroundings)[0]
+    name = fill_program(program, surroundings)[0]
     try:
         find_program(name, surroundings["root"])
     except ProgramFailed as error:
@@ -89,8 +89,8 @@ def run_mapped(program: list[str], surroundings: Surroundings) -> bytes:
 
     The slash command's arguments are not passed on: the user's list has placeholders for what it needs.
     """
-    arguments = mapped_arguments(program, surroundings)
+    arguments = fill_program(program, surroundings)
     try:
-        return output_of(arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES)
+        return run_program(arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES)
     except ProgramFailed as error:
         raise ArtifactError(f"`{program[0]}` failed: {error}", " ".join(program)) from error

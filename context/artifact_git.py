@@ -7,7 +7,7 @@ import re
 
 from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, fill_command
-from faber_ledger.context.program import ProgramFailed, output_of, text_of_output
+from faber_ledger.context.program import ProgramFailed, decode_output, run_program
 from faber_ledger.runs.git import FOREIGN, QUIET, top_above
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def read_git(artifact: Artifact, surroundings: Surroundings) -> Content:
     arguments = git_arguments(command, surroundings)
     try:
         answer = _ask_git(arguments, surroundings["root"])
-        text = text_of_output(answer)
+        text = decode_output(answer)
     except ProgramFailed as error:
         raise ArtifactError(f"`git {arguments[0]}` failed: {error}", command) from error
     return {
@@ -187,13 +187,13 @@ def _ask_git(arguments: list[str], root: str) -> bytes:
         git += ["-c", f"{name}={value}"]
     if SUBCOMMANDS[arguments[0]]["reads_files"]:
         git += _without_filters(root, environment)
-    return output_of([*git, *arguments], root, environment, seconds=SECONDS, limit=MAX_BYTES)
+    return run_program([*git, *arguments], root, environment, seconds=SECONDS, limit=MAX_BYTES)
 
 
 def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
     """Return options that keep git from running filters from its settings on changed files; raises ProgramFailed."""
     question = ["git", "config", "--name-only", "--get-regexp", "."]
-    names = output_of(question, root, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
+    names = run_program(question, root, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
     filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
     options = []
     for name in sorted({name for name, dot, _ in filters if dot}):

@@ -84,7 +84,7 @@ Command: {one_line(artifact["command"] or "-")}
 Error: {error.message}"""
 
 
-def large(loaded: Loaded) -> str:
+def large_artifact(loaded: Loaded) -> str:
     """Return the warning about an artifact of over 100 KB (AGENT, Session Load, Error Handling)."""
     return f"""\
 ⚠️ WARNING: Large artifact detected

@@ -29,7 +29,7 @@ class ProgramFailed(Exception):
         self.complaint = complaint
 
 
-def output_of(
+def run_program(
     arguments: list[str], directory: str, environment: Mapping[str, str], *, seconds: float, limit: int
 ) -> bytes:
     """Run a program in a directory and return what it printed, at most `limit` bytes.
@@ -63,7 +63,7 @@ def output_of(
     return printed
 
 
-def text_of_output(printed: bytes) -> str:
+def decode_output(printed: bytes) -> str:
     """Return a program's output as text, "(no output)" if it is empty; raises ProgramFailed if it is not UTF-8."""
     try:
         return printed.decode() or "(no output)\n"

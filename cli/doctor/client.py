@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
 from faber_ledger.files.change import read_file
 from faber_ledger.hooks.client_settings import (
     PROGRAM,
@@ -62,7 +62,7 @@ def client_is_new_enough(patient: Patient) -> Iterator[Finding]:
         return
     environment = {**os.environ, **UNATTENDED}
     try:
-        printed = output_of([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
+        printed = run_program([path, "--version"], os.sep, environment, seconds=SECONDS, limit=10_000)
     except ProgramFailed as error:
         yield Finding("note", f"the client's version is unknown: {error}", f"run `{CLIENT} --version`")
         return

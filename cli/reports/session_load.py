@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.context import messages, selection
 from faber_ledger.context.artifact import COMMANDS, ArtifactError
-from faber_ledger.context.artifact_command import mapped_arguments
+from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.conditions import MAX_QUOTED
 from faber_ledger.files.text import one_line
 from faber_ledger.projections import blocks
@@ -64,7 +64,7 @@ def warnings(result: Reload) -> Iterator[str]:
         for note in loaded["notes"]:
             yield f"⚠️ WARNING: {note}"
         if loaded["is_large"]:
-            yield messages.large(loaded)
+            yield messages.large_artifact(loaded)
     for failed in result.failed:
         if not failed["artifact"]["required"]:
             yield messages.optional_failed(**failed)
@@ -215,7 +215,7 @@ def _program(outcome: Loaded | ArtifactError, surroundings: Surroundings) -> str
     if program is None:
         return f"{outcome['resolved']} (by the agent)"
     try:
-        return " ".join(mapped_arguments(program, surroundings))
+        return " ".join(fill_program(program, surroundings))
     except ArtifactError as error:
         return f"- ({error.message})"
 

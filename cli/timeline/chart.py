@@ -7,7 +7,7 @@ import unicodedata
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.timeline.scale import Scale, merged, stacked
+from faber_ledger.cli.timeline.scale import Scale, assign_levels, merge_narrow
 from faber_ledger.cli.ui.texts import duration, printable
 from faber_ledger.ledger.clock import utc_text
 
@@ -106,7 +106,7 @@ class Chart:
         top = self.height
         yield self._open("Phases", "phases", "phases", "phases")
         places = [(self.scale.x(stretch["start"]), self.scale.x(stretch["end"])) for stretch in stretches]
-        for left, right, first, last in merged(places, MIN_BAR):
+        for left, right, first, last in merge_narrow(places, MIN_BAR):
             names = list(dict.fromkeys(name for one in stretches[first : last + 1] for name in one["phases"]))
             fill = self._fill(self.colours[names[0]], self.colours[names[-1]])
             title = f"{', then '.join(names)}: {self._times(stretches[first]['start'], stretches[last]['end'])}"
@@ -124,15 +124,15 @@ class Chart:
         lanes: dict[str, list[Bar]] = {}
         for bar in self.timeline["bars"]:
             lanes.setdefault(bar["machine"], []).append(bar)
-        names = shown_names(list(lanes)[:MAX_LANES], (GUTTER - 16) / 12)
+        names = shorten_names(list(lanes)[:MAX_LANES], (GUTTER - 16) / 12)
         for machine in list(lanes)[:MAX_LANES]:
             bars = sorted(lanes[machine], key=lambda bar: bar["start"])
             places = [self._place(bar) for bar in bars]
-            levels = stacked([(bar["start"], bar["end"]) for bar in bars], MAX_LEVELS)
+            levels = assign_levels([(bar["start"], bar["end"]) for bar in bars], MAX_LEVELS)
             yield self._open(f"Sessions on {machine}", machine, "machine", names[machine])
             for level in range(max(levels) + 1):
                 chosen = [index for index, at in enumerate(levels) if at == level]
-                for left, right, first, last in merged([places[index] for index in chosen], MIN_BAR):
+                for left, right, first, last in merge_narrow([places[index] for index in chosen], MIN_BAR):
                     yield self._session(left, right, [bars[index] for index in chosen[first : last + 1]])
                 self.height += SESSION
             yield "</g>"
@@ -161,14 +161,14 @@ class Chart:
 
     def _artifacts(self) -> Iterator[str]:
         lanes = self.timeline["lanes"]
-        names = shown_names([lane["artifact_id"] for lane in lanes[:MAX_LANES]], (GUTTER - 16) / 11)
+        names = shorten_names([lane["artifact_id"] for lane in lanes[:MAX_LANES]], (GUTTER - 16) / 11)
         for lane in lanes[:MAX_LANES]:
             top = self.height
             name = lane["artifact_id"]
             yield self._open(f"Context: {name}", name, "artifact", names[name])
             spans = lane["spans"]
             places = [(self.scale.x(span["start"]), self.scale.x(span["end"])) for span in spans]
-            for left, right, first, last in merged(places, MIN_BAR):
+            for left, right, first, last in merge_narrow(places, MIN_BAR):
                 width = max(MIN_BAR - 1, right - left - 1)
                 drawn = (
                     f'<rect class="bar load" x="{left:.1f}" y="{top + 3:g}" width="{width:.1f}" height="11" rx="3"/>'
@@ -182,7 +182,7 @@ class Chart:
     def _failures(self, lane: Lane, top: float) -> Iterator[str]:
         failures = lane["failures"]
         places = [(place := self.scale.x(failure["at"]), place) for failure in failures]
-        for left, _, first, last in merged(places, MIN_BAR):
+        for left, _, first, last in merge_narrow(places, MIN_BAR):
             title = f"{lane['artifact_id']} could not be loaded: {failures[first]['error']}"
             more = f" (and {last - first} more)" if last > first else ""
             cross = f"M{left:.1f} {top + 4:g}l9 9m0 -9l-9 9"
@@ -192,7 +192,7 @@ class Chart:
         compactions = self.timeline["compactions"]
         places = [(place := self.scale.x(one["at"]), place) for one in compactions]
         reached = 0.0
-        for left, _, first, last in merged(places, MIN_BAR):
+        for left, _, first, last in merge_narrow(places, MIN_BAR):
             one = compactions[first]
             count = last - first + 1
             title = f"compaction at {_time(one['at'])}" + (f", in {one['where']}" if one["where"] else "")
@@ -285,7 +285,7 @@ def _label(left: float, bottom: float, text: str) -> str:
     return f'<text class="on" x="{left + 7:.1f}" y="{bottom:g}">{markup(text)}</text>' if text else ""
 
 
-def shown_names(names: Iterable[str], room: float) -> dict[str, str]:
+def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
     """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
     whole = {name: printable(name).replace("\n", " ") for name in names}
     shown = {name: _cut(text, room) for name, text in whole.items()}

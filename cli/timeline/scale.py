@@ -73,7 +73,7 @@ class Scale:
             reached, day, shown = place, text[:10], time
 
 
-def merged(places: Iterable[tuple[float, float]], least: float) -> Iterator[tuple[float, float, int, int]]:
+def merge_narrow(places: Iterable[tuple[float, float]], least: float) -> Iterator[tuple[float, float, int, int]]:
     """Join neighbours too narrow to be seen separately; yields left, right, and the first and last one's index.
 
     The places must be ordered by their left edges.
@@ -91,7 +91,7 @@ def merged(places: Iterable[tuple[float, float]], least: float) -> Iterator[tupl
         yield group
 
 
-def stacked(spans: Iterable[tuple[Moment, Moment]], max_levels: int) -> list[int]:
+def assign_levels(spans: Iterable[tuple[Moment, Moment]], max_levels: int) -> list[int]:
     """Return a level for each span where it overlaps no earlier one, if `max_levels` suffice; starts are in order."""
     reached: list[Moment] = []
     levels = []

@@ -7,8 +7,8 @@ import os
 import re
 
 from faber_ledger.context.artifact import ArtifactError
-from faber_ledger.context.artifact_command import mapped_arguments
-from faber_ledger.context.program import UNATTENDED, ProgramFailed, output_of, text_of_output
+from faber_ledger.context.artifact_command import fill_program
+from faber_ledger.context.program import UNATTENDED, ProgramFailed, decode_output, run_program
 from faber_ledger.context.reconstitution.journal import text_or_na
 
 TYPE_CHECKING = False
@@ -44,18 +44,18 @@ def load_work_item(work_id: str, surroundings: Surroundings, journal: Journal) -
         journal.info("issue_not_mapped", f"ℹ Issue #{named} not fetched: no program is mapped; run {FETCH} {named}")
         return None
     try:
-        arguments = mapped_arguments(program, surroundings)
+        arguments = fill_program(program, surroundings)
     except ArtifactError as error:
         _warn(work_id, "network", error.message, journal)
         return None
     while True:
         try:
-            printed = output_of(
+            printed = run_program(
                 arguments, surroundings["root"], os.environ | UNATTENDED, seconds=SECONDS, limit=MAX_BYTES
             )
             if not printed.strip():
                 raise ProgramFailed("no answer")
-            return _parse_answer(work_id, text_of_output(printed), journal)
+            return _parse_answer(work_id, decode_output(printed), journal)
         except ProgramFailed as error:
             kind, reason = _kind(error), text_or_na(str(error))
         if kind != "auth":

@@ -24,7 +24,7 @@ from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_git import SUBCOMMANDS, git_arguments
 from faber_ledger.context.artifact_source import fill, run_suffix
-from faber_ledger.context.program import ProgramFailed, output_of
+from faber_ledger.context.program import ProgramFailed, run_program
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Loaded, Surroundings
@@ -612,7 +612,7 @@ def test_outside_git_the_artifact_fails_with_the_reason(tmp_path: Path) -> None:
 
 
 def python(code: str, *, seconds: float = 20, limit: int = 1000, directory: str = "/") -> bytes:
-    return output_of([sys.executable, "-c", code], directory, os.environ, seconds=seconds, limit=limit)
+    return run_program([sys.executable, "-c", code], directory, os.environ, seconds=seconds, limit=limit)
 
 
 def test_a_program_that_hangs_is_killed_with_all_it_started(tmp_path: Path) -> None:
@@ -666,14 +666,18 @@ def test_a_program_that_prints_too_much_or_fails_says_so() -> None:
     with pytest.raises(ProgramFailed, match="binary content"):
         python("print('\\0')")
     with pytest.raises(ProgramFailed, match="cannot be run: No such file"):
-        output_of(["no-such-program"], "/", os.environ, seconds=1, limit=1)
+        run_program(["no-such-program"], "/", os.environ, seconds=1, limit=1)
     with pytest.raises(ProgramFailed, match="cannot be run"):
-        output_of(["a\0b"], "/", os.environ, seconds=1, limit=1)
+        run_program(["a\0b"], "/", os.environ, seconds=1, limit=1)
     assert python("import sys; print(sys.stdin.read() == '')") == b"True\n"
 
 
-def test_a_program_runs_in_the_project_and_the_caller_stays_where_it_is(tmp_path: Path) -> None:
+def test_a_program_runs_in_the_project_and_the_caller_never_leaves_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     here = os.getcwd()
+    monkeypatch.delattr(os, "chdir")  # it would move every thread of the process
+    monkeypatch.delattr(os, "fchdir")
     assert python("import os; print(os.getcwd())", directory=str(tmp_path)).decode().strip() == str(tmp_path)
     with pytest.raises(ProgramFailed):
         python("pass", directory=str(tmp_path / "nowhere"))
