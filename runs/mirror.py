@@ -243,7 +243,7 @@ class RunLog:
             finally:
                 self.log = Log.open(path)
         except OSError as error:
-            raise NotWritable(f"cannot write {path} anew: {error.strerror}", hint=HINT) from error
+            raise NotWritable(f"cannot rewrite {path}: {error.strerror}", hint=HINT) from error
         finally:
             remove_database(temporary)
         self.redacted = True
@@ -343,7 +343,7 @@ class Mirror:
         os.replace(path, path + ".backup")
         if os.path.lexists(path + "-journal"):
             os.replace(path + "-journal", path + "-journal.backup")
-        self._warn(f"the mirror of this run under the git directory was damaged and is made anew: {error}")
+        self._warn(f"the mirror of this run under the git directory was damaged and is made again: {error}")
         return True
 
     def begin(self) -> None:

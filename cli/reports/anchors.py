@@ -32,14 +32,14 @@ NEW_BLOB, ABSENT = 3, "0" * 40
 
 
 class Version(NamedTuple):
-    """One version of a ledger that git keeps: its content's name, and the newest commit that has it."""
+    """A version of a ledger in git's history: its blob, and the newest commit that has it."""
 
     blob: str
     commit: str
 
 
 class Anchors:
-    """The anchors of one run: `checked` says in words which were read, `findings` what they show."""
+    """The anchors of one run: `checked` names those that were read, `findings` is what they show."""
 
     def __init__(self, run: Run) -> None:
         """Read the log's hashes; raises as `Log.read`."""
@@ -50,10 +50,10 @@ class Anchors:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
             found = effective_redactions(log.connection)
             self._gone = {*found.gone, *found.explained}
-        self._told: set[str] = {*found.forged}
+        self._reported: set[str] = {*found.forged}
 
     def check(self) -> None:
-        """Hold the log against every anchor there is."""
+        """Compare the log with every anchor."""
         mirror = mirror_with_events(self.run)
         if mirror is not None and self._holds("the mirror", mirror, "missing_event"):
             self.checked.append("this clone's mirror")
@@ -80,7 +80,7 @@ class Anchors:
         self.checked.append(versions_text)
 
     def _holds(self, where: str, path: str, kind: str, blob: str | None = None) -> bool:
-        """Find what a copy has and the log lacks; a copy that cannot be read to its end is named, and not counted."""
+        """Find what a copy has and the log lacks; return whether the copy can be read to its end."""
         redacted, unredacted, missing = 0, set(), []
         try:
             with open_untrusted(path) as copy:
@@ -94,39 +94,39 @@ class Anchors:
                 if unredacted:
                     unredacted -= self._forged_away(copy, unredacted, where, blob)
         except (LedgerError, OSError, sqlite3.Error) as error:
-            told = error.message if isinstance(error, LedgerError) else str(error)
-            self._note("torn_version", f"{where} is not counted: {told.replace(path, 'its ledger')}")
+            what = error.message if isinstance(error, LedgerError) else str(error)
+            self._note("torn_version", f"{where} is not counted: {what.replace(path, 'its ledger')}")
             return False
         if redacted:
             self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
-            told = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
+            what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
             hint = "docs/guides/REDACTION.md tells how to rewrite history; change the secret"
-            self._note("unredacted_version", told, hint)
+            self._note("unredacted_version", what, hint)
         for row in missing:
             self._miss(where, row, kind)
         return True
 
     def _forged_away(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
-        """Return which of these events no redaction takes, and name those redactions that their payloads disprove.
+        """Return which of these events no redaction removes, and report the redactions that their payloads disprove.
 
-        What this clone's mirror disproves is named without git, too.
+        Those that the mirror disproves are reported by `verify` without anchors, too.
         """
         with Log.read(self.run.ledger_path, as_it_is=True) as log:
             found = effective_redactions(log.connection, copy.connection)
-        for name in sorted(found.forged.keys() - self._told if blob is not None else ()):
-            self._told.add(name)
-            told = f"it is forged: {found.forged[name]}, in {where}"
+        for name in sorted(found.forged.keys() - self._reported if blob is not None else ()):
+            self._reported.add(name)
+            what = f"it is forged: {found.forged[name]}, in {where}"
             command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
             hint = f"run `{command}` in the run's folder, which brings the payload back"
-            self.findings.append(LogProblem(FORGED, name, told, hint))
+            self.findings.append(LogProblem(FORGED, name, what, hint))
         return names - found.gone.keys()
 
     def _miss(self, where: str, row: tuple[Any, ...], kind: str) -> None:
         name = row[ID]
-        if name in self._told:
+        if name in self._reported:
             return
-        self._told.add(name)
+        self._reported.add(name)
         if name in self._hashes:
             self.findings.append(
                 LogProblem(
@@ -146,7 +146,7 @@ class Anchors:
 
 
 def _versions(run: Run, revisions: str) -> Iterator[Version]:
-    """Give each version once, newest first, under either layout's path, those that only a merge made included."""
+    """Yield each version once, newest first, under the paths of both layouts, also those that only a merge made."""
     paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
     options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
     listed = asked("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
@@ -162,8 +162,8 @@ def _versions(run: Run, revisions: str) -> Iterator[Version]:
 UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 
 
-def mending_hint(run: Run, names: Collection[str]) -> str | None:
-    """Say what puts changed events back from this clone's mirror, or from HEAD; None if neither has them all."""
+def hint_to_restore(run: Run, names: Collection[str]) -> str | None:
+    """Return the hint that restores changed events from the mirror or from HEAD; None if neither has them all."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         for copy in copies_of(run, (MIRROR, HEAD)):
             written = copy.write_in(folder)

@@ -1,4 +1,4 @@
-"""`replay --check`: where the state.json of the work tree, and that of HEAD, stop agreeing with the log beside them."""
+"""`replay --check`: from which event on the state.json of the work tree, or of HEAD, differs from its log."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-TOLD = 20  # fields that differ, of those that are told
-SIDES = 8  # of a log with many merges the newest sides are tried
+MAX_FIELDS = 20  # that differ and are listed
+MAX_SIDES = 8  # the newest are tried
 LINKS = "SELECT hash, parents FROM event ORDER BY seq DESC, id DESC"
 
 
 class Side(NamedTuple):
-    """What one side of a merge had of a log: a flag for each event, in order."""
+    """One side of a merge: a flag for each event of the log, in order, that says whether the side had it."""
 
     flags: bytearray
 
     def of(self, events: Iterable[Recorded]) -> Iterator[Recorded]:
-        """Give the side's own events."""
+        """Return those of the events that the side had."""
         return (recorded for recorded, is_there in zip(events, self.flags, strict=False) if is_there)
 
 
@@ -50,41 +50,41 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
     """Compare both states with their logs: `outcome` is agrees, behind, side, differs, missing or unreadable."""
     results = []
     with Log.read(run.ledger_path) as log, progress(run, "checking") as advance:
-        results.append({"where": "the work tree", **_work_tree(run, log, advance)})
-    committed = _committed(run, "state.json")
+        results.append({"where": "the work tree", **_compare_work_tree(run, log, advance)})
+    committed = _read_from_head(run, "state.json")
     if committed is None:
         return [*results, {"where": "HEAD", "outcome": "missing", "reason": "git has no state.json of this run there"}]
-    with _committed_log(run) as log:
-        results.append({"where": "HEAD", **_of_head(committed, log)})
+    with _open_log_of_head(run) as log:
+        results.append({"where": "HEAD", **_compare_head(committed, log)})
     return results
 
 
-def _work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
+def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
     try:
         found = shape.blocks_of(read_state(run).value)
     except LedgerError as error:
         return {"outcome": "unreadable", "reason": error.message, "hint": error.hint}
-    told = _compared(found, log, advance)
+    result = _compare(found, log, advance)
     hint = {
         "behind": f"run `faber-ledger project {run.run_id}` to write what it lacks",
         "side": f"run `faber-ledger project {run.run_id}`: the log has both sides",
         "differs": f"run `faber-ledger verify {run.run_id}`; if the log holds,"
         f" `faber-ledger project {run.run_id} --rebuild` puts the log's words back",
     }
-    return told | ({"hint": hint[told["outcome"]]} if told["outcome"] in hint else {})
+    return result | ({"hint": hint[result["outcome"]]} if result["outcome"] in hint else {})
 
 
-def _of_head(content: bytes, log: Log) -> dict[str, Any]:
+def _compare_head(content: bytes, log: Log) -> dict[str, Any]:
     try:
         found = shape.blocks_of(JsonText(content.decode()).value)
     except (ValueError, RecursionError) as error:
         return {"outcome": "unreadable", "reason": str(error), "hint": "commit the state.json of the work tree"}
-    told = _compared(found, log, lambda done: None)
-    return told | ({} if told["outcome"] == "agrees" else {"hint": "commit state.json together with ledger.db"})
+    result = _compare(found, log, lambda done: None)
+    return result | ({} if result["outcome"] == "agrees" else {"hint": "commit state.json together with ledger.db"})
 
 
-def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
-    """Say how a state stands to a log."""
+def _compare(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
+    """Compare the blocks of a state with a log."""
     if shape.text(fold(counted(read_verified(log), advance))) == shape.text(found):
         return {"outcome": "agrees"}
     fit, side = find_best_fit(log.stream(), found), None
@@ -93,27 +93,27 @@ def _compared(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
             other = find_best_fit(one.of(log.stream()), found)
             if other["distance"] < fit["distance"]:
                 fit, side = other, one
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "outcome": "differs" if fit["distance"] else "side" if side else "behind",
         "agrees_up_to": fit["last"],
         "events_since": fit["events"] - fit["position"],
     }
     if fit["distance"]:
         count, fields = explain_differences(
-            lambda: islice(side.of(log.stream()) if side else log.stream(), fit["position"]), found, TOLD
+            lambda: islice(side.of(log.stream()) if side else log.stream(), fit["position"]), found, MAX_FIELDS
         )
-        told["differing"] = count
-        told["fields"] = [_field(one["path"], one["expected"], one["found"], one["event"]) for one in fields]
+        result["differing"] = count
+        result["fields"] = [_field(one["path"], one["expected"], one["found"], one["event"]) for one in fields]
         first = min(fields, key=lambda one: _place(one["event"]), default=None)
-        return told | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
+        return result | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
     if fit["position"] == fit["events"] and side is None:
-        return {"outcome": "agrees"}  # the order of keys alone is another
+        return {"outcome": "agrees"}  # only the order of keys differs
     lacking = find_first_missing(_marked(log.stream(), side, fit["position"]), found)
-    return told | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
+    return result | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
 
 
 def _marked(events: Iterable[Recorded], side: Side | None, position: int) -> Iterator[tuple[Recorded, bool]]:
-    """Mark the events that are among the first `position` ones, of a side or of all."""
+    """Yield each event, and whether it is among the first `position` events of the side, or of all."""
     known = 0
     for number, recorded in enumerate(events):
         is_there = side is None or (number < len(side.flags) and bool(side.flags[number]))
@@ -131,13 +131,13 @@ def _field(path: Any, expected: Any, found: Any, event: Recorded | None) -> dict
 
 
 def _sides(log: Log) -> Iterator[Side]:
-    """Give the sides that were merged into a log, the newest first: what each had at its end."""
+    """Yield the sides that were merged into a log, newest first, each with the events that it had at its end."""
     tips: dict[bytes, None] = {}
     heads = [digest for _, digest in log.heads()]
     tips.update(dict.fromkeys(heads if len(heads) > 1 else []))
     merges = log.connection.execute("SELECT parents FROM event WHERE length(parents) > 32 ORDER BY seq DESC, id DESC")
     for (parents,) in merges:
-        if len(tips) >= SIDES:
+        if len(tips) >= MAX_SIDES:
             break
         tips.update(dict.fromkeys(split_hashes(parents)))
     for tip in tips:
@@ -152,8 +152,8 @@ def _sides(log: Log) -> Iterator[Side]:
         yield Side(flags)
 
 
-def _committed(run: Run, name: str) -> bytes | None:
-    """Read a file of the run's folder as HEAD has it; None if HEAD has none, or if there is no git."""
+def _read_from_head(run: Run, name: str) -> bytes | None:
+    """Return a file of the run's folder from HEAD; None if HEAD does not have it, or without git."""
     if top_of(run.root) is None:
         return None
     shown = asked("cat-file", "blob", f"HEAD:./{run.shown(name)}", at=run.root)
@@ -161,9 +161,9 @@ def _committed(run: Run, name: str) -> bytes | None:
 
 
 @contextmanager
-def _committed_log(run: Run) -> Iterator[Log]:
-    """Open the log that HEAD has; the work tree's where HEAD has none."""
-    content = _committed(run, "ledger.db")
+def _open_log_of_head(run: Run) -> Iterator[Log]:
+    """Open the log of HEAD; if HEAD has none, that of the work tree."""
+    content = _read_from_head(run, "ledger.db")
     if content is None:
         with Log.read(run.ledger_path) as log:
             yield log
@@ -177,7 +177,7 @@ def _committed_log(run: Run) -> Iterator[Log]:
 
 
 def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Say what a check found."""
+    """Return the lines that report a check."""
     for result in results:
         name, last = f"state.json in {result['where']}", result.get("agrees_up_to")
         upto = f"event {last['seq']} {last['id']} ({last['event']['type']})" if last else "before the first event"
@@ -209,8 +209,10 @@ def _first_lines(result: dict[str, Any]) -> Iterator[str]:
     yield f"    by the event:        {line_of(first['event']).strip() if first['event'] else 'no event of the log'}"
     others = [one for one in result.get("fields", []) if one != first]
     for one in others:
-        told = f"{value_words(one.get('expected', MISSING))} in the log, {value_words(one.get('found', MISSING))} here"
-        yield f"  and:                   {one['field']}: {told}"
+        values = (
+            f"{value_words(one.get('expected', MISSING))} in the log, {value_words(one.get('found', MISSING))} here"
+        )
+        yield f"  and:                   {one['field']}: {values}"
     more = result.get("differing", 0) - len(others) - 1
     if more > 0:
         yield f"  and {_fields(more)}"

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 
-from faber_ledger.cli.reports.anchors import mending_hint
+from faber_ledger.cli.reports.anchors import hint_to_restore
 from faber_ledger.cli.ui.progress import progress
 from faber_ledger.cli.ui.which_run import recheck_under_lock
 from faber_ledger.cli.ui.words import events_shown
@@ -27,23 +27,20 @@ from faber_ledger.runs.state_file import read_state
 
 
 def run_findings(run: Run) -> list[LogProblem]:
-    """Give everything that is wrong with a run's log, this clone's mirror of it and its state.json beside it.
-
-    Raises as `findings`.
-    """
+    """Return everything that is wrong with a run's log, its mirror and its state.json; raises as `find_problems`."""
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found: list[LogProblem] = []
     with progress(run, "verifying") as advance:
         found += find_problems(run.ledger_path, check_event=check_event, advance=advance)
     changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
-    hint = mending_hint(run, changed) if changed else None
+    hint = hint_to_restore(run, changed) if changed else None
     if hint is not None:
         found = [finding._replace(hint=hint) if finding.kind == "hash" else finding for finding in found]
     is_damaged = any(finding.is_damage for finding in found)
     with suppress(LedgerError, sqlite3.DatabaseError):  # one that cannot be read has been reported above
         found += _foreign_runs(run)
-    with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read witnesses nothing
+    with suppress(LedgerError, sqlite3.DatabaseError):  # a mirror that cannot be read proves nothing
         found += _rollback_findings(run, is_damaged=is_damaged)
     with suppress(LedgerError, sqlite3.DatabaseError):
         lost = _events_lost(run) if all(finding.kind != "rolled_back" for finding in found) else None
@@ -55,7 +52,7 @@ def run_findings(run: Run) -> list[LogProblem]:
 
 
 def _events_lost(run: Run) -> LogProblem | None:
-    """Tell of a log without an event where git's last commit has another one."""
+    """Return a problem if the log has no event and git's last commit has another log."""
     with Log.read(run.ledger_path, as_it_is=True) as log:
         if log.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None:
             return None
@@ -64,7 +61,7 @@ def _events_lost(run: Run) -> LogProblem | None:
 
 
 def _foreign_runs(run: Run) -> Iterator[LogProblem]:
-    """Name other runs whose start is in the log beside this one's: somebody has mixed two ledgers."""
+    """Yield a problem if the log has the start of another run, too: two ledgers were mixed."""
     with Log.read(run.ledger_path, as_it_is=True) as log:
         named = runs_in(log)
     if len(named) > 1:
@@ -74,26 +71,26 @@ def _foreign_runs(run: Run) -> Iterator[LogProblem]:
 
 
 def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
-    """Compare the log with this clone's mirror of it, which no checkout touches."""
+    """Compare the log with its mirror, which no checkout touches."""
     path = mirror_with_events(run)
     if path is None:
         return
     why = find_fault(path)
     if why is not None:
-        told = f"a journal stands beside this clone's mirror, and is never played: it {why}"
+        what = f"a journal stands beside this clone's mirror, and is never played: it {why}"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
-        yield LogProblem("mirror_journal", None, told, hint)
+        yield LogProblem("mirror_journal", None, what, hint)
     with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
         found = effective_redactions(log.connection, mirror.connection)
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
-            told = "it is redacted, and this clone's mirror still holds its payload"
+            what = "it is redacted, and this clone's mirror still holds its payload"
             hint = f"run `{command_for(name, found.standing.get(name, []))}`, which finishes it"
-            yield LogProblem("not_redacted", name, told, hint)
+            yield LogProblem("not_redacted", name, what, hint)
         for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
-            told = f"it is forged: {found.forged[name]}, in this clone's mirror"
+            what = f"it is forged: {found.forged[name]}, in this clone's mirror"
             hint = f"run `faber-ledger project {run.run_id}`, which brings the payload back"
-            yield LogProblem(FORGED, name, told, hint)
+            yield LogProblem(FORGED, name, what, hint)
         if mirror.heads() == log.heads() and not is_damaged:
             return
         rows = mirror.connection.execute("SELECT id, at FROM event ORDER BY seq, id")
@@ -102,18 +99,18 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.path) as theirs:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
             if seen:
-                told = f"the worktree {tree.run.root} has {_many(lost, seen)}, that this one has not taken in"
+                what = f"the worktree {tree.run.root} has {_many(lost, seen)}, that this one has not taken in"
                 hint = f"run `faber-ledger project {run.run_id}` to take it in"
-                yield LogProblem("in_another_worktree", None, told, hint)
+                yield LogProblem("in_another_worktree", None, what, hint)
             for name in seen:
                 del lost[name]
     if lost:
-        told = f"this clone's mirror has {_many(lost, list(lost))}, that the file lacks: git put it back"
-        mend = f"run `faber-ledger project {run.run_id}` to bring back what was rolled back"
+        what = f"this clone's mirror has {_many(lost, list(lost))}, that the file lacks: git put it back"
+        hint = f"run `faber-ledger project {run.run_id}` to bring back what was rolled back"
         if is_damaged:
-            told = told.removesuffix(": git put it back")
-            mend = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
-        yield LogProblem("rolled_back", None, told, mend)
+            what = what.removesuffix(": git put it back")
+            hint = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
+        yield LogProblem("rolled_back", None, what, hint)
 
 
 def _many(times: dict[str, str], names: list[str]) -> str:
@@ -124,7 +121,7 @@ def _many(times: dict[str, str], names: list[str]) -> str:
 def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
     if is_damaged:
-        hint = "mend the log first: what it projects now is not to be relied on"
+        hint = "fix the log first: what it projects now is not reliable"
     with Log.read(run.ledger_path, as_it_is=True) as log:
         blocks = fold(log.stream())
         if not is_damaged and not log.heads():

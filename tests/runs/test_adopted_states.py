@@ -112,7 +112,7 @@ def test_a_load_by_hand_goes_on_with_the_open_session_of_the_example(tmp_path: P
     project.assert_projected()
 
 
-def test_a_compaction_by_itself_changes_nothing_of_the_example(tmp_path: Path) -> None:
+def test_a_compaction_alone_changes_nothing_of_the_example(tmp_path: Path) -> None:
     project = spec_project(tmp_path)
     before = project.state_path.read_bytes()
     project.deliver(POST)

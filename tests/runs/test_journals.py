@@ -139,7 +139,7 @@ def texts(project: Project) -> str:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_whoever_reads_a_clone_with_a_super_journal_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
+def test_reading_a_clone_with_a_super_journal_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
     honest = cloned(origin)
     whole = READERS[name](honest)
     shutil.rmtree(honest.root)
@@ -153,7 +153,7 @@ def test_whoever_reads_a_clone_with_a_super_journal_deletes_nothing(origin: Proj
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_whoever_checks_it_names_it_and_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
+def test_checks_name_a_super_journal_and_delete_nothing(origin: Project, precious: Path, name: str) -> None:
     origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
     commit(origin, JOURNAL)
     victim = cloned(origin)
@@ -166,7 +166,7 @@ def test_whoever_checks_it_names_it_and_deletes_nothing(origin: Project, preciou
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_whoever_records_in_it_puts_the_journal_aside(origin: Project, precious: Path, name: str) -> None:
+def test_recording_moves_a_super_journal_aside(origin: Project, precious: Path, name: str) -> None:
     had = shown(origin)
     content = journal(pages_of(origin.ledger_path), names=str(precious))
     origin.write(JOURNAL, content)
@@ -186,7 +186,7 @@ def test_whoever_records_in_it_puts_the_journal_aside(origin: Project, precious:
 
 
 @pytest.mark.parametrize("name", ["session-start", "note add"])
-def test_a_name_that_is_relative_is_not_followed_either(origin: Project, name: str) -> None:
+def test_a_relative_super_journal_is_not_followed(origin: Project, name: str) -> None:
     origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names="precious"))
     commit(origin, JOURNAL)
     victim = cloned(origin)
@@ -276,7 +276,7 @@ def test_a_journal_that_git_tracks_is_not_played(
         assert (victim.root / f"{JOURNAL}.malformed.backup").exists()
 
 
-def test_the_same_journal_is_played_where_nobody_tracks_it(origin: Project, older: bytes) -> None:
+def test_the_same_journal_is_played_if_git_does_not_track_it(origin: Project, older: bytes) -> None:
     """What keeps one that git tracks from being played is that git tracks it."""
     clone = cloned(origin)
     (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
@@ -336,7 +336,7 @@ def test_any_other_user_does_not_play_the_journal_of_the_ledgers_owner(
 
 
 @pytest.mark.parametrize("name", ["verify", "session-start", "session-end", "note add", "seal"])
-def test_the_mirrors_journal_is_looked_at_too(origin: Project, precious: Path, name: str) -> None:
+def test_the_mirrors_journal_is_checked(origin: Project, precious: Path, name: str) -> None:
     victim = cloned(origin)
     victim.deliver(START)
     had = shown(victim)
@@ -401,7 +401,7 @@ def without_git(origin: Project) -> Project:
 
 
 @pytest.mark.parametrize("name", [*READERS, *CHECKS, *[name for name in WRITERS if name != "seal"]])
-def test_without_git_nothing_is_deleted_either(origin: Project, precious: Path, name: str) -> None:
+def test_without_git_a_super_journal_deletes_nothing(origin: Project, precious: Path, name: str) -> None:
     origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
     victim = without_git(origin)
     {**READERS, **CHECKS, **WRITERS}[name](victim)
@@ -414,7 +414,7 @@ def test_without_git_nothing_is_deleted_either(origin: Project, precious: Path, 
         victim.assert_projected()
 
 
-def test_an_import_without_git_deletes_nothing_either(origin: Project, precious: Path) -> None:
+def test_an_import_without_git_deletes_nothing(origin: Project, precious: Path) -> None:
     lines = origin.faber("export").stdout
     origin.write(JOURNAL, journal(pages_of(origin.ledger_path), names=str(precious)))
     victim = without_git(origin)
@@ -425,7 +425,7 @@ def test_an_import_without_git_deletes_nothing_either(origin: Project, precious:
     assert "names another file" in done.stderr
 
 
-def test_one_that_was_put_aside_is_not_overwritten_by_the_next(origin: Project, precious: Path) -> None:
+def test_a_journal_that_was_moved_aside_is_not_overwritten_by_the_next(origin: Project, precious: Path) -> None:
     clone = cloned(origin)
     for number in range(2):
         (clone.root / JOURNAL).write_bytes(journal(number, names=str(precious)))
@@ -442,7 +442,7 @@ RECOVERED = f".fractary/runs/{RUN}/ledger.db.recovered"
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_what_a_commit_brings_as_recovered_is_not_shown(origin: Project, older: bytes, name: str) -> None:
+def test_a_recovery_that_came_with_a_commit_is_not_read(origin: Project, older: bytes, name: str) -> None:
     honest = cloned(origin)
     whole = READERS[name](honest)
     shutil.rmtree(honest.root)
@@ -454,7 +454,7 @@ def test_what_a_commit_brings_as_recovered_is_not_shown(origin: Project, older: 
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_what_a_commit_brings_as_recovered_keeps_nobody_from_recording(origin: Project, name: str) -> None:
+def test_a_recovery_that_came_with_a_commit_does_not_stop_recording(origin: Project, name: str) -> None:
     """Another event under an id that the ledger has: united with it, nothing could be recorded any more."""
     had = shown(origin)
     other = Project.noted(origin.root.parent / "other")

@@ -1,4 +1,4 @@
-"""A ledger that is gone or empty while the mirror or git has it: named, brought back, never begun anew."""
+"""A ledger that is missing or empty while the mirror or git has it is named and restored, and never begun again."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """Give a project whose run has a session and a note, committed."""
+    """Return a project whose run has a session and a note, committed."""
     return Project.noted(tmp_path / "p")
 
 
 def emptied(project: Project) -> None:
-    """Take every event out of the ledger, as a hand with sqlite3 would."""
+    """Delete every event of the ledger, as somebody can with sqlite3."""
     forge(project.ledger_path, "DELETE FROM event", "DELETE FROM head")
 
 
@@ -83,7 +83,7 @@ def test_a_clone_without_a_mirror_does_not_begin_a_second_log_of_a_run(
     clone.assert_projected()
 
 
-def test_an_emptied_ledger_without_a_mirror_is_had_back_from_git(project: Project, tmp_path: Path) -> None:
+def test_an_emptied_ledger_without_a_mirror_is_restored_from_git(project: Project, tmp_path: Path) -> None:
     clone = project.clone(tmp_path / "clone", "desktop")
     before = clone.ledger_path.read_bytes()
     emptied(clone)
@@ -99,7 +99,7 @@ def test_an_emptied_ledger_without_a_mirror_is_had_back_from_git(project: Projec
     assert clone.faber("verify", clone.run_id).returncode == 0
 
 
-def test_an_emptied_ledger_that_nothing_has_is_named_with_what_begins_it_anew(project: Project) -> None:
+def test_an_emptied_ledger_without_a_copy_is_named_with_the_way_to_begin_it_again(project: Project) -> None:
     shutil.rmtree(project.root / ".git" / "faber-ledger")
     emptied(project)
     project.git("commit", "--quiet", "-am", "Emptied")
@@ -107,7 +107,7 @@ def test_an_emptied_ledger_that_nothing_has_is_named_with_what_begins_it_anew(pr
     assert (done.returncode, "faber-ledger session-load" in done.stdout) == (21, True), done.stdout
 
 
-def test_a_run_that_is_left_out_of_all_is_named(project: Project, tmp_path: Path) -> None:
+def test_a_run_that_all_leaves_out_is_named(project: Project, tmp_path: Path) -> None:
     write_run(project.root, "another-run")
     project.ledger_path.unlink()
     for arguments in (["export", "--all", "--sqlite"], ["timeline", "--all", "-o"]):
@@ -116,7 +116,7 @@ def test_a_run_that_is_left_out_of_all_is_named(project: Project, tmp_path: Path
         assert f"{project.run_id} is left out: the ledger of" in done.stderr, arguments
 
 
-def test_nothing_to_list_is_said(project: Project, tmp_path: Path) -> None:
+def test_an_empty_list_is_reported(project: Project, tmp_path: Path) -> None:
     assert "no events" not in project.faber("log").stderr
     emptied(project)
     for arguments in (["log"], ["log", "--json"], ["export"], ["export", "-o", str(tmp_path / "events")]):
@@ -124,7 +124,7 @@ def test_nothing_to_list_is_said(project: Project, tmp_path: Path) -> None:
         assert (done.returncode, done.stdout, "no events" in done.stderr) == (0, "", True), arguments
 
 
-def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Project) -> None:
+def test_a_ledger_that_the_last_commit_lacks_is_begun_again(project: Project) -> None:
     shutil.rmtree(project.root / ".git" / "faber-ledger")
     project.git("rm", "--quiet", str(project.ledger_path))
     project.git("commit", "--quiet", "-m", "Begin anew")
@@ -132,7 +132,7 @@ def test_a_ledger_that_the_last_commit_has_no_more_is_begun_anew(project: Projec
     assert project.types[0] == "run_adopted"
 
 
-def test_one_empty_ledger_keeps_no_other_run_from_being_looked_at(project: Project, tmp_path: Path) -> None:
+def test_an_empty_ledger_does_not_hide_other_runs(project: Project, tmp_path: Path) -> None:
     other = project.root / ".fractary" / "runs" / "other"
     other.mkdir()
     (other / "ledger.db").write_bytes(b"")
@@ -146,14 +146,14 @@ def test_one_empty_ledger_keeps_no_other_run_from_being_looked_at(project: Proje
     assert "of 1 run;" in done.stderr
 
 
-def test_an_unknown_run_is_told_with_those_that_are_near(project: Project) -> None:
+def test_an_unknown_run_is_reported_with_similar_ids(project: Project) -> None:
     slip = project.run_id.replace("258", "285")
     for arguments in (["verify", slip], ["log", slip], ["show", "1", "--run", slip], ["project", slip]):
         done = project.faber(*arguments)
         assert (done.returncode, f"near it are: {project.run_id}" in done.stderr) == (10, True), arguments
 
 
-def test_an_event_that_the_mirror_alone_has_is_not_redacted_but_brought_back_first(project: Project) -> None:
+def test_an_event_that_only_the_mirror_has_is_restored_before_it_can_be_redacted(project: Project) -> None:
     project.faber("note", "add", "a secret")
     name = project.events[-1]["id"]
     project.git("stash", "--quiet")
@@ -167,7 +167,7 @@ def test_an_event_that_the_mirror_alone_has_is_not_redacted_but_brought_back_fir
 
 
 def finished(tmp_path: Path, history: bool = False) -> Project:
-    """Give a project whose run was over before the hooks came, committed and set up."""
+    """Return a project whose run had ended before the hooks were set up, committed."""
     ended = spec_state(current_session_id=None) | {"run_id": RUN} if history else None
     project = Project.made(tmp_path / "p", ended)
     project.change_state(status="completed")
@@ -183,9 +183,7 @@ def mirror_of(project: Project) -> Path:
 
 @pytest.mark.parametrize("history", [False, True])
 @pytest.mark.parametrize("recorded", ["PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"])
-def test_nothing_is_left_of_a_hook_of_a_finished_run_without_a_log(
-    tmp_path: Path, recorded: str, history: bool
-) -> None:
+def test_a_hook_of_a_finished_run_without_a_log_leaves_nothing(tmp_path: Path, recorded: str, history: bool) -> None:
     project = finished(tmp_path, history)
     before = project.state_path.read_bytes()
     answer = project.deliver(recorded)
@@ -198,7 +196,7 @@ def test_nothing_is_left_of_a_hook_of_a_finished_run_without_a_log(
         assert "is gone" not in done.stdout + done.stderr, arguments
 
 
-def test_but_a_session_that_such_a_run_has_open_is_ended(tmp_path: Path) -> None:
+def test_an_open_session_of_a_finished_run_without_a_log_is_ended(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "p", {**spec_state(), "run_id": RUN, "status": "completed"})
     assert project.current is not None
     project.deliver("SessionEnd.other.print")
@@ -260,7 +258,9 @@ def test_an_empty_mirror_counts_as_none(tmp_path: Path, left: Callable[[Path], N
 
 
 @pytest.mark.parametrize("left", [without_bytes, without_events])
-def test_a_run_can_be_started_that_an_empty_mirror_alone_is_of(tmp_path: Path, left: Callable[[Path], None]) -> None:
+def test_a_run_of_which_only_an_empty_mirror_exists_can_be_started(
+    tmp_path: Path, left: Callable[[Path], None]
+) -> None:
     project = Project.made(tmp_path / "p")
     shutil.rmtree(project.run)
     mirror_of(project).parent.mkdir(parents=True)
@@ -272,7 +272,7 @@ def test_a_run_can_be_started_that_an_empty_mirror_alone_is_of(tmp_path: Path, l
 
 
 @pytest.mark.parametrize("left", [without_bytes, without_events])
-def test_an_empty_mirror_is_no_reason_to_give_up_a_ledger_that_cannot_be_read(
+def test_an_unreadable_ledger_is_not_given_up_because_of_an_empty_mirror(
     project: Project, left: Callable[[Path], None]
 ) -> None:
     """It was taken for a log whose first transaction was killed, or for the one sound copy there is."""

@@ -1,4 +1,4 @@
-"""What git takes away comes back from this clone's memory, and no state of that memory stops an append."""
+"""Events that git removes come back from this clone's mirror, and no state of the mirror stops an append."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ RETURNS: dict[str, Callable[[Project], object]] = {
         (loss, back) for loss in LOSSES for back in RETURNS if (loss[:5], back) != ("clean", "seal")
     ],  # it stages what is there
 )
-def test_what_git_took_away_comes_back_with_the_next_command(project: Project, loss: str, back: str) -> None:
+def test_events_that_git_removed_come_back_with_the_next_command(project: Project, loss: str, back: str) -> None:
     had = ids(project.ledger_path)
     for verb in LOSSES[loss]:
         project.git(*verb)
@@ -90,14 +90,14 @@ def test_what_git_took_away_comes_back_with_the_next_command(project: Project, l
 
 @pytest.fixture
 def tree(project: Project) -> Project:
-    """A worktree linked to the project's clone, on a branch of its own, in which the run was taken up too."""
+    """A worktree linked to the project's clone, on a branch of its own, in which the run was resumed, too."""
     project.git("worktree", "add", "--quiet", "-b", "side", str(project.root.parent / "tree"))
     tree = Project(project.root.parent / "tree", project.run_id)
     assert tree.faber("run", "resume", project.run_id).returncode == 0
     return tree
 
 
-def test_linked_worktrees_share_what_they_know_of_one_run(project: Project, tree: Project) -> None:
+def test_linked_worktrees_share_the_mirror_of_a_run(project: Project, tree: Project) -> None:
     tree.deliver(START, client="three", pid="3")
     project.deliver(END, client="two", pid="2")
     assert set(ids(tree.ledger_path)) < set(ids(project.ledger_path))
@@ -107,7 +107,7 @@ def test_linked_worktrees_share_what_they_know_of_one_run(project: Project, tree
         one.assert_projected()
 
 
-def test_linked_worktrees_do_not_mix_their_runs(project: Project, tree: Project) -> None:
+def test_linked_worktrees_keep_different_runs_apart(project: Project, tree: Project) -> None:
     other = Project(tree.root, "another-258")
     other.run.mkdir()
     other.put_state(usual_state("another-258"))
@@ -136,7 +136,7 @@ def test_worktrees_that_write_one_run_at_once_lose_nothing(project: Project, tre
     tree.assert_projected()
 
 
-def test_without_git_nothing_is_kept_elsewhere(tmp_path: Path) -> None:
+def test_without_git_there_is_no_mirror(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     shutil.rmtree(project.root / ".git")
     project.deliver(START)
@@ -192,13 +192,13 @@ def a_forged_event(path: Path) -> None:
         lambda path: path.write_bytes(b"junk" * 2000),
     ],
 )
-def test_a_damaged_mirror_is_moved_aside_and_made_anew(project: Project, spoil: Callable[[Path], None]) -> None:
+def test_a_damaged_mirror_is_moved_aside_and_made_again(project: Project, spoil: Callable[[Path], None]) -> None:
     mirror = mirror_of(project)
     spoil(mirror)
     count = len(project.events)
     answer = project.deliver(END, client="two", pid="2")
     assert answer.code == 0
-    assert "was damaged and is made anew" in answer.errors
+    assert "was damaged and is made again" in answer.errors
     assert len(project.events) == count + 1
     assert os.path.lexists(f"{mirror}.backup")
     with Log.read(str(mirror)) as log:
@@ -229,7 +229,7 @@ def test_a_mirror_with_a_damaged_page_stops_no_command(project: Project, words: 
     a_broken_leaf(mirror)
     done = project.faber(*[name if word == "EVENT" else word for word in words])
     assert done.returncode == 0, done.stderr
-    assert "was damaged and is made anew" in done.stderr
+    assert "was damaged and is made again" in done.stderr
     assert os.path.lexists(f"{mirror}.backup") == (words[0] != "redact")  # which removes older copies
     assert [one["id"] for one in project.events][: len(had)] == had
     with Log.read(str(mirror)) as log:
@@ -237,7 +237,7 @@ def test_a_mirror_with_a_damaged_page_stops_no_command(project: Project, words: 
     project.assert_projected()
 
 
-def test_a_mirror_whose_events_hold_is_written_anew_and_keeps_what_it_alone_has(project: Project) -> None:
+def test_a_mirror_with_sound_events_is_rewritten_and_keeps_those_that_only_it_has(project: Project) -> None:
     had = project.events
     project.git("checkout", "HEAD", "--", str(project.ledger_path))
     with sqlite3.connect(mirror_of(project)) as connection:
@@ -247,7 +247,7 @@ def test_a_mirror_whose_events_hold_is_written_anew_and_keeps_what_it_alone_has(
     assert {one["id"] for one in had} <= {one["id"] for one in project.events}
 
 
-def test_a_mirror_that_cannot_be_used_is_told_and_stops_nothing(project: Project) -> None:
+def test_an_unusable_mirror_is_reported_and_stops_nothing(project: Project) -> None:
     a_file_for_its_folder(mirror_of(project))
     count = len(project.events)
     answer = project.deliver(END, client="two", pid="2")
@@ -315,8 +315,8 @@ def test_a_run_deleted_and_made_again_has_its_events_unless_they_are_forgotten(p
     assert not set(ids(project.ledger_path)) & set(had)
 
 
-def test_a_ledger_that_git_replaces_during_an_append_is_opened_anew(project: Project) -> None:
-    """SQLite writes no file that is not in its place any more; what was decided goes to the one that is."""
+def test_a_ledger_that_git_replaces_during_an_append_is_opened_again(project: Project) -> None:
+    """SQLite refuses to write a file that was replaced; the events go to the new file."""
     project.deliver("SessionStart.startup.print")
     before = project.ledger_path.read_bytes()
     run = find_run(str(project.root), project.run_id)
@@ -328,7 +328,7 @@ def test_a_ledger_that_git_replaces_during_an_append_is_opened_anew(project: Pro
     project.assert_projected()
 
 
-def test_a_ledger_that_is_replaced_again_and_again_says_so(project: Project) -> None:
+def test_a_ledger_that_is_replaced_while_open_is_an_error(project: Project) -> None:
     project.deliver("SessionStart.startup.print")
     before = project.ledger_path.read_bytes()
     log = Log.open(str(project.ledger_path))
@@ -338,8 +338,8 @@ def test_a_ledger_that_is_replaced_again_and_again_says_so(project: Project) -> 
         log.append([{"event": note_recorded("x", "note", None, snapshot({}))}], at=1.0, writer="w")
 
 
-def test_what_is_appended_to_a_damaged_ledger_is_in_the_mirror_too(project: Project) -> None:
-    """An event of a wrong type keeps the two from being united; the new event is witnessed all the same."""
+def test_an_append_to_a_damaged_ledger_reaches_the_mirror(project: Project) -> None:
+    """An event of a wrong type keeps the two from being united; the mirror gets the new event all the same."""
     git_took = project.ledger_path.read_bytes()
     project.deliver(START, client="lost", pid="9")
     project.ledger_path.write_bytes(git_took)
@@ -352,7 +352,7 @@ def test_what_is_appended_to_a_damaged_ledger_is_in_the_mirror_too(project: Proj
         assert ids(project.ledger_path)[-1] in ids(mirror_of(project))
 
 
-def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
+def test_a_delivery_to_a_ledger_with_a_foreign_trigger_is_spooled(project: Project) -> None:
     mine = project.ledger_path.read_bytes()
     with sqlite3.connect(project.ledger_path) as connection:
         connection.execute("CREATE TRIGGER forge AFTER INSERT ON event BEGIN SELECT 1; END")
@@ -363,7 +363,7 @@ def test_a_delivery_to_a_strangers_ledger_waits(project: Project) -> None:
     assert "waits" in {recorded["client"] for recorded in project.events}
 
 
-def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
+def test_a_mirror_that_refuses_once_is_tried_again_in_the_same_append(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_newer = Log.copy_newer
@@ -382,7 +382,7 @@ def test_what_the_mirror_refused_once_is_in_it_when_the_append_ends(
     assert ids(mirror_of(project)) == ids(project.ledger_path)
 
 
-def test_what_a_held_mirror_refused_is_in_it_when_the_append_ends(project: Project) -> None:
+def test_a_mirror_that_was_locked_is_tried_again_in_the_same_append(project: Project) -> None:
     holder = sqlite3.connect(mirror_of(project), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     told: list[str] = []
@@ -395,7 +395,7 @@ def test_what_a_held_mirror_refused_is_in_it_when_the_append_ends(project: Proje
 
 
 @pytest.mark.parametrize("append", [True, False])
-def test_a_redaction_that_comes_in_while_the_mirror_is_held_is_made_up_for(project: Project, append: bool) -> None:
+def test_a_redaction_that_arrives_while_the_mirror_is_locked_is_applied_later(project: Project, append: bool) -> None:
     secret = "hunter-2"
     assert project.faber("note", "add", secret).returncode == 0
     shutil.copytree(project.root, project.root.parent / "other")
@@ -426,7 +426,7 @@ def test_a_mirror_that_is_refused_for_a_link_is_not_written_through_it(project: 
     assert (elsewhere / "ledger.db").read_bytes() == before
 
 
-def test_a_transaction_that_sqlite_took_back_is_an_error_and_nothing_is_appended_outside_one(
+def test_a_transaction_that_sqlite_rolled_back_is_an_error_and_nothing_is_appended_without_one(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.git("reset", "--hard")

@@ -50,7 +50,7 @@ def ids(project: Project) -> list[str]:
 
 
 def tear(project: Project) -> Path:
-    """Kill a command in the middle of its transaction and give its journal."""
+    """Kill a command in the middle of its transaction; return its journal."""
     before = project.ledger_path.stat().st_size
     killed = subprocess.run(
         [sys.executable, "-c", TORN, "session-load", "--force"],
@@ -99,8 +99,8 @@ def test_a_hook_recovers_too(project: Project) -> None:
     project.assert_projected()
 
 
-def test_before_the_first_commit_too(project: Project) -> None:
-    """Git knows no last commit then, and yet says what it tracks."""
+def test_a_log_is_recovered_before_the_first_commit(project: Project) -> None:
+    """Git has no last commit then, but still says what it tracks."""
     had = ids(project)
     journal = tear(project)
     project.git("update-ref", "-d", "HEAD")
@@ -112,7 +112,7 @@ def test_before_the_first_commit_too(project: Project) -> None:
     assert not Path(f"{journal}.malformed.backup").exists()
 
 
-def test_without_git_sqlite_rolls_it_back(project: Project) -> None:
+def test_without_git_sqlite_rolls_the_journal_back(project: Project) -> None:
     had = ids(project)
     shutil.rmtree(project.root / ".git")
     journal = tear(project)
@@ -173,7 +173,7 @@ def test_a_pull_that_sets_a_torn_file_aside_and_puts_it_back_loses_nothing(
     project.assert_projected()
 
 
-def test_a_journal_without_its_file_is_no_hindrance(project: Project) -> None:
+def test_a_journal_without_its_file_stops_nothing(project: Project) -> None:
     had = ids(project)
     journal = tear(project)
     project.ledger_path.unlink()
@@ -240,7 +240,7 @@ def test_verify_names_a_journal_that_is_not_the_files_own_and_no_damage(project:
     assert project.faber("verify").returncode == 0
 
 
-def test_where_nothing_reads_nothing_is_touched(project: Project) -> None:
+def test_nothing_is_changed_if_no_copy_is_readable(project: Project) -> None:
     tear(project)
     project.git("rm", "--quiet", "--cached", "-r", ".fractary")
     project.git("commit", "--quiet", "-m", "Not here")
@@ -261,9 +261,7 @@ def test_where_nothing_reads_nothing_is_touched(project: Project) -> None:
 @pytest.mark.parametrize(
     "command", [("log",), ("log", "--json"), ("verify",), ("replay",), ("status",), ("run", "list")], ids=str
 )
-def test_whoever_only_reads_writes_nothing_and_sees_what_was_acknowledged(
-    project: Project, command: tuple[str, ...]
-) -> None:
+def test_readers_write_nothing_and_see_every_acknowledged_event(project: Project, command: tuple[str, ...]) -> None:
     whole = project.faber(*command)
     tear(project)
     before = files(project.run)
@@ -295,7 +293,7 @@ def test_a_reader_beside_a_writer_at_work_sees_what_is_committed(project: Projec
 
 
 def test_no_backup_of_a_recovery_is_written_through_a_link(project: Project, tmp_path: Path) -> None:
-    """A repository can bring a journal along, and a link where its backup goes."""
+    """A repository can contain a journal, and a link in its backup's place."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     for name in ("ledger.db-journal.backup", "ledger.db.backup"):

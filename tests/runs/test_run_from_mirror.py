@@ -29,7 +29,7 @@ def project(tmp_path: Path) -> Project:
 
 
 @pytest.mark.parametrize("command", [["note", "add", "more"], ["session-save"], ["session-load"], ["seal"]])
-def test_each_command_that_appends_brings_it_back_and_says_so(project: Project, command: list[str]) -> None:
+def test_each_command_that_appends_restores_the_run_and_says_so(project: Project, command: list[str]) -> None:
     done = project.faber(*command)
     assert "the run gone was gone and is brought back from this clone's mirror" in done.stderr, done.stderr
     assert done.returncode == 0, done.stderr
@@ -38,13 +38,13 @@ def test_each_command_that_appends_brings_it_back_and_says_so(project: Project, 
     project.assert_projected()
 
 
-def test_a_hook_brings_it_back(project: Project) -> None:
+def test_a_hook_restores_the_run(project: Project) -> None:
     assert "brought back" in project.deliver(END, client="one").errors
     assert project.types[-1] == "session_ended"
     project.assert_projected()
 
 
-def test_it_can_be_resumed(project: Project) -> None:
+def test_a_run_in_the_mirror_can_be_resumed(project: Project) -> None:
     done = project.faber("run", "resume", "gone")
     assert done.returncode == 0, done.stderr
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == "gone"

@@ -70,14 +70,14 @@ def test_every_other_key_keeps_its_value_its_place_and_its_bytes(tmp_path: Path)
     assert after.value["sessions"]["session_history"][0]["end_reason"] == "manual"
 
 
-def test_a_block_that_is_shown_already_is_not_written_again(project: Project) -> None:
+def test_an_unchanged_block_is_not_written_again(project: Project) -> None:
     odd = project.state_path.read_text().replace('"reload_count": 3', '"reload_count":   3')
     project.put_state(odd)
     assert write(project, {**shape.blocks_of(project.state), "sessions": ENDED})
     assert '"reload_count":   3' in project.state_path.read_text()
 
 
-def test_blocks_that_are_shown_already_leave_the_file_alone(project: Project) -> None:
+def test_unchanged_blocks_leave_the_file_alone(project: Project) -> None:
     before = project.state_path.stat()
     assert not write(project, shape.blocks_of(project.state))
     assert project.state_path.stat() == before
@@ -85,7 +85,7 @@ def test_blocks_that_are_shown_already_leave_the_file_alone(project: Project) ->
 
 
 @pytest.mark.parametrize("change", [{"total_sessions": True}, {"total_sessions": 1.0}])
-def test_true_and_1_are_two_things(project: Project, change: dict[str, Any]) -> None:
+def test_true_is_not_1(project: Project, change: dict[str, Any]) -> None:
     write(project, {"sessions": {**ENDED, "total_sessions": 1}})
     project.change_state(sessions={**ENDED, **change})
     assert write(project, {"sessions": {**ENDED, "total_sessions": 1}})
@@ -100,7 +100,7 @@ def test_a_block_whose_keys_another_tool_sorted_is_put_into_order_again(project:
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])
-def test_permissions_stay_and_the_backup_has_them_too(project: Project, mode: int) -> None:
+def test_state_and_backup_keep_the_permissions(project: Project, mode: int) -> None:
     project.state_path.chmod(mode)
     old_mask = os.umask(0o077)
     try:
@@ -127,7 +127,7 @@ def test_owner_and_group_stay(project: Project, owner: str) -> None:
 # The backup
 
 
-def test_the_backup_is_what_stood_there_before(project: Project) -> None:
+def test_the_backup_is_the_previous_state(project: Project) -> None:
     before = project.state_path.read_bytes()
     project.faber("session-save")
     assert (project.run / "state.json.backup").read_bytes() == before
@@ -280,7 +280,9 @@ def test_a_shell_that_writes_through_a_temporary_file_of_its_own_is_never_distur
     project.assert_projected()
 
 
-def test_a_change_between_reading_and_renaming_is_taken_in(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_tools_change_between_reading_and_renaming_is_kept(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, changes = os.fsync, iter(["first", "second"])
 
     def fsync(descriptor: int) -> None:
@@ -318,7 +320,7 @@ OURS = [".state.json.0123456789abcdef.faber-ledger.tmp", ".state.json.backup.012
 
 @pytest.mark.parametrize("name", OURS)
 @pytest.mark.parametrize("left", ["half", "read-only", "link", "directory"])
-def test_what_a_killed_writer_left_there_does_not_matter(project: Project, name: str, left: str) -> None:
+def test_leftovers_of_a_killed_writer_stop_nothing(project: Project, name: str, left: str) -> None:
     precious = project.write("precious.txt", "keep")
     if left == "directory":
         (project.run / name).mkdir()
@@ -355,7 +357,7 @@ def test_the_next_writer_sweeps_away_what_a_kill_left(project: Project) -> None:
     assert {path.name for path in project.run.iterdir() if "state" in path.name} == NAMES
 
 
-def test_a_write_that_did_not_arrive_is_noticed_and_the_old_file_stands(
+def test_an_incomplete_write_is_noticed_and_the_old_file_stays(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = project.state_path.read_bytes()
@@ -418,7 +420,7 @@ def test_a_state_that_its_owner_may_not_write_is_not_replaced(project: Project) 
     project.assert_projected()
 
 
-def test_nor_is_a_broken_one_replaced_by_its_backup(project: Project) -> None:
+def test_a_broken_state_that_its_owner_may_not_write_is_not_replaced_by_its_backup(project: Project) -> None:
     project.faber("session-save")
     project.state_path.write_text("{")
     project.state_path.chmod(0o444)
@@ -430,7 +432,7 @@ def test_nor_is_a_broken_one_replaced_by_its_backup(project: Project) -> None:
 # What is read
 
 
-def test_a_linked_state_is_refused_and_its_target_stays(project: Project) -> None:
+def test_a_state_that_is_a_link_is_refused_and_its_target_stays(project: Project) -> None:
     elsewhere = project.write("elsewhere.json", project.state_path.read_bytes())
     project.state_path.unlink()
     project.state_path.symlink_to(elsewhere)
@@ -444,7 +446,7 @@ def test_a_linked_state_is_refused_and_its_target_stays(project: Project) -> Non
         write(project, {"sessions": ENDED})
 
 
-def test_a_linked_backup_is_never_read(project: Project, tmp_path: Path) -> None:
+def test_a_backup_that_is_a_link_is_never_read(project: Project, tmp_path: Path) -> None:
     secret = tmp_path / "secret.json"
     secret.write_text(json.dumps({**usual_state(), "target": "SECRET"}))
     (project.run / "state.json.backup").symlink_to(secret)
@@ -488,7 +490,7 @@ def test_another_tools_key_may_be_nested_as_deep_as_it_can_be_read(project: Proj
     assert project.history[-1]["end_reason"] == "manual"
 
 
-def test_blocks_that_were_made_deep_by_hand_are_folded_anew(project: Project) -> None:
+def test_blocks_that_were_nested_by_hand_are_folded_again(project: Project) -> None:
     project.faber("session-load", "--trigger", "session_start")
     text = JsonText(project.state_path.read_text()).with_members({"context_metadata": "HERE"})
     project.put_state(text.replace('"HERE"', "[" * 900 + "]" * 900))
@@ -507,14 +509,14 @@ def test_blocks_that_were_made_deep_by_hand_are_folded_anew(project: Project) ->
         (b'{"run_id": "another-run"}', "it is the state of another run, 'another-run'"),
     ],
 )
-def test_what_is_no_state_is_told_in_one_sentence(project: Project, content: bytes, told: str) -> None:
+def test_a_file_that_is_not_a_state_is_described_in_one_sentence(project: Project, content: bytes, told: str) -> None:
     project.put_state(content)
     with pytest.raises(StateInvalid, match=told):
         state_file.read_state(run_of(project))
 
 
 @pytest.mark.parametrize("command", ["reconstitute", "session-load", "session-save", "run list --json", "status"])
-def test_the_size_of_a_state_is_looked_at_before_its_content(project: Project, command: str) -> None:
+def test_a_state_is_refused_for_its_size_before_it_is_read(project: Project, command: str) -> None:
     os.truncate(project.state_path, 5 * 1024**3)
     (project.run / "state.json.backup").touch()
     os.truncate(project.run / "state.json.backup", 5 * 1024**3)

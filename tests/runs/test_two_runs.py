@@ -43,7 +43,7 @@ def test_verify_names_the_start_of_another_run(one: Project, two: Project) -> No
     assert "foreign_run: it holds the start of another run, too: two" in done.stdout
 
 
-def test_a_file_that_has_more_than_the_union_is_not_written_over(one: Project) -> None:
+def test_a_file_that_has_more_than_the_union_is_not_overwritten(one: Project) -> None:
     shutil.copy(one.ledger_path, one.root / "older.db")
     one.faber("note", "add", "later", "--run-id", "one")
     shutil.copy(one.ledger_path, one.root / "newer.db")
