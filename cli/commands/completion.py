@@ -1,4 +1,4 @@
-"""`faber-ledger completion`: the script that has a shell complete commands, options and ids."""
+"""`faber-ledger completion`: the script with which a shell completes commands, options and ids."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ INSTALL = {
 @click.command(short_help="Print the shell's completion script.")
 @click.argument("shell", type=click.Choice(list(INSTALL)))
 def completion(shell: str) -> None:
-    """Print the script that has SHELL complete commands, options, and the ids of runs, sessions and events.
+    """Print the script with which SHELL completes commands, options, and the ids of runs, sessions and events.
 
     \b
-    Make the folder and write the script there; a new shell then completes:
+    Create the folder and write the script there; a new shell then completes:
       bash  ~/.local/share/bash-completion/completions/faber-ledger
       zsh   ~/.zfunc/_faber-ledger, with `fpath+=~/.zfunc` before `compinit` in ~/.zshrc
       fish  ~/.config/fish/completions/faber-ledger.fish

@@ -1,4 +1,4 @@
-"""`faber-ledger config show`: what this project, its run and the user's configuration come to, and from where."""
+"""`faber-ledger config show`: the effective configuration of project, run and user, and where it comes from."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def config() -> None:
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
 @json_option
 def config_show(run_id: str | None, as_json: bool) -> None:
-    """Show what was resolved from where: project, run, workflow, artifacts, settings, plugin roots and commands.
+    """Show the effective configuration and its sources: project, run, workflow, artifacts, settings, plugin roots.
 
     \b
     Example: faber-ledger config show
-    Exit codes: 0 shown, with what is wrong; 2 wrong usage; 10 no such run.
+    Exit codes: 0 shown, with its problems; 2 wrong usage; 10 no such run.
     """
     data = _resolved(find_root(os.getcwd()), run_id)
     show(data, [" ".join(line.splitlines()) for line in _lines(data)], as_json=as_json)
@@ -86,7 +86,7 @@ def _active_file(root: str) -> str | None:
 
 
 def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str, Any]:
-    """Resolve a run's workflow; what is wrong is added to `problems`."""
+    """Return a run's workflow, artifacts and settings; what is wrong is added to `problems`."""
     found: dict[str, Any] = {
         "run_id": run.run_id,
         "state": run.shown("state.json"),
@@ -150,9 +150,9 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
             yield f"  {name}: {json.dumps(setting['value'])} ({setting['from']})"
         yield f"  to change one: {' or '.join(run['settings_places'])}"
     user = data["user_config"]
-    yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (not there)")
+    yield f"User configuration: {user['path']}" + ("" if user["exists"] else " (does not exist)")
     for root in user["plugin_roots"]:
-        yield f"  plugin root {root['path']}" + ("" if root["exists"] else " (not there)")
+        yield f"  plugin root {root['path']}" + ("" if root["exists"] else " (does not exist)")
     for name, program in user["commands"].items():
         yield f"  command {name}: {' '.join(program)}"
     for problem in data["problems"]:

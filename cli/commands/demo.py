@@ -1,4 +1,4 @@
-"""`faber-ledger demo`: a run on two machines in a temporary folder, played with real commands and hooks."""
+"""`faber-ledger demo`: a run on two machines in a temporary folder, with real commands and hooks."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def demo(keep: bool, as_json: bool) -> None:
 
     \b
     Example: faber-ledger demo
-    Exit codes: 0 everything held; 1 a step failed, or `verify` found something; 2 wrong usage.
+    Exit codes: 0 everything worked; 1 a step failed, or `verify` found a problem; 2 wrong usage.
     """
     if shutil.which("git") is None:
-        raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run it again")
+        raise LedgerError("the demo needs git, which is not on PATH", hint="install git, and run the command again")
     folder = os.path.realpath(tempfile.mkdtemp(prefix="faber-ledger-demo-"))
     try:
         data = _play(folder, (lambda line: None) if as_json else output.tell)
@@ -60,7 +60,7 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     tell("\n8. What state.json knows now. The sessions of the run:\n")
     for line in _summary(blocks):
         tell(line)
-    tell("\n9. The laptop gets all of it with a pull, and the whole log is verified there")
+    tell("\n9. The laptop gets all of it with a pull, and verifies the whole log")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
     log = laptop.run("faber-ledger", "log", "--json", quiet=True)

@@ -1,4 +1,4 @@
-"""`faber-ledger doctor`: looks at the whole set-up, says what is wrong and what to run, and mends what is safe."""
+"""`faber-ledger doctor`: check the whole set-up, say what is wrong and what to run, and fix what is safe."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     Results = dict[str, list[Finding]]
 
 
-GIT_SECONDS = 10.0  # for each answer: what keeps git from answering is what doctor is asked about
+GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
 
 
 @click.command(short_help="Check the whole set-up, and fix what is safe.")
-@click.option("--fix", is_flag=True, help="Mend what can be mended safely; each file is copied before.")
+@click.option("--fix", is_flag=True, help="Fix what can be fixed safely; each file is copied before.")
 @click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
 @json_option
 def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
@@ -39,24 +39,24 @@ def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
 
     \b
     Example: faber-ledger doctor --fix --dry-run
-    Exit codes: 0 all well, or notes alone; 1 no project is here; 2 wrong usage;
+    Exit codes: 0 no problems, or only notes; 1 there is no project here; 2 wrong usage;
     23 a warning or an error is left.
     """
     if dry_run and not fix:
-        raise click.UsageError("give --dry-run with --fix")
+        raise click.UsageError("--dry-run needs --fix")
     with answered_within(GIT_SECONDS):
-        return _examined(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
+        return _examine(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
 
 
-def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
-    """Look at a project, mend it if asked to, tell all, and give the exit code."""
+def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
+    """Examine a project, fix it if asked to, print everything, and return the exit code."""
     _require_project(root)
     patient = Patient(root, at=now())
-    results = looked_at(patient)
+    results = run_checks(patient)
     mends = mends_of([finding for findings in results.values() for finding in findings]) if fix else []
     done = make_mends(patient, mends, say) if not dry_run else []
     if done:
-        results = looked_at(Patient(root, at=now()))
+        results = run_checks(Patient(root, at=now()))
     data = {
         "root": root,
         "dry_run": dry_run,
@@ -70,8 +70,8 @@ def _examined(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     return NotWell.exit_code if grave in ("warning", "error") else 0
 
 
-def looked_at(patient: Patient) -> Results:
-    """Make every check and give its findings by its name; a check that fails is itself a finding."""
+def run_checks(patient: Patient) -> Results:
+    """Run every check and return the findings by its name; a check that fails is itself a finding."""
     return {check.name: _found(check, patient) for check in CHECKS}
 
 
@@ -79,20 +79,20 @@ def _found(check: Check, patient: Patient) -> list[Finding]:
     found: list[Finding] = []
     try:
         for finding in check.look(patient):
-            found.append(finding)  # one by one: what was found before a failure is told
+            found.append(finding)  # one by one: what was found before a failure is kept
     except LedgerError as error:
-        found.append(Finding("error", f"this check could not be made: {error.message}", error.hint))
+        found.append(Finding("error", f"this check failed: {error.message}", error.hint))
     except OSError as error:
-        what = f"this check could not be made: {error.filename or ''} {error.strerror or error}"
+        what = f"this check failed: {error.filename or ''} {error.strerror or error}"
         found.append(Finding("error", what, "check the permissions of the file"))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks go on
-        what = f"this check could not be made: {error!r:.300}"
-        found.append(Finding("error", what, "please report it, with this line: it is a defect of faber-ledger"))
+        what = f"this check failed: {error!r:.300}"
+        found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
     return list(bounded(found))
 
 
 def _require_project(root: str) -> None:
-    """Raise LedgerError where there is nothing to look at."""
+    """Raise LedgerError if there is nothing to examine."""
     refuse_bare(root)
     if os.path.isdir(os.path.join(root, ".fractary")) or os.path.lexists(os.path.join(root, ".git")):
         return
@@ -103,14 +103,14 @@ def _require_project(root: str) -> None:
 
 
 def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
-    told = [
+    data = [
         {"level": one.level, "what": one.what, "hint": one.hint, "can_mend": one.mend is not None} for one in findings
     ]
-    return {"check": name, "level": worst(findings), "findings": told}
+    return {"check": name, "level": worst(findings), "findings": data}
 
 
 def _lines(results: Results, *, fix: bool) -> Iterator[str]:
-    """Give what is to be told, the gravest first, then what is well, and how many there are of each."""
+    """Return the findings as lines, the worst first, then what is well, and how many there are of each level."""
     for level in reversed(LEVELS[1:]):
         for name, findings in results.items():
             for finding in [one for one in findings if one.level == level]:
@@ -128,10 +128,10 @@ def _lines(results: Results, *, fix: bool) -> Iterator[str]:
     counts = [
         (level, [one for found in results.values() for one in found if one.level == level]) for level in LEVELS[1:]
     ]
-    told = [plural(len(found), level) for level, found in reversed(counts) if found]
-    yield f"{len(results)} checks: {', '.join(told) or 'all is well'}"
+    totals = [plural(len(found), level) for level, found in reversed(counts) if found]
+    yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
     if not fix and mends_of([one for found in results.values() for one in found]):
-        yield "`faber-ledger doctor --fix --dry-run` shows what can be mended here"
+        yield "`faber-ledger doctor --fix --dry-run` shows what can be fixed here"
 
 
 def _one_line(text: str) -> str:
@@ -141,10 +141,10 @@ def _one_line(text: str) -> str:
 
 def _mend_lines(root: str, done: list[Mended]) -> Iterator[str]:
     for item in done:
-        yield f"{'mended' if item.problem is None else 'failed':<7}  {item.what}"
+        yield f"{'fixed' if item.problem is None else 'failed':<7}  {item.what}"
         if item.problem is not None:
             yield f"         {item.problem}"
-        yield from [f"         the file as it was: {os.path.relpath(copy, root)}" for copy in item.copies]
+        yield from [f"         the original file: {os.path.relpath(copy, root)}" for copy in item.copies]
     if done:
         yield ""
 
@@ -153,7 +153,7 @@ def _dry_lines(mends: list[Mend]) -> Iterator[str]:
     for mend in mends:
         yield f"{'would':<7}  {mend.what}"
         yield from _diff(mend)
-    yield "" if mends else "nothing here can be mended safely"
+    yield "" if mends else "nothing here can be fixed safely"
 
 
 def _diff(mend: Mend) -> list[str]:

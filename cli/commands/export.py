@@ -1,4 +1,4 @@
-"""`faber-ledger export`: a run's events in a form that other tools read."""
+"""`faber-ledger export`: a run's events in a format that other tools read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from faber_ledger.ledger.foreign import check_types
 from faber_ledger.ledger.log import Log
 
 OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
-LOOKED_AT = 4096  # of a file that would be written over
+LOOKED_AT = 4096  # bytes of a file that would be overwritten
 
 
 @click.command(short_help="Write a run's events as JSON lines, CloudEvents or a database.")
@@ -29,7 +29,7 @@ LOOKED_AT = 4096  # of a file that would be written over
     "--output",
     metavar="FILE",
     shell_complete=completion.files,
-    help="Write to FILE, whole or not at all; `-`, and without it, is standard output.",
+    help="Write to FILE, completely or not at all; `-`, the default, is standard output.",
 )
 @click.option(
     "--format",
@@ -56,7 +56,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
         if output is not None or form is not None:
             raise click.UsageError("give --sqlite FILE, or -o and --format")
         if sqlite == "-":
-            raise click.UsageError("a database is a file, and cannot go to standard output: name one")
+            raise click.UsageError("a database cannot go to standard output: name a file")
         from faber_ledger.cli.reports.sqlite import metadata_path, write_database  # here: `--help` loads every command
 
         events, runs = write_database(runs_to_report(run, every=every), sqlite, warn)
@@ -64,7 +64,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
         say(f"{sqlite}: {counts}; {metadata_path(sqlite)} describes its tables")
         return
     if every:
-        raise click.UsageError("--all goes with --sqlite: a file of events is of one run")
+        raise click.UsageError("--all needs --sqlite: a file of events is of one run")
     from faber_ledger.ledger.checked import verified_batches
     from faber_ledger.ledger.exchange import cloud_event_line, line_of
 
@@ -101,6 +101,6 @@ def _check_ours(output: str | None) -> None:
         ) from error
     if not OURS.match(beginning):
         raise LedgerError(
-            f"{output} holds something else than an export, and is not written over",
+            f"{output} is not an export, and is not overwritten",
             hint="name another file, or remove this one first",
         )

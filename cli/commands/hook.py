@@ -1,4 +1,4 @@
-"""`faber-ledger hook` for the help and the reference; the calls themselves never come here (see `entry`)."""
+"""`faber-ledger hook` for help and reference; real calls are dispatched in `entry`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from faber_ledger.recording.call import HOOKS
 def hook(ctx: click.Context, name: str | None) -> None:
     """Record one of the client's hook calls, JSON on standard input, and print the packet at a session's start.
 
-    NAME is session-start, pre-compact, post-compact or session-end, or the client's own name for it (SessionStart,
+    NAME is session-start, pre-compact, post-compact or session-end, or the client's name for it (SessionStart,
     PreCompact, PostCompact, SessionEnd).
 
     \b

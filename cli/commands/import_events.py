@@ -1,4 +1,4 @@
-"""`faber-ledger import`: events from a file of JSON lines, checked whole and then taken into a run's log."""
+"""`faber-ledger import`: add events from a file of JSON lines to a run's log, after all of them were checked."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ if TYPE_CHECKING:
 
 @click.command("import", short_help="Import events that `export` wrote.")
 @click.argument("file", metavar="FILE", shell_complete=completion.files)
-@click.option("--run-id", metavar="RUN", help="The run to import into, made if it is not there.")
+@click.option("--run-id", metavar="RUN", help="The run to import into; it is created if it does not exist.")
 @click.option("--dry-run", is_flag=True, help="Check everything, and change nothing.")
 @json_option
 def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -> int:
-    """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into the run they are of.
+    """Import the events in FILE (`-` for standard input), which `faber-ledger export` wrote, into their run.
 
-    All of FILE is checked before any of it is written; what the run has already stays as it is.
+    All of FILE is checked before anything is written; events that the run has already stay as they are.
 
     \b
     Example: faber-ledger import events.jsonl --dry-run
-    Exit codes: 0 done, or there was nothing new; 1 a file cannot be read or written; 2 wrong usage;
+    Exit codes: 0 done, or nothing is new; 1 a file cannot be read or written; 2 wrong usage;
     10 no such run; 11 locked; 12 newer format; 20 lines of FILE, or the ledger, are damaged;
-    22 an event has another content in the run's log, or FILE is of another run.
+    22 an event has different content in the run's log, or FILE is of another run.
     """
     from faber_ledger.ledger.importing import Staged, raise_problems  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import are_events, check_event
@@ -58,7 +58,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         staged = stack.enter_context(closing(Staged(opened, check_event, are_events)))
         raise_problems(staged.problems, file)
         if not staged.lines:
-            raise LedgerError(f"{file} holds no event", hint="name a file that `faber-ledger export` wrote")
+            raise LedgerError(f"{file} has no events", hint="name a file that `faber-ledger export` wrote")
         run = _target(staged, run_id, file)
         if not dry_run and is_recovery_due(run.ledger_path):
             _recover(run)
@@ -77,20 +77,20 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         if not dry_run and (count or new or takes_out or brings_back):
             count, redacted = _taken_in(staged, run, file, heads)
             code = _projected(run, redacted=redacted)
-    told = "would be imported" if dry_run else "imported"
+    imported = "would be imported" if dry_run else "imported"
     known = staged.lines - count
-    line = f"{run.run_id}: {events_shown(count)} {told}, {known} of {staged.lines} known already"
+    line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
     if takes_out:
-        line += "; payloads that FILE has redacted " + ("would be taken out" if dry_run else "are taken out")
+        line += "; payloads that FILE has redacted " + ("would be removed" if dry_run else "are removed")
     if brings_back:
-        line += "; payloads that the log had lost " + ("would come back" if dry_run else "are back")
+        line += "; payloads that the log had lost " + ("would be restored" if dry_run else "are restored")
     data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
     show(data, [line], as_json=as_json)
     return code
 
 
 def _recover(run: Run) -> None:
-    """Undo what a writer that was killed has begun: such as an import that made the log."""
+    """Roll back what a killed writer began, for example an import that created the log."""
     with RunLock(run.lock_path):
         if mirror_path(run) is None:
             try:
@@ -102,9 +102,9 @@ def _recover(run: Run) -> None:
 
 
 def _target(staged: Staged, run_id: str | None, file: str) -> Run:
-    """Give the run to import into: the one named, else the one that the events are of, else the active one.
+    """Return the run to import into: the one named, or the one that the events belong to, or the active one.
 
-    Raises IntegrityError for events that cannot begin a log where there is none that they could be of.
+    Raises IntegrityError for events that cannot begin a log if there is no such run.
     """
     root = find_root(os.getcwd())
     if run_id is None and len(staged.runs) == 1:
@@ -127,26 +127,26 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
     if log is None or not log.heads() or not staged.runs or run.run_id in staged.runs or staged.shares_with(log):
         return
     raise UnionConflict(
-        f"{file} holds the events of {', '.join(sorted(staged.runs)[:3])}, and {run.run_id} has others",
-        hint="leave out --run-id to import into the run that the events are of",
+        f"{file} has the events of {', '.join(sorted(staged.runs)[:3])}, but {run.run_id} has others",
+        hint="leave out --run-id to import into the run that the events belong to",
     )
 
 
 def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
-    """Put what the run's log lacks into it, all of it or nothing.
+    """Add what the run's log lacks, all of it or nothing.
 
-    Gives how many events that were, and whether a payload that was here was taken out.
+    Returns how many events were added, and whether a payload was removed from the log.
 
-    `checked` are the heads of the log that the events were held against; None if there was none.
+    `checked` are the heads of the log that the events were checked against; None if there was none.
     """
     try:
         os.makedirs(run.directory, exist_ok=True)
     except OSError as error:
         raise LedgerError(
-            f"cannot make {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
+            f"cannot create {run.directory}: {error.strerror}", hint="check the permissions of the .fractary folder"
         ) from error
     with RunLock(run.lock_path), open_log(run, warn) as opened, opened.log.writing():
-        if opened.log.heads() != (checked or []):  # somebody has written since
+        if opened.log.heads() != (checked or []):  # another writer was faster
             _check_against(staged, opened.log, run, file)
         count = staged.count_missing_in(opened.log)
         opened.insert_rows(staged.missing_in, staged.connection)
@@ -155,7 +155,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
 
 
 def _projected(run: Run, *, redacted: bool) -> int:
-    """Write the run's blocks; a state that cannot be written is told of, since the events are in the log by now."""
+    """Write the run's blocks; only warn if that fails, since the events are in the log by now."""
     try:
         drain_waiting(run, now(), warn=warn)
         reproject(run, rebuild=False, warn=warn, redacted=redacted, made={})

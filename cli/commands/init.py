@@ -1,4 +1,4 @@
-"""`faber-ledger init`: hooks into the client's settings, and what git needs to know of a run's files."""
+"""`faber-ledger init`: add the hooks to the client's settings, and tell git how to treat a run's files."""
 
 from __future__ import annotations
 
@@ -40,41 +40,41 @@ if TYPE_CHECKING:
 
 
 OF_ALL_PROJECTS = (
-    "what a compaction came to is recorded, secrets masked, and goes with git; "
-    f'a project keeps it in each clone by `{{"summaries": false}}` in {PATH}'
+    "summaries of compactions are recorded and committed, secrets masked; "
+    f'a project keeps them in each clone with `{{"summaries": false}}` in {PATH}'
 )
 PURPOSES = {
     IGNORE_FILE: "backups, locks, journals and logs stay out of git",
     ATTRIBUTES_FILE: "git merges and shows a run's files with faber-ledger",
-    PATH: "whether what a compaction came to goes with git",
+    PATH: "whether summaries of compactions are committed",
 }
 
 
 @click.command(short_help="Add the four hooks to the client's settings.")
 @scope_option
-@click.option("--git-only", is_flag=True, help="Set up git alone, as each clone needs it: no client settings.")
+@click.option("--git-only", is_flag=True, help="Set up only git, as each clone needs it: no client settings.")
 @click.option("--pre-commit", is_flag=True, help="Also install a pre-commit hook that runs `faber-ledger seal`.")
 @click.option(
     "--summaries/--no-summaries",
     default=None,
-    help="Record what compactions came to, so that it goes with git; or keep it in the clone where it happened, as in "
-    "each project that is set up for the first time. A project that was set up before keeps its setting.",
+    help="Record summaries of compactions, so that they are committed; or keep them in their clone, as in each project "
+    "that is set up for the first time. A project that was set up before keeps its setting.",
 )
 @dry_run_option
 @json_option
 def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, dry_run: bool, as_json: bool) -> None:
-    """Put the four hooks into the client's settings, and tell git how to treat a run's files, in this clone too.
+    """Add the four hooks to the client's settings, and tell git how to treat a run's files, also in this clone.
 
     \b
     Example: faber-ledger init --dry-run
     Exit codes: 0 done, or nothing to do; 1 a file cannot be used, or git ignores
-    what must travel; 2 wrong usage.
+    what it must track; 2 wrong usage.
     """
     root = find_root(os.getcwd())
     if git_only or in_project(root, scope):
         refuse_bare(root)
     elif summaries is not None:
-        raise click.UsageError("--summaries and --no-summaries are for a project, and none is here.")
+        raise click.UsageError("--summaries and --no-summaries need a project, and there is none here.")
     changes, notes, setting = [], [], None
     if not git_only:
         settings, warnings = _client_settings(root, scope)
@@ -92,14 +92,14 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         ]
     if pre_commit:
         if top is None:
-            raise LedgerError("this is no git repository: there is no commit to prepare for", hint="run `git init`")
+            raise LedgerError("this is not a git repository: there is no commit to prepare", hint="run `git init`")
         changes.append(pre_commit_change(root, top))
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
     notes += [git_says] if git_says else []
     if setting is not None and is_ignored(root, PATH):
-        notes.append(f"git ignores {PATH}: other clones lack that setting, and record what a compaction came to")
+        notes.append(f"git ignores {PATH}: other clones lack that setting, and record summaries of compactions")
     commit = _to_commit(changes, root, scope, git_only) if git_says is None else []
     data = report(changes, root, dry_run=dry_run) | {
         "scope": None if git_only else scope,
@@ -108,7 +108,7 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         "notes": notes,
     }
     show(data, _lines(changes, config, root, commit, dry_run=dry_run, git_only=git_only), as_json=as_json)
-    for note in [] if as_json else notes:  # they stand in the data
+    for note in [] if as_json else notes:  # they are in the data
         say(f"note: {note}")
 
 
@@ -135,8 +135,8 @@ def _lines(
         yield f"{describe(change, root)}: {_purpose(change, root)}"
     if config:
         stashes = [setting.key for setting in config if setting.key in STASHES]
-        told = f", {' and '.join(stashes)} switched on" if stashes else ""
-        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{told}"
+        switched_on = f", {' and '.join(stashes)} switched on" if stashes else ""
+        yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched_on}"
     yield ""
     is_shared = any([shown_path(change.path, root) in FILES for change in changes])
     yield f"note: {_of_summaries(root) if is_shared else OF_ALL_PROJECTS}"
@@ -147,21 +147,21 @@ def _lines(
 
 
 def _of_summaries(root: str) -> str:
-    """Say what becomes of a summary in this project, and how to have it otherwise."""
+    """Return what happens to summaries of compactions in this project, and how to change that."""
     project = Run(root, "", os.path.dirname(os.path.join(root, *PATH.split("/"))))
     if Settings(project, {}).summaries:
         return (
-            "what a compaction came to is recorded and goes with git, secrets masked; "
-            "`faber-ledger init --no-summaries` keeps it in the clone where it happened"
+            "summaries of compactions are recorded and committed, secrets masked; "
+            "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
         )
     if common_directory(root) is None:
         return (
-            "without git nothing keeps what a compaction came to; "
-            "`faber-ledger init --summaries` records it in the ledger, secrets masked"
+            "summaries of compactions are not kept without git; "
+            "`faber-ledger init --summaries` records them in the ledger, secrets masked"
         )
     return (
-        "what a compaction came to stays in the clone where it happened, under the git directory, secrets masked; "
-        "`faber-ledger init --summaries` records it, so that it goes with git"
+        "summaries of compactions stay in the clone where they arose, under the git directory, secrets masked; "
+        "`faber-ledger init --summaries` records them, so that they are committed"
     )
 
 
@@ -176,7 +176,7 @@ def _listed(names: list[str]) -> str:
 
 
 def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool) -> list[str]:
-    """Name the files that belong into the repository: never those of one machine or user."""
+    """Return the files to commit: never those of one machine or user."""
     shared = changes if git_only or scope == "project" else changes[1:]
     paths = [shown_path(change.path, root) for change in shared if not change.executable]
     return [path for path in paths if not is_ignored(root, path)]
@@ -185,9 +185,9 @@ def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool)
 def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
     if shutil.which(PROGRAM) is None:
         folder = os.path.dirname(os.path.abspath(sys.argv[0]))
-        yield f"{PROGRAM} is not on PATH, so the hooks find nothing to run: add {folder} to PATH"
+        yield f"{PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
     if JsonText(text).value.get("disableAllHooks"):
-        yield "these settings hold `disableAllHooks`: the client runs no hook until that is taken out"
+        yield "these settings have `disableAllHooks`: the client runs no hooks until you remove it"
     path = shown_path(settings_path(scope, root), root)
     if scope == "project" and is_ignored(root, path):
         yield f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"

@@ -1,4 +1,4 @@
-"""`log`: the events of a run, one line each."""
+"""`faber-ledger log`: the events of a run, one line each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List the events of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="The newest N events alone.")
+@click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option(
     "--session",
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     "--type", "kind", type=click.Choice(list(EVENT_TYPES)), metavar="TYPE", help=f"One of {', '.join(EVENT_TYPES)}."
 )
 @click.option("--machine", metavar="NAME", help="Sessions on one machine: its host name, or its writer id.")
-@click.option("--phase", metavar="PHASE", help="What happened while the run was in a phase.")
-@click.option("--since", type=Time(), metavar="TIME", help="From this time on, as 2026-01-05T14:30:22Z.")
+@click.option("--phase", metavar="PHASE", help="Only what happened in one phase.")
+@click.option("--since", type=Time(), metavar="TIME", help="From this time on, for example 2026-01-05T14:30:22Z.")
 @click.option("--until", type=Time(), metavar="TIME", help="Up to this time, its second included.")
 @no_pager_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object an event.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object for each event.")
 def log(
     run: str | None,
     count: int | None,
@@ -56,8 +56,8 @@ def log(
 ) -> None:
     """List what happened in RUN (default: the active run), oldest first; on a terminal through a pager.
 
-    An event's phase is the one that it names, else the one that its session named last before it, else the one that
-    the run was in. The pager is that of FABER_LEDGER_PAGER, else of PAGER, else less.
+    An event's phase is the one that it names, or the last one that its session named before it, or the one that
+    the run was in. The pager is FABER_LEDGER_PAGER, or PAGER, or less.
 
     \b
     Example: faber-ledger log --type session_started -n 5

@@ -1,4 +1,4 @@
-"""`faber-ledger merge-driver`: what git calls to merge a run's files; it never needs a person for the ledger."""
+"""`faber-ledger merge-driver`: git calls it to merge a run's files; a ledger never conflicts."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 
 
 class DriverCommand(click.Command):
-    """A command whose fourth argument is a path, whatever it looks like: clones of 0.1.0 put no `--` before it."""
+    """A command whose fourth argument is always a path: clones set up by 0.1.0 put no `--` before it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, a bare fourth one as a path."""
+        """Parse the arguments, the fourth one as a path."""
         return super().parse_args(ctx, [*args[:3], "--", args[3]] if len(args) == 4 else args)
 
 
@@ -41,13 +41,13 @@ class DriverCommand(click.Command):
 @click.argument("theirs", metavar="%B")
 @click.argument("path", metavar="%P")
 def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
-    """Merge two versions of the file at path %P into %A: git calls it, as `faber-ledger init` tells it to.
+    """Merge two versions of the file at path %P into %A: git calls it, as `faber-ledger init` sets it up.
 
     \b
-    A ledger becomes the union of both; of a state.json our blocks never conflict,
-    and git merges the rest; the active file stays what it was in this work tree.
+    A ledger becomes the union of both. In a state.json our two blocks never conflict, and every other
+    key is merged as git merges lines. The active file stays as it is in this work tree.
     Example: git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'
-    Exit codes: 0 merged; 1 a conflict is left, and ours stands in %A; 2 wrong usage.
+    Exit codes: 0 merged; 1 a conflict is left, with our version in %A; 2 wrong usage.
     """
     name = os.path.basename(path)
     try:
@@ -61,20 +61,20 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
             if left:
                 say(
                     f"faber-ledger: {path}: both sides changed the same key ({', '.join(names(left))}):"
-                    " ours stays, and the conflict; all other keys are merged; see `faber-ledger resolve`"
+                    " our value and the conflict stay, all other keys are merged; see `faber-ledger resolve`"
                 )
                 return 1
         elif name not in ACTIVE_NAMES:
-            raise LedgerError("no file that faber-ledger merges")
+            raise LedgerError("faber-ledger does not merge this file")
         elif theirs_is_claimed_here(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
             overwrite(ours, read_file(theirs) or b"")
     except (LedgerError, OSError, sqlite3.Error) as error:
-        say(f"faber-ledger: {path}: {error}; our version stays, and the conflict")
+        say(f"faber-ledger: {path}: {error}; our version and the conflict stay")
         return 1
     return 0
 
 
 def _named(path: str) -> str:
-    """Give what an active file names; empty if it names nothing."""
+    """Return the run that an active file names; empty if it names none."""
     lines = (read_file(path) or b"").decode(errors="replace").strip().splitlines()
     return lines[0].strip() if lines else ""

@@ -1,4 +1,4 @@
-"""`migrate`: brings older ledgers to the newest format."""
+"""`faber-ledger migrate`: upgrade older ledgers to the newest format."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Upgrade a ledger to the newest format.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="Bring every ledger of the project up.")
-@click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and leave the ledger as it is.")
+@click.option("--all", "every", is_flag=True, help="Upgrade every ledger of the project.")
+@click.option("--dry-run", is_flag=True, help="Upgrade and verify a copy, and do not change the ledger.")
 @json_option
 def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
-    """Bring RUN's ledger (default: the active run's) to the newest format, on a copy that is verified and then renamed.
+    """Upgrade RUN's ledger (default: the active run's) to the newest format: a copy is upgraded, verified and renamed.
 
     \b
     Example: faber-ledger migrate --all --dry-run
     Exit codes: 0 done, or nothing to do; 1 failed; 2 wrong usage; 10 no such run or
     ledger; 11 locked; 12 newer format; 20 the ledger or its copy is damaged.
-    Whatever fails, the ledger is as it was.
+    If anything fails, the ledger stays as it was.
     """
     from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
 
@@ -67,5 +67,5 @@ def _with_journal(run: Run, error: LedgerError) -> LedgerError:
 def _line(run_id: str, outcome: Outcome, dry_run: bool) -> str:
     if outcome.before == outcome.after:
         return f"{run_id}: already at format {outcome.after}"
-    verb = "would go" if dry_run else "went"
+    verb = "would be upgraded" if dry_run else "upgraded"
     return f"{run_id}: {verb} from format {outcome.before} to format {outcome.after}"

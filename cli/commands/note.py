@@ -1,4 +1,4 @@
-"""`faber-ledger note`: write down what the next session should know."""
+"""`faber-ledger note`: record what the next session should know."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @click.group(short_help="Record what the next session should know.")
 def note() -> None:
-    """Write down what the next session should know: what is being worked on, key files, hints."""
+    """Record what the next session should know: what is being worked on, key files, hints."""
 
 
 @note.command()
@@ -36,7 +36,7 @@ def note() -> None:
     type=click.Choice(["note", "summary"]),
     default="note",
     show_default=True,
-    help="One fact, or the sum of a session's work.",
+    help="One fact, or a summary of a session's work.",
 )
 @click.option("--from-stdin", is_flag=True, help="Read the text from standard input.")
 @click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
@@ -44,11 +44,11 @@ def note() -> None:
 def add(
     text: str | None, kind: Literal["note", "summary"], from_stdin: bool, run_id: str | None, as_json: bool
 ) -> None:
-    """Record TEXT for the sessions to come; the context packet and `reconstitute` show the newest notes.
+    """Record TEXT for later sessions; the context packet and `reconstitute` show the newest notes.
 
     \b
     Example: faber-ledger note add "the lock in auth/cache.py must stay"
-    Exit codes: 0 recorded; 1 it could not be; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
+    Exit codes: 0 recorded; 1 not recorded; 2 wrong usage; 10 no such run; 11 locked; 12 newer format; 20 damaged.
     """
     if (text is None) != from_stdin:
         raise click.UsageError("Give the text, or --from-stdin.")
@@ -67,11 +67,11 @@ def add(
 
 
 def _from_stdin() -> str:
-    """Read a little more than a note may hold, so that a longer one is refused and never read whole."""
+    """Read slightly more than the longest note, so that a longer one is refused without reading all of it."""
     content = sys.stdin.buffer.read(4 * MAX_LETTERS + 4)
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if error.reason == "unexpected end of data" and len(content) == 4 * MAX_LETTERS + 4:
-            return content[: error.start].decode("utf-8-sig")  # cut inside a letter, and too long anyway
-        raise click.UsageError(f"Standard input is no UTF-8 text (byte {error.start}).") from error
+            return content[: error.start].decode("utf-8-sig")  # cut inside a character, and too long anyway
+        raise click.UsageError(f"Standard input is not UTF-8 (byte {error.start}).") from error

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Write state.json's two blocks from the log.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@click.option("--all", "every", is_flag=True, help="Every run of the project with a ledger.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 21 if state.json differs, and say where.")
-@click.option("--rebuild", is_flag=True, help="Fold the whole log, whatever state.json shows already.")
+@click.option("--rebuild", is_flag=True, help="Fold the whole log, even if state.json shows it already.")
 @click.option("--stdout", "to_stdout", is_flag=True, help="Print the two blocks as JSON, and write nothing.")
-@click.option("--restore", is_flag=True, help="Put the newest readable backup in the place of a broken state.json.")
+@click.option("--restore", is_flag=True, help="Replace a broken state.json with its newest readable backup.")
 @json_option
 def project(
     run: str | None, every: bool, check: bool, rebuild: bool, to_stdout: bool, restore: bool, as_json: bool
 ) -> int:
-    """Regenerate the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
+    """Write the blocks `sessions` and `context_metadata` of state.json from RUN's log (default: the active run).
 
     \b
     Example: faber-ledger project --check
@@ -75,7 +75,7 @@ def _checked(run: Run) -> dict[str, Any]:
 
 
 def _differences(run: Run) -> Iterator[Difference]:
-    """Give the first event and field in which log and state.json differ, if they do."""
+    """Return the first event and field in which log and state.json differ, if they do."""
     found = shape.blocks_of(state_file.read_state(run).value)
     with Log.read(run.ledger_path) as log:
         differs = find_difference(log.stream, found)
@@ -92,13 +92,13 @@ def _line(result: dict[str, Any]) -> str:
             f"{run_id}: {result['field']} differs\n"
             f"  the log says:        {json.dumps(result['expected'], ensure_ascii=False)}\n"
             f"  state.json says:     {json.dumps(result['found'], ensure_ascii=False)}\n"
-            f"  it was settled by:   {where}\n"
-            f"  hint: run `faber-ledger verify {run_id}`; if the log holds, `faber-ledger project {run_id} --rebuild`"
+            f"  decided by:          {where}\n"
+            f"  hint: run `faber-ledger verify {run_id}`; if it is sound, `faber-ledger project {run_id} --rebuild`"
         )
     if outcome == "made":
         return (
-            f"{run_id}: state.json was missing and is made; the log does not know: {', '.join(result['unknown'])}\n"
-            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to go on with it"
+            f"{run_id}: state.json was missing and was created; the log does not know: {', '.join(result['unknown'])}\n"
+            f"  hint: add what you know, or run `faber-ledger run resume {run_id}` to continue it"
         )
     if outcome == "failed":
         return f"{run_id}: failed: {result['error']}"
@@ -107,6 +107,6 @@ def _line(result: dict[str, Any]) -> str:
         "written": "sessions and context_metadata written from the log",
         "unchanged": "state.json already shows what the log says",
         "restored": f"state.json restored from {result.get('backup')}, "
-        + ("and the log projected onto it" if result.get("projected") else "as it is: there is no event to project"),
+        + ("and the log projected onto it" if result.get("projected") else "as it is: there are no events to project"),
     }
     return f"{run_id}: {words[outcome]}"

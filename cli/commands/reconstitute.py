@@ -41,21 +41,21 @@ SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_m
 
 @click.command(short_help="Reconstitute the whole context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--for", "reader", type=click.Choice(["build"]), help="Print the build skill's input, and nothing else.")
+@click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",
     type=click.Choice(sorted(SKIPPED.values())),
     multiple=True,
-    help="Go on without this if it fails, unasked; may be given again.",
+    help="Continue without this if it fails, without asking; repeatable.",
 )
 @json_option
 @documents_codes
 def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_json: bool) -> None:
-    """Load everything that a workflow needs to go on with RUN (default: the active run), and record it.
+    """Load everything that a workflow needs to continue RUN (default: the active run), and record it.
 
     \b
     Example: faber-ledger reconstitute --json
-    Exit codes: 0 done; 1 the run cannot be read, or it was aborted; 2 wrong usage; 3 a choice is needed: --skip.
+    Exit codes: 0 done; 1 the run cannot be read, or the command was aborted; 2 wrong usage; 3 it needs --skip.
     """
     root = find_root(os.getcwd())
     log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
@@ -63,7 +63,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     journal = Journal(log, warn, _Chooser(skip))
     try:
         context = reconstituted(meant, read_user_config(), journal)
-    except (click.Abort, KeyboardInterrupt) as error:  # RECON knows no exit code of its own for it
+    except (click.Abort, KeyboardInterrupt) as error:  # RECON has no exit code for it
         raise Aborted("interrupted", block="interrupted") from error
     except LedgerError as error:
         error.data |= {"block": error.block, "findings": journal.findings}
@@ -133,7 +133,7 @@ def _record_stop(run: Run, journal: Journal) -> None:
     try:
         fact = _fact(load_state(run), None, journal.findings)
     except LedgerError:
-        return  # the state cannot be read: that is the error which the caller raises
+        return  # the state cannot be read: the caller raises that error
     _recorded(run, {**fact, "mode": "stopped"})
 
 

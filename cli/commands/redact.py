@@ -1,4 +1,4 @@
-"""`faber-ledger redact`: take an event's payload, or fields of it, out of the log."""
+"""`faber-ledger redact`: remove an event's payload, or some of its fields, from the log."""
 
 from __future__ import annotations
 
@@ -28,27 +28,31 @@ if TYPE_CHECKING:
 @click.command(short_help="Remove an event's payload, or some of its fields, from the log.")
 @click.argument("event", metavar="EVENT", shell_complete=completion.events)
 @click.option(
-    "--field", "fields", multiple=True, metavar="PATH", help="One field, as `environment.hostname`; repeatable."
+    "--field",
+    "fields",
+    multiple=True,
+    metavar="PATH",
+    help="One field, for example `environment.hostname`; repeatable.",
 )
 @click.option(
-    "--run", metavar="RUN", shell_complete=completion.runs, help="The run that it is of, instead of the active one."
+    "--run", metavar="RUN", shell_complete=completion.runs, help="The event's run, instead of the active one."
 )
 @click.option("--reason", metavar="TEXT", help="Why, for those who read the log later.")
-@click.option("--dry-run", is_flag=True, help="Say what would go and what would stay, and change nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask: what is taken out does not come back.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed and what would stay, and change nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask, although what is removed cannot be restored.")
 @json_option
 def redact(
     event: str, fields: tuple[str, ...], run: str | None, reason: str | None, dry_run: bool, yes: bool, as_json: bool
 ) -> None:
-    """Take the payload of EVENT (its seq or id), or fields of it, out of the run's files in this clone.
+    """Remove the payload of EVENT (its seq or id), or some of its fields, from the run's files in this clone.
 
     \b
     The event keeps its place and its hash. Git's history, and other clones until they take the redaction
     in, still hold what was taken out: docs/guides/REDACTION.md. Of an event_redacted the reason goes;
     --reason gives another.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
-    Exit codes: 0 done, or it was done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
-    be taken out; 3 nobody is there to be asked; 10 no such run, event or field; 11 locked; 12 newer format;
+    Exit codes: 0 done, or done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
+    be taken out; 3 there is no terminal to ask on; 10 no such run, event or field; 11 locked; 12 newer format;
     20 a ledger is damaged.
     """
     from faber_ledger.ledger.clock import now
@@ -91,7 +95,7 @@ def redact(
 
 
 def _event_meant(run: Run, text: str) -> str:
-    """Give the id of the event that is meant; raises NotFound, with what brings it back if only the mirror has it."""
+    """Return the id of the event that is meant; raises NotFound, with how to restore it if only the mirror has it."""
     try:
         return thing_meant(run, text, ("event",)).id
     except NotFound as error:
@@ -99,8 +103,8 @@ def _event_meant(run: Run, text: str) -> str:
         if known or not kept:
             raise
         raise NotFound(
-            f"this clone's mirror has the event {text}, and the ledger of {run.run_id} lacks it",
-            hint=f"run `faber-ledger project {run.run_id}` to bring it back, then redact it",
+            f"this clone's mirror has the event {text}, but the ledger of {run.run_id} lacks it",
+            hint=f"run `faber-ledger project {run.run_id}` to restore it, then redact it",
         ) from error
 
 
@@ -111,9 +115,9 @@ def _has_event(path: str | None, text: str) -> bool:
 
 
 def _cleaned(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
-    """Clean what is kept beside the log, and tell which other events hold the same texts.
+    """Clean the files beside the log, and return which other events contain the same texts.
 
-    Of a whole payload, a text that other events hold as well is no secret of this one: it stays where it is.
+    If a whole payload is removed, a text that other events contain too is not specific to it, and stays.
     """
     from faber_ledger.recording.leftovers import other_events, scrub
 
@@ -128,14 +132,16 @@ def _cleaned(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool
 
 
 def _ask(plan: RedactionPlan, *, as_json: bool) -> None:
-    question = f"Take {_what(plan)} out of event {plan.target}? It does not come back."
+    question = f"Remove {_what(plan)} from event {plan.target}? It cannot be restored."
     if as_json or not sys.stdin.isatty():
-        raise ChoiceNeeded(question, hint="run the command again with --yes, or with --dry-run to see what would go")
+        raise ChoiceNeeded(
+            question, hint="run the command again with --yes, or with --dry-run to see what would be removed"
+        )
     click.confirm(question, abort=True, err=True)
 
 
 def _versions(chosen: Run) -> int | None:
-    """Count the commits that have a version of this ledger; None without git."""
+    """Return how many commits have a version of this ledger; None without git."""
     listed = asked("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
     return len(listed.stdout.split()) if listed.returncode == 0 else None
 
@@ -157,9 +163,9 @@ def _data(chosen: Run, plan: RedactionPlan) -> dict[str, Any]:
 
 def _planned(plan: RedactionPlan) -> Iterator[str]:
     if plan.event is None:
-        yield f"{_what(plan)} of event {plan.target} ({plan.kind}) is redacted already: nothing more would go"
+        yield f"{_what(plan)} of event {plan.target} ({plan.kind}) is redacted already: nothing more would be removed"
         return
-    yield f"{_what(plan)} of event {plan.target} ({plan.kind}) would go; these would stay:"
+    yield f"{_what(plan)} of event {plan.target} ({plan.kind}) would be removed; these would stay:"
     for name, value in plan.event["remains"].items():
         yield f"  {name}: {value if isinstance(value, str) else _json(value)}"
 
@@ -174,20 +180,20 @@ def _done(
     chosen: Run, plan: RedactionPlan, outcome: RedactionResult, beside: dict[str, Any], versions: int | None
 ) -> Iterator[str]:
     if outcome.id is None:
-        yield f"{_what(plan)} of event {plan.target} was redacted already; whatever still held it is written anew"
+        yield f"{_what(plan)} of event {plan.target} was redacted already; every file that still had it was rewritten"
     else:
-        yield f"✓ Took {_what(plan)} out of event {plan.target} ({plan.kind}), as event {outcome.id}"
+        yield f"✓ Removed {_what(plan)} from event {plan.target} ({plan.kind}), recorded as event {outcome.id}"
     for title, paths in (
-        ("written anew", outcome.rewritten),
+        ("rewritten", outcome.rewritten),
         ("removed", outcome.removed),
         ("cleaned", beside["scrubbed"]),
     ):
         for path in paths:
             yield f"  {title}: {os.path.relpath(path, chosen.root)}"
     if beside["also_in_events"]:
-        yield f"  the same text stands in other events too: {', '.join(beside['also_in_events'])}"
+        yield f"  the same text is also in other events: {', '.join(beside['also_in_events'])}"
     for path in beside["also_in_files"]:
-        yield f"  still in {os.path.relpath(path, chosen.root)}, which is not the log's: change it yourself"
+        yield f"  still in {os.path.relpath(path, chosen.root)}, which does not belong to the log: change it yourself"
     if versions:
         yield (
             f"  git still holds {plural(versions, 'commit')} with an earlier ledger.db, and so may every clone: "

@@ -1,4 +1,4 @@
-"""`faber-ledger replay`: tell a run event by event, as it was at a moment, or what changed between two."""
+"""`faber-ledger replay`: show a run event by event, as it was at a moment, or what changed between two moments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     "--at",
     metavar=which_event.MOMENT,
     shell_complete=completion.events,
-    help="The state at a moment, and nothing else.",
+    help="Only the state at a moment.",
 )
 @click.option(
     "--diff",
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     "start",
     metavar=which_event.MOMENT,
     shell_complete=completion.events,
-    help="Tell the events from this moment on.",
+    help="Show the events from this moment on.",
 )
 @click.option(
     "--to",
     "end",
     metavar=which_event.MOMENT,
     shell_complete=completion.events,
-    help="Tell the events up to this moment.",
+    help="Show the events up to this moment.",
 )
 @click.option(
     "--session",
@@ -53,9 +53,11 @@ if TYPE_CHECKING:
     shell_complete=completion.sessions,
     help="One session: its id, its beginning or last part, or its client's id.",
 )
-@click.option("--step", is_flag=True, help="Tell the state after each event too.")
-@click.option("--strict", is_flag=True, help="Hold each event against its model, and name those that do not fit.")
-@click.option("--check", is_flag=True, help="Where state.json, in the work tree and in HEAD, stops agreeing.")
+@click.option("--step", is_flag=True, help="Also show the state after each event.")
+@click.option("--strict", is_flag=True, help="Check each event against its model, and name those that do not fit.")
+@click.option(
+    "--check", is_flag=True, help="Show where state.json, in the work tree and in HEAD, stops agreeing with the log."
+)
 @no_pager_option
 @json_option
 def replay(
@@ -70,15 +72,15 @@ def replay(
     check: bool,
     as_json: bool,
 ) -> int:
-    """Tell what happened in RUN (default: the active run), event by event, and what each session came to.
+    """Show what happened in RUN (default: the active run), event by event, and a summary of each session.
 
     A moment is a seq (0: before the first event), an event's id or its beginning, or a time with
-    its zone. The state at an event is what it and all before it, in the log's order, fold to; the
-    state at a time, what the events fold to whose own clock shows that time or an earlier one.
+    its zone. The state at an event folds it and all events before it in the log's order; the
+    state at a time folds the events whose own clock showed that time or an earlier one.
 
     \b
     Example: faber-ledger replay --at 2026-01-05T14:30:22Z
-    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several of that
+    Exit codes: 0 done; 2 wrong usage; 10 no such run, ledger, event or session, or several with that
     name; 12 newer format; 20 the ledger is damaged, or an event does not fit (--strict);
     21 state.json differs (--check).
     """
@@ -116,7 +118,7 @@ def replay(
 
 
 def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
-    """Refuse what makes no sense together; raises UsageError."""
+    """Raise UsageError for options that cannot be combined."""
     asked = [name for name, value in modes.items() if value is not None and value is not False]
     limited = [name for name, value in limits.items() if value is not None and value is not False]
     if len(asked) > 1:
@@ -124,7 +126,7 @@ def _check_usage(modes: dict[str, object], limits: dict[str, object]) -> None:
     if asked == ["--strict"]:
         limited = [name for name in limited if name == "--step"]
     if asked and limited:
-        raise click.UsageError(f"{asked[0]} cannot be had with {' and '.join(limited)}")
+        raise click.UsageError(f"{asked[0]} cannot be combined with {' and '.join(limited)}")
 
 
 def _events(run: Run, wanted: EventFilter, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""`faber-ledger resolve`: mends the conflicts of runs' files that a merge has left in the index."""
+"""`faber-ledger resolve`: resolve the conflicts of runs' files that a merge left in the index."""
 
 from __future__ import annotations
 
@@ -37,44 +37,43 @@ if TYPE_CHECKING:
 
 LONGEST = 300
 UNREADABLE = (
-    "`git checkout --ours PATH` or `git checkout --theirs PATH` takes the side that can be read,"
-    " then stage it with `git add`"
+    "`git checkout --ours PATH` or `git checkout --theirs PATH` uses the readable side, then stage it with `git add`"
 )
 
 
 @click.command(short_help="Resolve the conflicts that a merge left in runs' files.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done and write nothing.")
 @json_option
 def resolve(dry_run: bool, as_json: bool) -> int:
-    """Mend conflicts that are in the index already: a clone without the merge driver, or a hosting site, made them.
+    """Resolve conflicts in the index, as a clone without the merge driver or a hosting site leaves them.
 
     \b
-    Ledgers are united, our blocks of state.json are written anew, the active file stays
-    ours, and all of it is staged. Where both sides changed the same of somebody's keys,
-    both are shown and the conflict is left.
+    Ledgers are united, our blocks of state.json are written again, the active file stays
+    ours, and all of them are staged. Where both sides changed the same key of another tool,
+    both values are shown and the conflict is left.
     Example: faber-ledger resolve --dry-run
-    Exit codes: 0 all mended, or nothing to mend; 1 a conflict is left; 2 wrong usage; 11 locked.
+    Exit codes: 0 all resolved, or nothing to resolve; 1 a conflict is left; 2 wrong usage; 11 locked.
     """
     root = find_root(os.getcwd())
     top = top_of(root)
     if top is None:
-        raise GitFailed("this is no git repository", hint="run it in the clone whose merge has stopped")
+        raise GitFailed("this is not a git repository", hint="run it in the clone whose merge stopped")
     found = find_conflicts(root, top)
-    results = [_mended(root, conflict, dry_run) for conflict in found]
+    results = [_resolve(root, conflict, dry_run) for conflict in found]
     if not dry_run:
         _project(found, results)
     show({"dry_run": dry_run, "files": results}, _lines(results, dry_run), as_json=as_json)
     return 1 if any(not result["mended"] for result in results) else 0
 
 
-def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
+def _resolve(root: str, conflict: Conflict, dry_run: bool) -> Result:
     path = os.path.join(root, *conflict.path.split("/"))
     result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
     try:
         if conflict.name == "ledger.db" and conflict.run is not None:
-            result["how"] = _united(conflict.run, conflict, dry_run)
+            result["how"] = _unite(conflict.run, conflict, dry_run)
         else:
-            result["how"], content, left = _chosen(root, conflict, path)
+            result["how"], content, left = _choose(root, conflict, path)
             if not dry_run and content is not None:
                 _put_resolved(conflict, path, content)
             if left:
@@ -87,7 +86,7 @@ def _mended(root: str, conflict: Conflict, dry_run: bool) -> Result:
     return result
 
 
-def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
+def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
     """Unite the sides, and what hooks have appended to the file since the merge stopped, into the ledger."""
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
@@ -111,15 +110,15 @@ def _united(run: Run, conflict: Conflict, dry_run: bool) -> str:
 
 
 def _check_readable(path: str, stage: str) -> None:
-    """See that a side is a ledger, and name the side if not; raises IntegrityError."""
+    """Raise IntegrityError, which names the side, if a side is not a ledger."""
     try:
         with open_untrusted(path) as log:
             for _ in merge_rows([rows_of(log)]):
                 pass
     except (LedgerError, sqlite3.Error) as error:
         side = "our side (stage 2)" if stage == OURS else "their side (stage 3)"
-        told = str(error).replace(path, "it")
-        raise IntegrityError(f"{side} of the ledger cannot be united: {told}") from error
+        reason = str(error).replace(path, "it")
+        raise IntegrityError(f"{side} of the ledger cannot be united: {reason}") from error
 
 
 def _readable(path: str) -> list[str]:
@@ -130,8 +129,8 @@ def _readable(path: str) -> list[str]:
     return [path]
 
 
-def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None, list[Left]]:
-    """Say how any other file is mended, and give its bytes (None: it is right as it is) and the keys that are left."""
+def _choose(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None, list[Left]]:
+    """Return how another file is resolved, its bytes (None: it is right as it is), and the keys that are left."""
     base, ours, theirs = (conflict.side(stage) for stage in (BASE, OURS, THEIRS))
     here = read_file(path)
     if ours is None or theirs is None:
@@ -150,7 +149,7 @@ def _chosen(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
 
 
 def _project(found: list[Conflict], results: list[Result]) -> None:
-    """Write the blocks of the runs whose ledger or state was mended, and stage their states."""
+    """Write the blocks of the runs whose ledger or state was resolved, and stage their states."""
     left = {result["path"] for result in results if not result["mended"]}
     runs = {conflict.run.run_id: conflict.run for conflict in found if conflict.run is not None}
     for run in runs.values():
@@ -171,9 +170,9 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
 
 def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
     if not results:
-        yield "no run's file is in conflict"
+        yield "no files of runs are in conflict"
     for result in results:
-        done = ("would mend" if dry_run else "mended") if result["mended"] else "left"
+        done = ("would resolve" if dry_run else "resolved") if result["mended"] else "left"
         yield f"{done:<6}  {result['path']}: {result['how']}"
         for key in result["keys"]:
             yield f"  {key['key']}"
@@ -181,9 +180,9 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
             yield f"    theirs: {_short(key['theirs'])}"
     if any(not result["mended"] for result in results):
         if any(result["keys"] for result in results):
-            yield "ours stands in the file: edit it until it says what you mean, then stage it with `git add`"
+            yield "the file has our value: edit it as you need, then stage it with `git add`"
         if any(not result["mended"] and not result["keys"] for result in results):
-            yield f"what cannot be read is left: {UNREADABLE}"
+            yield f"files that cannot be read are left: {UNREADABLE}"
 
 
 def _short(text: str) -> str:
@@ -191,7 +190,7 @@ def _short(text: str) -> str:
 
 
 def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
-    """Put a resolved file in its place; raises StateNotWritten for a state.json that its owner may not write."""
+    """Write a resolved file; raises StateNotWritten for a state.json that is not writable."""
     if conflict.run is not None and os.path.lexists(path):
         state_file.check_writable(conflict.run, os.lstat(path))
     _put(path, content)

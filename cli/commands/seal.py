@@ -1,4 +1,4 @@
-"""`faber-ledger seal`: a run made ready for a commit: whole, checked, projected and staged."""
+"""`faber-ledger seal`: make a run ready for a commit: recovered, verified, projected and staged."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, f
 @click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
 @json_option
 def seal(run: str | None, every: bool, as_json: bool) -> None:
-    """Make RUN (default: the active run) ready for a commit: recover, unite with what git took back, check, stage.
+    """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
-    What waits in the spool is recorded first.
+    Deliveries that wait in the spool are recorded first.
     Staged are its ledger.db, state.json and metadata.json, and the active file if it
     names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
@@ -47,17 +47,17 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     why = None if run or every else _nothing_to_seal(root)
     top = top_of(root)
     if why is None and top is None:
-        why = "no git repository is here, so there is nothing to stage"
+        why = "there is no git repository here, so there is nothing to stage"
     if why is not None or top is None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
     _check_settled(root, top)
-    results = [_sealed(one) for one in runs_with_ledgers(run, every=every)]
+    results = [_seal(one) for one in runs_with_ledgers(run, every=every)]
     show({"runs": results, "why": None}, [_line(result) for result in results], as_json=as_json)
 
 
 def _nothing_to_seal(root: str) -> str | None:
-    """Say why a commit can go on without a seal; None if the active run has a ledger."""
+    """Return why there is nothing to seal; None if the active run has a ledger."""
     active = active_run(root).run_id
     if active is None:
         return "no run is active here"
@@ -69,23 +69,23 @@ def _nothing_to_seal(root: str) -> str | None:
 
 
 def _check_settled(root: str, top: str) -> None:
-    """Refuse while a run's file is in conflict: staging it would take our side of somebody's keys unseen."""
+    """Raise GitFailed if a run's file is in conflict: staging it would choose one side of other tools' keys."""
     found = find_conflicts(root, top)
     if found:
         raise GitFailed(
             f"in conflict: {', '.join([conflict.path for conflict in found])}",
-            hint="run `faber-ledger resolve`, which mends what is ours and shows what is not",
+            hint="run `faber-ledger resolve`, which resolves our files and shows the other conflicts",
         )
 
 
-def _sealed(run: Run) -> dict[str, Any]:
+def _seal(run: Run) -> dict[str, Any]:
     with RunLock(run.lock_path), open_log(run, warn) as opened:
         opened.commit()
         returned, redacted = opened.returned, opened.redacted
-    drain_waiting(run, now(), warn=warn)  # what a hook could not append is of this work, and belongs into its commit
+    drain_waiting(run, now(), warn=warn)  # what a hook could not append belongs to this work and its commit
     _check(run)
     project_again(run, rebuild=False, redacted=redacted)
-    with RunLock(run.lock_path):  # git reads whole files without it, and would read one half written
+    with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file
         if is_recovery_due(run.ledger_path):
             recover(run, warn)
         with Log.read(run.ledger_path) as log:
@@ -106,15 +106,15 @@ def _check(run: Run) -> None:
     if wrong:
         about = f"event {wrong[0].event}: " if wrong[0].event else ""
         raise IntegrityError(
-            f"{run.shown('ledger.db')} is damaged and is not staged: {about}{wrong[0].what}",
+            f"{run.shown('ledger.db')} is damaged, and is not staged: {about}{wrong[0].what}",
             hint=f"run `faber-ledger verify {run.run_id}` to see all that is wrong",
         )
 
 
 def _staged(run: Run) -> list[str]:
-    """Stage a run's files and name them; nothing in a commit of named paths, which is not to hold anything else."""
+    """Stage a run's files and return them; nothing in a commit of named paths, which must contain only those."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
-        warn(f"note: this commit is of named paths alone: {run.run_id} is left to the next one")
+        warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
         return []
     paths = [path for name in TRACKED_FILES if os.path.isfile(path := os.path.join(run.directory, name))]
     if active_run(run.root).run_id == run.run_id:
@@ -126,6 +126,6 @@ def _staged(run: Run) -> list[str]:
 
 def _line(result: dict[str, Any]) -> str:
     returned = result["returned"]
-    back = f", {returned} of them back from this clone's mirror" if returned else ""
+    back = f", {returned} of them restored from this clone's mirror" if returned else ""
     staged = f"staged {', '.join(result['staged'])}" if result["staged"] else "nothing staged"
     return f"{result['run_id']}: {events_shown(result['events'])}{back}; {staged}"

@@ -1,4 +1,4 @@
-"""`faber-ledger show`: everything known of one event, session or artifact."""
+"""`faber-ledger show`: everything about one event, session or artifact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.command("show", short_help="Show everything about one event, session or artifact.")
 @click.argument("what", metavar="EVENT|SESSION|ARTIFACT", shell_complete=completion.things)
 @click.option(
-    "--run", metavar="RUN", shell_complete=completion.runs, help="The run that it is of, instead of the active one."
+    "--run", metavar="RUN", shell_complete=completion.runs, help="The run to look in, instead of the active one."
 )
 @click.option("--content", is_flag=True, help="Print what was loaded: an artifact's newest load, or the event's.")
 @no_pager_option
@@ -33,11 +33,11 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     """Show one event (its seq or id), one session (its id, its last part, or its client's id) or one artifact.
 
     \b
-    An id may be cut to its beginning. A load's content is found by its digest, in the file as it
-    is now and in all of git's history of it. What a folder or a command gave is not kept.
+    The beginning of an id is enough. A load's content is found by its digest, in the file as it
+    is now and in all of git's history of it. The content of a folder or a command is not kept.
     Example: faber-ledger show specification --content
-    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things of that
-    name, or a content that is nowhere any more; 12 newer format; 20 the ledger is damaged.
+    Exit codes: 0 done; 2 wrong usage; 10 no such run or ledger, nothing or several things with that
+    name, or a content that does not exist any more; 12 newer format; 20 the ledger is damaged.
     """
     from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
 
@@ -60,19 +60,19 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
 
 
 def _content(run: Run, data: dict[str, Any]) -> str:
-    """Give what a load gave the agent; raises NotFound if nothing has it any more."""
+    """Return what a load gave the agent; raises NotFound if it does not exist any more."""
     from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
 
     load = data["loads"][-1] if data["kind"] == "artifact" and data["loads"] else data.get("event", {}).get("event")
     if not load or not isinstance(load.get("sha256"), str) or not isinstance(load.get("source"), str):
-        raise click.UsageError("--content is for an artifact that was loaded, or for the event of a load")
+        raise click.UsageError("--content needs an artifact that was loaded, or the event of a load")
     found = find_contents(run.root, load["source"], {load["sha256"]}).get(load["sha256"])
     if found is None and (kind := unrecoverable_kind(run.root, load["source"])):
         raise NotFound(
-            f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which nothing keeps:"
-            " it cannot be had again",
+            f"the content with SHA-256 {load['sha256']} was {kind} ({json.dumps(load['source'])}), which is not kept:"
+            " it cannot be recovered",
             hint=f"run `faber-ledger session-load --artifacts {shlex.quote(load['artifact_id'])} --force`"
-            " to have it as it is now",
+            " to load it as it is now",
         )
     if found is None:
         raise NotFound(

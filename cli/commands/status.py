@@ -1,4 +1,4 @@
-"""`faber-ledger status`."""
+"""`faber-ledger status`: where a run stands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @json_option
 def status(run: str | None, as_json: bool) -> None:
-    """Say where RUN stands (default: the active run): its phase, its session, its context and its ledger.
+    """Show where RUN stands (default: the active run): its phase, its session, its context and its ledger.
 
     \b
     Example: faber-ledger status
@@ -81,7 +81,7 @@ def _status_lines(
     yield f"In context: {names or 'nothing'}" + (f" (last reload {reload})" if reload else "")
     if log is None:
         lost = loss_of(run)
-        yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event makes it"
+        yield f"Ledger: none; {lost[0]}: {lost[1]}" if lost else "Ledger: none yet; the first event creates it"
         return
     last = f", the last {log.last_type} at {log.last_at}" if log.events else ""
     yield f"Ledger: {events_shown(log.events)}{last}"
@@ -94,7 +94,7 @@ def _waiting_lines(run: Run) -> Iterator[str]:
     if count:
         waits = f"{plural(count, 'delivery', 'deliveries')} {'waits' if count == 1 else 'wait'}"
         command = f", and so does `faber-ledger project {run.run_id}`" if os.path.lexists(run.ledger_path) else ""
-        yield f"{waits} to be recorded: the next hook does it{command}"
+        yield f"{waits} to be recorded: the next hook records it{command}"
 
 
 def _session_text(blocks: shape.Blocks) -> str:

@@ -22,7 +22,7 @@ def textconv(file: str) -> None:
 
     \b
     Example: faber-ledger textconv ledger.db
-    Exit codes: 0, for a file that is no ledger too: its reason is printed then, and `git diff` goes on.
+    Exit codes: always 0; if FILE is not a ledger, the reason is printed, and `git diff` continues.
     """
     try:
         with open_untrusted(file) as log:

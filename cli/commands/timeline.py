@@ -73,7 +73,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     data = {"path": output, "runs": [one["run_id"] for one in timelines], "bytes": len(content)}
     line = f"wrote {output}: {plural(sessions, 'session')}, {plural(events, 'event')}, {len(content) / 1000:,.0f} KB"
     if opened and not webbrowser.open(f"file://{os.path.realpath(output)}"):
-        warn(f"no browser could be started: open {output} yourself")
+        warn(f"cannot start a browser: open {output} yourself")
     show(data, [line], as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""`faber-ledger uninstall`: takes out what `init` put in, and nothing else."""
+"""`faber-ledger uninstall`: remove what `init` added, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @dry_run_option
 @json_option
 def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
-    """Take out what `init` put in; runs, ledgers and everything else in the files stay.
+    """Remove what `init` added; runs, ledgers and everything else in the files stay.
 
     \b
     Example: faber-ledger uninstall --scope local
@@ -67,7 +67,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
 
 
 def _settings_change(scope: str, root: str) -> FileChange:
-    """Plan the settings without our hooks; a file that `init` would have made for them alone goes with them."""
+    """Return the change that removes our hooks from the settings, or the file if it has nothing else."""
     path = settings_path(scope, root)
     before = read_file(path)
     if before is None:
@@ -79,7 +79,7 @@ def _settings_change(scope: str, root: str) -> FileChange:
 
 
 def _hooks_elsewhere(scope: str, root: str) -> list[str]:
-    """Name the other settings that hold our hooks for this project: they need the ignore file still."""
+    """Return the other settings that have our hooks for this project: they still need the files for git."""
     held = []
     for other in SCOPES:
         path = settings_path(other, root)
@@ -88,7 +88,7 @@ def _hooks_elsewhere(scope: str, root: str) -> list[str]:
             if other != scope and content is not None and has_hooks(decode_settings(content, path)):
                 held.append(shown_path(path, root))
         except LedgerError:
-            continue  # settings that the client cannot read either run no hook
+            continue  # the client cannot read these settings either
     return held
 
 
@@ -99,14 +99,14 @@ def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
             try:
                 os.rmdir(folder)
             except OSError:
-                pass  # not empty: it holds what is not ours
+                pass  # not empty: other files are in it
 
 
 def _lines(
     changes: list[FileChange], config: list[Setting], root: str, kept_for: list[str], *, dry_run: bool
 ) -> Iterator[str]:
     if not config and all([change.action == "unchanged" for change in changes]):
-        yield f"nothing to take out of {shown_path(changes[0].path, root)}"
+        yield f"nothing to remove from {shown_path(changes[0].path, root)}"
     elif dry_run:
         yield from diff_lines(changes, root)
         yield from [setting.command for setting in config]
@@ -116,4 +116,4 @@ def _lines(
         if config:
             yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
     if kept_for:
-        yield f"what git was told stays: {', '.join(kept_for)} still holds the hooks"
+        yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"

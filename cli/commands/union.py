@@ -1,4 +1,4 @@
-"""`faber-ledger union`: several logs of one run made one."""
+"""`faber-ledger union`: unite several ledgers of one run."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from faber_ledger.ledger.union import hash_in, write_union
     required=True,
     metavar="OUT",
     shell_complete=completion.files,
-    help="The file to write; it may be one of those united.",
+    help="The file to write; it may be one of the ledgers.",
 )
 @json_option
 def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
-    """Unite the ledgers A, B and so on: the set of their events, in the order that every clone gives them.
+    """Unite the ledgers A, B and so on into one with all their events, in the same order as in every clone.
 
     \b
     Example: faber-ledger union mine/ledger.db theirs/ledger.db -o ledger.db
     Exit codes: 0 done; 1 a file cannot be read or written; 2 wrong usage;
-    12 newer format; 20 one is damaged, or OUT is no ledger; 22 one event id has two contents,
-    or they are of two runs.
+    12 newer format; 20 one is damaged, or OUT is not a ledger; 22 one event id has two contents,
+    or the ledgers are of two runs.
     """
     if out == "-":
-        raise click.UsageError("a ledger is a file, and cannot go to standard output: name one")
-    check_file(out)  # a file that is something else is not written over
+        raise click.UsageError("a ledger cannot go to standard output: name a file")
+    check_file(out)  # another kind of file is not overwritten
     for path in (*ledgers, out):
         _check_at_rest(path)
     _check_keeps_all(ledgers, out)
@@ -53,7 +53,7 @@ def union(ledgers: tuple[str, ...], out: str, as_json: bool) -> None:
 
 
 def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
-    """Refuse to write over a ledger that has events which none of those to be united has."""
+    """Raise LedgerError if the file to write has events that none of the ledgers has."""
     if not check_file(out) or any([os.path.exists(path) and os.path.samefile(path, out) for path in ledgers]):
         return
     with ExitStack() as opened_logs:
@@ -63,7 +63,7 @@ def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
         lost = sum([all([hash_in(log, name) is None for log in logs]) for (name,) in names])
     if lost:
         raise LedgerError(
-            f"{out} is there and has {events_shown(lost)} that none of these ledgers has",
+            f"{out} exists and has {events_shown(lost)} that none of these ledgers has",
             hint=f"name {out} among the ledgers too, or another file after -o",
         )
 
@@ -71,6 +71,6 @@ def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
 def _check_at_rest(path: str) -> None:
     if os.path.exists(path + "-journal"):
         raise LedgerError(
-            f"a journal stands beside {path}: a writer is at work on it, or was killed",
+            f"there is a journal beside {path}: a writer is using it, or was killed",
             hint="run `faber-ledger project RUN` in its project, which recovers it, then run this again",
         )

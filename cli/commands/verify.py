@@ -1,4 +1,4 @@
-"""`verify`: everything that is wrong with a run's log, and whether `state.json` shows what it says."""
+"""`faber-ledger verify`: everything that is wrong with a run's log, and whether state.json agrees with it."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
 @click.command(short_help="Check a whole log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="Verify every run of the project that has a ledger.")
-@click.option("--git", "with_git", is_flag=True, help="Also hold the log against every version that git keeps of it.")
+@click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
+@click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")
 @json_option
 def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
-    """Check RUN's whole log (default: the active run), and whether state.json shows what it says.
+    """Check RUN's whole log (default: the active run), and whether state.json agrees with it.
 
-    With --git, says which anchors outside the file it was held against: this clone's
+    With --git, also print which anchors outside the file the log was compared with: this clone's
     mirror, the versions in git's history, the upstream branch.
 
     \b
     Example: faber-ledger verify --git
     Exit codes: 0 sound; 2 wrong usage; 10 no such run or ledger; 12 newer format;
-    20 something is wrong with a log; 21 the logs are sound and state.json differs.
+    20 something is wrong with a log; 21 the logs are sound, but state.json differs.
     """
     runs = _every_run() if every and run is None else runs_with_ledgers(run, every=every)
     if not runs:
@@ -62,14 +62,14 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
 
 
 def _every_run() -> list[Run]:
-    """Give the project's runs that have a ledger, be it an empty file, or have lost it."""
+    """Return the project's runs that have a ledger, even an empty file, or have lost it."""
     root = find_root(os.getcwd())
     runs = [find_run(root, run_id) for run_id in run_ids(root)]
     return [run for run in runs if os.path.lexists(run.ledger_path) or loss_of(run)]
 
 
 def _lost(run: Run) -> list[LogProblem]:
-    """Tell of a run whose ledger is gone, or an empty file."""
+    """Return the finding for a run whose ledger is gone or empty."""
     lost = loss_of(run)
     if lost is not None:
         return [LogProblem("rolled_back", None, *lost)]
@@ -78,7 +78,7 @@ def _lost(run: Run) -> list[LogProblem]:
 
 
 def _anchors(run: Run, items: list[LogProblem]) -> list[str]:
-    """Hold a log against its anchors, put what they show behind `items`, and name those that were read."""
+    """Compare a log with its anchors, add what they show to `items`, and return the names of those that were read."""
     from faber_ledger.cli.reports.anchors import Anchors
 
     try:
@@ -92,9 +92,10 @@ def _anchors(run: Run, items: list[LogProblem]) -> list[str]:
 
 def _anchor_lines(run_id: str, anchors: list[str] | None) -> Iterator[str]:
     if anchors:
-        yield f"{run_id}: held against {'; '.join(anchors)}: an event that none of these has seen would not be missed"
+        compared = f"{run_id}: compared with {'; '.join(anchors)}"
+        yield f"{compared}: events unknown to all of these cannot be detected as missing"
     elif anchors is not None:
-        yield f"{run_id}: there is nothing outside the file to hold it against: whether events are missing is not known"
+        yield f"{run_id}: nothing outside the file to compare it with: missing events cannot be detected"
 
 
 def _data(finding: LogProblem) -> dict[str, object]:

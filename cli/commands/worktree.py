@@ -1,4 +1,4 @@
-"""`faber-ledger worktree`: the worktrees of this clone and their runs, and those that have had their time."""
+"""`faber-ledger worktree`: list the worktrees of this clone and their runs, and remove those that are done."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ days_option = click.option(
     default=INACTIVE_DAYS,
     show_default=True,
     metavar="N",
-    help="After how many days without an event an unfinished run counts as forgotten.",
+    help="After so many days without an event, an unfinished run counts as forgotten.",
 )
 
 
@@ -45,11 +45,11 @@ def worktree() -> None:
 @days_option
 @json_option
 def list_(days: int, as_json: bool) -> None:
-    """List the worktrees of this clone, each with its run, and what is wrong with one.
+    """List the worktrees of this clone with their runs and problems.
 
     \b
     Example: faber-ledger worktree list
-    Exit codes: 0 done; 1 git refuses, or there is no work tree; 2 wrong usage.
+    Exit codes: 0 done; 1 git failed, or there is no work tree; 2 wrong usage.
     """
     root = find_root(os.getcwd())
     sites, records = keep(root, at=now(), warn=say, days=days)
@@ -65,10 +65,10 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     """Remove the worktrees whose run is finished and whose branch is merged; orphans only by NAME (folder or run).
 
     \b
-    None is removed with uncommitted or unpushed work or an open session, named or not.
+    A worktree with uncommitted or unpushed work or an open session is never removed.
     The branch stays.
     Example: faber-ledger worktree cleanup --dry-run
-    Exit codes: 0 done; 1 one that was named stays, or git refuses; 2 wrong usage.
+    Exit codes: 0 done; 1 a named worktree stays, or git failed; 2 wrong usage.
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
     with cleanup_lock(root):
@@ -88,15 +88,15 @@ def _is_linked_run(site: Site, records: list[Record]) -> bool:
 
 
 def _chosen(sites: list[Site], name: str) -> Site:
-    """Give the worktree of that path, folder name or run; raises LedgerError for none or several."""
+    """Return the worktree with that path, folder name or run; raises LedgerError for none or several."""
     path = os.path.realpath(name)
     found = [site for site in sites if os.path.realpath(site.tree.path) == path]
-    linked = [site for site in sites if not site.tree.is_main]  # the main one names a merged run as well
+    linked = [site for site in sites if not site.tree.is_main]  # the main one may have the same run after a merge
     found = found or [site for site in linked if name in (site.run_id, os.path.basename(site.tree.path))]
     found = found or [site for site in sites if name == os.path.basename(site.tree.path)]
     if len(found) != 1:
-        told = "no worktree" if not found else "several worktrees"
-        raise LedgerError(f"there is {told} {name}", hint="run `faber-ledger worktree list`, and name one by its path")
+        message = f"no worktree matches {name}" if not found else f"several worktrees match {name}"
+        raise LedgerError(message, hint="run `faber-ledger worktree list`, and name one by its path")
     return found[0]
 
 
@@ -144,8 +144,8 @@ def _cells(site: Site) -> tuple[str, ...]:
 def _remarks(site: Site) -> Iterator[str]:
     if site.without_hooks:
         none = len(site.without_hooks) == len(HOOKS)
-        told = "it has no hooks" if none else f"it has no hook for {', '.join(site.without_hooks)}"
-        yield f"{told}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
+        missing = "it has no hooks" if none else f"it has no hook for {', '.join(site.without_hooks)}"
+        yield f"{missing}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
     if site.problem:
         yield site.problem
     if site.tree.locked is not None:

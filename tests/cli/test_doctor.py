@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from support.patients import ILLS, Patient, another_run, copied, ills, well
 from support.project import COMMAND, RUN
 
-from faber_ledger.cli.commands.doctor import doctor, looked_at
+from faber_ledger.cli.commands.doctor import doctor, run_checks
 from faber_ledger.cli.doctor import machine
 from faber_ledger.cli.doctor.finding import Check, Finding, worst
 from faber_ledger.cli.doctor.patient import Patient as Looked
@@ -54,7 +54,7 @@ def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Pa
     assert check in found, found
     assert level in {one["level"] for one in found[check]}
     assert all([one["what"] and one["hint"] for items in found.values() for one in items])
-    assert not [one for items in found.values() for one in items if "could not be made" in one["what"]]
+    assert not [one for items in found.values() for one in items if "this check failed" in one["what"]]
     grave = {one["level"] for items in found.values() for one in items} & {"warning", "error"}
     assert code == (23 if grave else 0)
 
@@ -154,7 +154,7 @@ def test_a_subdirectory_is_the_same_project(patient: Patient) -> None:
     assert patient.doctor(code=0, cwd=patient.root / "src")["root"] == str(patient.root)
 
 
-def test_a_linked_worktree_is_looked_at_and_the_main_one_too(patient: Patient) -> None:
+def test_a_linked_worktree_is_run_checks_and_the_main_one_too(patient: Patient) -> None:
     patient.git("worktree", "add", "-q", "../tree")
     tree = patient.root.parent / "tree"
     assert "hooks.installed" not in ills(patient.doctor(cwd=tree))
@@ -194,7 +194,7 @@ def test_git_that_is_not_installed_stops_no_other_check(patient: Patient, tmp_pa
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (23, "")
     assert "git.repository: git is not installed" in done.stdout
-    assert "could not be made" not in done.stdout
+    assert "this check failed" not in done.stdout
 
 
 def test_hundreds_of_runs_with_one_fault_are_counted(patient: Patient) -> None:
@@ -268,10 +268,10 @@ def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
         monkeypatch.setenv(variable, value)
     before = patient.snapshot()
     with answered_within(0.5):  # git waits for a pipe in its configuration's place, before it does anything
-        found = looked_at(Looked(str(patient.root), at=now()))
+        found = run_checks(Looked(str(patient.root), at=now()))
     assert patient.snapshot() == before
     told = [one.what for items in found.values() for one in items]
-    assert not [what for what in told if "could not be made" in what]
+    assert not [what for what in told if "this check failed" in what]
 
 
 def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
@@ -307,8 +307,8 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
 
     checks = [Check("half", half), Check("refused", refused), Check("whole", machine.versions_are_known)]  # type: ignore[arg-type]
     monkeypatch.setattr("faber_ledger.cli.commands.doctor.CHECKS", checks)
-    found = looked_at(Looked(str(patient.root), at=0))
-    assert [one.what for one in found["half"]] == ["seen before", "this check could not be made: ZeroDivisionError()"]
+    found = run_checks(Looked(str(patient.root), at=0))
+    assert [one.what for one in found["half"]] == ["seen before", "this check failed: ZeroDivisionError()"]
     assert "/somewhere" in found["refused"][0].what
     assert worst(found["whole"]) == "ok"
 

@@ -54,7 +54,7 @@ def test_a_forged_ledger_from_elsewhere_leaves_ours_and_the_conflict(one: Clone,
     forge(other.ledger, "CAST(x'ff' AS TEXT)")
     other.commit("forged")
     before = one.ledger.read_bytes()
-    assert "our version stays" in one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert "our version and the conflict stay" in one.git("pull", "--no-rebase", "../other", "main", code=1)
     assert one.ledger.read_bytes() == before
 
 
@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_read_is_no_reason_to_lose_ours(one: Clone, othe
     before = one.ledger.read_bytes()
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
     assert f"faber-ledger: {LEDGER}: " in told
-    assert "is not a SQLite database; our version stays, and the conflict" in told
+    assert "is not a SQLite database; our version and the conflict stay, and the conflict" in told
     assert one.ledger.read_bytes() == before
     assert f"UU {LEDGER}" in one.git("status", "--porcelain")
 
@@ -159,7 +159,7 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     done = one.call(str(COMMAND), "merge-driver", "a", "b", "c", "src/main.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "faber-ledger: src/main.py: no file that faber-ledger merges; our version stays, and the conflict\n"
+        "faber-ledger: src/main.py: no file that faber-ledger merges; our version and the conflict stay, and the conflict\n"
     )
 
 
@@ -266,7 +266,10 @@ def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str
         (clone.root / name).write_text(text)
         clone.commit("changed")
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"faber-ledger: {name}: no file that faber-ledger merges; our version stays, and the conflict" in told
+    assert (
+        f"faber-ledger: {name}: no file that faber-ledger merges; our version and the conflict stay, and the conflict"
+        in told
+    )
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
 
 
@@ -499,9 +502,9 @@ def test_without_a_repository_the_files_are_written_and_git_is_not_asked(tmp_pat
     clone = Clone(tmp_path / "plain")
     (clone.root / ".fractary").mkdir(parents=True)
     told = clone.faber("init", "--git-only")
-    assert "note: this is no git repository" in told.stderr
+    assert "note: this is not a git repository" in told.stderr
     assert "git config" not in told.stdout
-    assert "this is no git repository" in clone.faber("init", "--pre-commit", code=1).stderr
+    assert "this is not a git repository" in clone.faber("init", "--pre-commit", code=1).stderr
 
 
 # --- the hook before a commit
@@ -559,7 +562,7 @@ def test_a_commit_of_named_paths_holds_those_alone(one: Clone) -> None:
     one.record("next")
     (one.root / "code.py").write_text("x = 2\n")
     told = one.git("commit", "-qm", "Code", "--", "code.py")
-    assert f"note: this commit is of named paths alone: {RUN} is left to the next one" in told
+    assert f"note: this commit has only the named paths: {RUN} is left for the next one" in told
     assert one.git("show", "--name-only", "--format=", "HEAD").split() == ["code.py"]
     assert one.git("status", "--porcelain").split() == ["M", LEDGER, "M", STATE]
 

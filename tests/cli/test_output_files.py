@@ -84,7 +84,7 @@ def test_an_export_is_written_over_an_earlier_one_and_over_nothing_else(project:
             path.write_text("[core]\n")
         before = path.read_bytes()
         done = project.faber("export", "-o", str(path))
-        assert (done.returncode, "is not written over" in done.stderr) == (1, True), path
+        assert (done.returncode, "is not overwritten" in done.stderr) == (1, True), path
         assert path.read_bytes() == before
     output = tmp_path / "events"
     output.touch()

@@ -130,7 +130,7 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
     told = redact(project, note)
     assert spool.waiting(run) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
-    named = next(line for line in told.splitlines() if "the same text stands in other events too" in line)
+    named = next(line for line in told.splitlines() if "the same text is also in other events" in line)
     assert recorded["id"] in named
     redact(project, recorded["id"])
     redact(project, note_id(project))
@@ -524,7 +524,7 @@ def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
         (other.run / "ledger.db.backup").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
-        assert "are taken out" in done.stdout
+        assert "are removed" in done.stdout
         assert holders(other.root) == []
         other.assert_projected()
         assert_sound(other)

@@ -39,7 +39,7 @@ def test_a_merge_that_stopped_is_mended_and_staged(one: Clone, other: Clone) -> 
     assert stopped(one) == [f"UU {LEDGER}", f"UU {STATE}"]
     told = one.faber("resolve").stdout
     assert told == (
-        f"mended  {LEDGER}: both sides, {len(both)} events\nmended  {STATE}: our blocks, and both sides' keys\n"
+        f"resolved  {LEDGER}: both sides, {len(both)} events\nmended  {STATE}: our blocks, and both sides' keys\n"
     )
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
     assert one.git("diff", "--name-only") == ""
@@ -47,7 +47,7 @@ def test_a_merge_that_stopped_is_mended_and_staged(one: Clone, other: Clone) -> 
     one.assert_sound()
     one.git("commit", "-q", "--no-edit")
     assert one.git("status", "--porcelain") == ""
-    assert one.faber("resolve").stdout == "no run's file is in conflict\n"
+    assert one.faber("resolve").stdout == "no files of runs are in conflict\n"
 
 
 def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: Clone) -> None:
@@ -55,7 +55,7 @@ def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: C
     status = stopped(one)
     before = one.ledger.read_bytes(), one.state_path.read_bytes()
     told = one.faber("resolve", "--dry-run").stdout
-    assert told.splitlines()[0] == f"would mend  {LEDGER}: both sides, {len(both)} events"
+    assert told.splitlines()[0] == f"would resolve  {LEDGER}: both sides, {len(both)} events"
     assert (one.ledger.read_bytes(), one.state_path.read_bytes()) == before
     assert one.git("status", "--porcelain").splitlines() == status
 
@@ -66,7 +66,7 @@ def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clo
     both = apart(one, other)
     stopped(one)
     told = one.faber("resolve", code=1).stdout
-    assert f"mended  {LEDGER}: both sides, {len(both)} events\n" in told
+    assert f"resolved  {LEDGER}: both sides, {len(both)} events\n" in told
     assert f"left    {STATE}: both sides changed the same key\n" in told
     assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in told
     assert "work_id" not in told
@@ -96,7 +96,7 @@ def test_the_active_file_stays_ours(one: Clone, other: Clone) -> None:
         (clone.root / ACTIVE).write_text(f"{run}\n")
         clone.commit(run)
     assert stopped(one) == [f"UU {ACTIVE}"]
-    assert one.faber("resolve").stdout == f"mended  {ACTIVE}: ours stays\n"
+    assert one.faber("resolve").stdout == f"resolved  {ACTIVE}: ours stays\n"
     assert (one.root / ACTIVE).read_text() == "here\n"
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
 
@@ -110,7 +110,7 @@ def test_a_run_that_one_side_deleted_is_kept_with_its_events(one: Clone, other: 
     kept = keeper.ids()
     assert len(stopped(one)) == 2
     told = one.faber("resolve").stdout
-    assert f"mended  {LEDGER}: the side that has it, {len(kept)} events\n" in told
+    assert f"resolved  {LEDGER}: the side that has it, {len(kept)} events\n" in told
     assert one.ids() == kept
     one.assert_sound()
 
@@ -138,7 +138,7 @@ def test_a_forged_ledger_stops_neither_the_other_files_nor_the_command(one: Clon
     other.commit("forged")
     stopped(one)
     told = one.faber("resolve", code=1).stdout
-    assert f"mended  {ACTIVE}: ours stays\n" in told
+    assert f"resolved  {ACTIVE}: ours stays\n" in told
     assert f"left    {LEDGER}: " in told
 
 
@@ -270,7 +270,7 @@ def test_it_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: P
 def test_without_git_it_says_so(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "plain")
     (clone.root / ".fractary").mkdir(parents=True)
-    assert "this is no git repository" in clone.faber("resolve", code=1).stderr
+    assert "this is not a git repository" in clone.faber("resolve", code=1).stderr
 
 
 def test_a_run_folder_that_leads_out_of_the_project_is_not_followed(one: Clone, other: Clone, tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_what_a_person_has_settled_in_the_file_is_taken(one: Clone, other: Clone
     one.faber("resolve", code=1)  # without the driver, it makes a valid file of the marks
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
     one.change(status="failed")
-    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert one.faber("resolve").stdout == f"resolved  {STATE}: our blocks, and both sides' keys\n"
     assert [one.state[name] for name in ("status", "mine", "theirs")] == ["failed", 1, 2]
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
     one.assert_sound()
@@ -334,7 +334,7 @@ def test_a_nested_key_is_settled_alone(one: Clone, other: Clone) -> None:
     assert "  x.z.deep\n" in told
     assert one.state["x"] == {"y": 12, "z": {"deep": 1}, "near": 1, "far": 2}
     one.change(x={**one.state["x"], "z": {"deep": 3}})
-    assert one.faber("resolve").stdout == f"mended  {STATE}: our blocks, and both sides' keys\n"
+    assert one.faber("resolve").stdout == f"resolved  {STATE}: our blocks, and both sides' keys\n"
     assert one.state["x"] == {"y": 12, "z": {"deep": 3}, "near": 1, "far": 2}
 
 

@@ -43,7 +43,7 @@ def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
     one.git("reset", "-q", "--hard")
     assert "taken" not in one.clients()
     told = one.faber("seal").stdout
-    assert "of them back from this clone's mirror" in told
+    assert "of them restored from this clone's mirror" in told
     assert one.ids() == known
     one.assert_sound()
     assert staged(one) == [LEDGER, STATE]
@@ -81,7 +81,7 @@ def test_a_damaged_ledger_is_refused_and_not_staged(one: Clone) -> None:
     content[at + 10 : at + 17] = b"STARTUP"
     one.ledger.write_bytes(content)
     told = one.faber("seal", code=20).stderr
-    assert "is damaged and is not staged" in told
+    assert "is damaged, and is not staged" in told
     assert f"hint: run `faber-ledger verify {RUN}`" in told
     assert staged(one) == []
 
@@ -254,7 +254,7 @@ def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
     assert STATE not in done.stdout
     assert not one.state_path.exists()
     told = one.faber("project").stdout
-    assert told.startswith(f"{RUN}: state.json was missing and is made; the log does not know: ")
+    assert told.startswith(f"{RUN}: state.json was missing and was created; the log does not know: ")
     assert "status" in told
     one.assert_sound()
 
@@ -328,7 +328,7 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
     one.commit("a run on a branch")
     one.git("checkout", "-q", "main")
     assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
-    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     assert "the run on-topic is still there: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
     one.git("branch", "-q", "-D", "topic")
     assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 1 event in")
@@ -336,7 +336,7 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
 
 def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
-    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     told = one.faber("run", "forget", "org/second", code=1).stderr
     assert "the run org/second is still there: " in told
     shutil.rmtree(one.root / ".fractary/runs/org")
@@ -344,14 +344,14 @@ def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"
     assert not (one.root / ".git/faber-ledger/runs/org").exists()
     assert (one.root / f".git/faber-ledger/runs/{RUN}/ledger.db").exists()
-    assert "there is no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
+    assert "this clone has no mirror of a run" in one.faber("run", "forget", "org/second", code=10).stderr
 
 
 def test_a_run_of_another_worktree_is_still_there(one: Clone) -> None:
     one.git("worktree", "add", "-q", "../linked")
     linked = Clone(one.root.parent / "linked")
     linked.faber("run", "start", "--work-id", "9", "--run-id", "theirs", "--yes")
-    assert one.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
+    assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     assert str(linked.root) in one.faber("run", "forget", "theirs", code=1).stderr
 
 
@@ -367,4 +367,4 @@ def test_with_json_a_note_stands_in_the_one_object(one: Clone) -> None:
     done = one.call(str(COMMAND), "seal", "--json", GIT_INDEX_FILE=".git/next-index-7")
     assert (done.returncode, done.stderr) == (0, "")
     (warning,) = json.loads(done.stdout)["data"]["warnings"]
-    assert warning.startswith("note: this commit is of named paths alone: ")
+    assert warning.startswith("note: this commit has only the named paths: ")

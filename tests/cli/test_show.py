@@ -172,7 +172,7 @@ def test_the_content_of_a_folder_or_a_command_is_reported_as_not_kept(tmp_path: 
     for name, kind in (("all", "folder"), ("summary", "folder"), ("commits", "command"), ("issue", "command")):
         told = refused(made, name, "--content")
         assert f" was a {kind}'s " in told
-        assert "which nothing keeps: it cannot be had again" in told
+        assert "which is not kept: it cannot be recovered" in told
         assert f"faber-ledger session-load --artifacts {name} --force" in told
         assert "git fetch" not in told
         assert f"  not kept: a {kind}'s " in made.faber("show", name).stdout

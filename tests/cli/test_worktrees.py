@@ -132,7 +132,7 @@ def test_a_run_that_cannot_start_leaves_no_worktree(project: Project) -> None:
     [
         (lambda root: git_in(root, "init", "--quiet", "--bare", "."), "this is a bare repository"),
         (lambda root: git_in(root, "init", "--quiet", "."), "no commit yet"),
-        (lambda root: None, "no git repository is here"),
+        (lambda root: None, "there is no git repository here"),
     ],
 )
 def test_where_no_worktree_can_be_made_it_is_told(tmp_path: Path, prepare: Callable[[Path], object], told: str) -> None:
@@ -664,7 +664,7 @@ def test_a_deleted_branchs_commits_that_are_nowhere_else_keep_the_worktree(proje
     project.git("update-ref", "-d", "refs/heads/feature/259")
     row = cleaned(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
-    assert f"`git branch feature/259 {commit[:12]}` brings it back" in row["why"][0]
+    assert f"`git branch feature/259 {commit[:12]}` restores it" in row["why"][0]
 
 
 def test_a_folder_that_is_not_there_is_removed_by_name_also_if_no_run_is_known_of_it(project: Project) -> None:

@@ -195,7 +195,7 @@ def test_another_runs_events_are_not_mixed_in(project: Path, empty: Path, tmp_pa
         log.commit()
     told = faber(tmp_path / "third", "import", "-", "--run-id", "third", content=stranger)
     assert told.returncode == 22
-    assert f"holds the events of {RUN}, and third has others".encode() in told.stderr
+    assert f"has the events of {RUN}, but third has others".encode() in told.stderr
     assert faber(empty, "import", "-", "--run-id", "another-name", content=stranger).returncode == 0
     assert exported(empty, "another-name") == stranger
 

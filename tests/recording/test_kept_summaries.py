@@ -330,15 +330,15 @@ def test_a_project_that_was_set_up_before_keeps_what_holds_in_it(
 def test_a_clone_of_a_project_that_was_set_up_before_keeps_it_too(tmp_path: Path) -> None:
     clone = set_up_by_0_1_0(tmp_path / "p").clone(tmp_path / "clone", "desktop")
     shutil.rmtree(clone.root / ".claude")
-    assert "is recorded and goes with git" in done(clone, "init")
+    assert "are recorded and committed" in done(clone, "init")
     assert not (clone.root / SETTING).exists()
 
 
 def test_hooks_of_the_user_alone_set_no_project_up(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.root.mkdir()
-    assert "a project keeps it in each clone by" in done(project, "init", "--scope", "user")
-    assert "are for a project" in done(project, "init", "--scope", "user", "--no-summaries", code=2)
+    assert "a project keeps them in each clone with" in done(project, "init", "--scope", "user")
+    assert "need a project" in done(project, "init", "--scope", "user", "--no-summaries", code=2)
     assert list(project.root.iterdir()) == []
     project.git("init", "--quiet")
     done(project, "init", "--git-only")
@@ -389,8 +389,8 @@ def test_settings_behind_a_link_out_of_the_project_are_refused(tmp_path: Path) -
 def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
     project = Project(tmp_path / "p")
     project.root.mkdir()
-    stays, recorded = "what a compaction came to stays in the clone", "what a compaction came to is recorded and goes"
-    assert "without git nothing keeps what a compaction came to" in done(project, "init")
+    stays, recorded = "summaries of compactions stay in the clone", "summaries of compactions are recorded"
+    assert "summaries of compactions are not kept without git" in done(project, "init")
     project.git("init", "--quiet")
     assert stays in done(project, "init")
     assert recorded in done(project, "init", "--summaries")

@@ -654,8 +654,8 @@ def test_a_forgotten_run_loses_its_spool(project: Project) -> None:
     shutil.rmtree(project.run)
     refused = project.faber("run", "forget", project.run_id)
     assert refused.returncode == 1
-    assert "would go, and 1 delivery never recorded" in refused.stderr
-    assert f"faber-ledger run resume {project.run_id}` brings the run back" in refused.stderr
+    assert "would be removed, and 1 delivery never recorded" in refused.stderr
+    assert f"faber-ledger run resume {project.run_id}` restores the run" in refused.stderr
     assert path.exists()
     doctor = project.faber("doctor").stdout
     assert f"run `faber-ledger project {project.run_id}` where the run is" in " ".join(doctor.split())

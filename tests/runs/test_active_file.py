@@ -140,7 +140,7 @@ def test_a_run_that_git_clean_removed_with_the_active_file_is_named(tmp_path: Pa
     assert "`faber-ledger run resume mine` brings it back" in clone.faber("run", "list").stdout
     clone.faber("run", "resume", "mine", "--yes")
     assert active(clone) == "mine"
-    assert "brings it back" not in clone.faber("run", "list").stdout
+    assert "restores it" not in clone.faber("run", "list").stdout
 
 
 def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: Clone) -> None:

@@ -243,8 +243,8 @@ def test_an_empty_mirror_counts_as_none(tmp_path: Path, left: Callable[[Path], N
         told = done.stdout + done.stderr
         assert (done.returncode, "this clone's mirror" in told) == (code, False), told
     shutil.move(project.run, tmp_path / "elsewhere")
-    assert project.faber("run", "forget", "--list").stdout == "no mirror is without its run\n"
-    assert "there is no mirror" in project.faber("run", "forget", RUN).stderr
+    assert project.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
+    assert "this clone has no mirror" in project.faber("run", "forget", RUN).stderr
     assert project.faber("note", "add", "nothing to bring back").returncode == 10
     started = project.faber("run", "start", "--work-id", "1", "--run-id", "elsewhere", "--yes")
     assert started.returncode == 0, started.stderr

@@ -1,1 +1,1 @@
-"""The `run` group: start, resume, list, finish, forget."""
+"""The commands of the group `run`: start, resume, list, finish and forget."""

@@ -1,4 +1,4 @@
-"""`faber-ledger run finish`: a run that has reached Release's end is completed, and its worktree can go."""
+"""`faber-ledger run finish`: complete a run whose Release phase is completed, and offer to remove its worktree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from faber_ledger.runs.worktree_registry import Record
 
 
-@click.command(short_help="Complete a run at Release's end; offer to clean up.")
+@click.command(short_help="Complete a released run; offer to clean up.")
 @click.argument("run_id", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @json_option
 def finish(run_id: str | None, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     if run_id is not None:
         check_not_claimed_elsewhere(root, run_id, "run finish")
     run = choose_run(root, run_id)
-    if run_id is not None:  # the beginning of an id names a run too
+    if run_id is not None:  # RUN may be the beginning of an id
         check_not_claimed_elsewhere(root, run.run_id, "run finish")
     _complete(run, at)
     site: Site | None = None
@@ -70,7 +70,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     else:
         if as_json or not sys.stdin.isatty():
             way = "faber-ledger worktree cleanup, from another worktree"
-            lines.append(f"  Its worktree {site.tree.path} can go: {way}")
+            lines.append(f"  Its worktree {site.tree.path} can be removed: {way}")
         lines += [f"  - {cost}" for cost in costs(site)]
     show(data, lines, as_json=as_json)
     if not others and not as_json and sys.stdin.isatty():
@@ -80,7 +80,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
 
 
 def _complete(run: Run, at: float) -> None:
-    """Say in the state that the run is completed; raises NotReleased, and as `write_members`."""
+    """Write into the state that the run is completed; raises NotReleased, and as `write_members`."""
     with RunLock(run.lock_path):
         state = state_file.read_state(run).value
         if state.get("status") == "completed":
@@ -89,7 +89,7 @@ def _complete(run: Run, at: float) -> None:
         if state.get("status") not in progress.ACTIVE or release != "completed":
             raise NotReleased(
                 f"the run {run.run_id} is {state.get('status')}, and its Release phase {release}",
-                hint="finish it when its Release phase is completed",
+                hint="run the command again when its Release phase is completed",
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
@@ -99,7 +99,7 @@ def _complete(run: Run, at: float) -> None:
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
     place = work_tree_of(site.root)
     away = place.common if place else os.path.dirname(site.tree.path)
-    os.chdir(away)  # nothing that git is asked from now on stands in what goes
+    os.chdir(away)  # git cannot run in the folder that is removed
     result = clean_up(site, records, away, named=False, dry_run=False, warn=warn)
     for line in cleanup_lines([result], named=False):
         tell(line)

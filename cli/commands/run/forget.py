@@ -1,4 +1,4 @@
-"""`faber-ledger run forget`: this clone's memory of a run that is gone, named and removed."""
+"""`faber-ledger run forget`: list and remove this clone's mirrors of runs that are gone."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from faber_ledger.runs.run import find_root, find_run
 
 @click.command()
 @click.argument("run_id", required=False, metavar="[RUN]")
-@click.option("--list", "listing", is_flag=True, help="List the runs that only this clone's mirror still has.")
-@click.option("--yes", is_flag=True, help="Remove deliveries that wait to be recorded, too.")
+@click.option("--list", "listing", is_flag=True, help="List the runs of which only the mirror is left.")
+@click.option("--yes", is_flag=True, help="Also remove deliveries that wait to be recorded.")
 @json_option
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
 
     \b
-    The summaries beside it go with it. So do deliveries that wait to be recorded on it, and only with --yes.
+    The summaries beside it are removed too; deliveries that wait to be recorded only with --yes.
     Example: faber-ledger run forget --list
-    Exit codes: 0 done; 1 the run is still there, or deliveries wait; 2 wrong usage; 10 no mirror of such a run.
+    Exit codes: 0 done; 1 the run still exists, or deliveries wait; 2 wrong usage; 10 the run has no mirror.
     """
     root = find_root(os.getcwd())
     if listing == bool(run_id):
@@ -40,23 +40,23 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         gone = [(run.run_id, count_events(path)) for run, path in gone_runs(root)]
         data = [{"run_id": name, "events": events} for name, events in gone]
         lines = [f"{name}: {events_shown(events)} in this clone's mirror alone" for name, events in gone]
-        show(data, lines or ["no mirror is without its run"], as_json=as_json)
+        show(data, lines or ["every mirror has its run"], as_json=as_json)
         return
     run = find_run(root, run_id)
     path = mirror_with_events(run)
     if path is None:
-        raise RunNotFound(f"there is no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
+        raise RunNotFound(f"this clone has no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
     places = places_of(run, worktree_roots(root))
     if places:
         raise LedgerError(
-            f"the run {run_id} is still there: {', '.join(places)}", hint="a run that is there keeps its mirror"
+            f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its mirror"
         )
     events, waits = count_events(path), spool.waiting(run)
     waiting = f"{plural(len(waits), 'delivery', 'deliveries')} never recorded"
     if waits and not yes:
         raise LedgerError(
-            f"the mirror of {run_id}, with {events_shown(events)}, would go, and {waiting}",
-            hint=f"`faber-ledger run resume {run_id}` brings the run back; `faber-ledger run forget {run_id} --yes`"
+            f"the mirror of {run_id}, with {events_shown(events)}, would be removed, and {waiting}",
+            hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
     kept = kept_paths(run).values()

@@ -1,4 +1,4 @@
-"""`faber-ledger run list` and `status`: the runs of a project, and where one of them stands."""
+"""`faber-ledger run list`: the runs of a project."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_list(status: str | None, work_id: str | None, as_json: bool) -> None:
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
     taken = None if as_json else find_removed_run(root)
     if taken:
-        lines.append(f"{taken}: it went on here and was taken away; `faber-ledger run resume {taken}` brings it back")
+        lines.append(f"{taken}: it was active here and was removed; `faber-ledger run resume {taken}` restores it")
     show(rows, lines, as_json=as_json)
 
 
@@ -78,7 +78,7 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
 
 def _table(rows: list[dict[str, Any]], *, is_filtered: bool) -> Iterator[str]:
     if not rows and is_filtered:
-        yield "no run of this project is like that"
+        yield "no run matches"
         return
     if not rows:
         yield "no runs yet: start one with `faber-ledger run start --work-id ID`"

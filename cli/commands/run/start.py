@@ -1,4 +1,4 @@
-"""`faber-ledger run`: start, resume and list the runs of a project; `workflow-run` is the documents' name for both."""
+"""`faber-ledger run start` and `run resume`; `workflow-run` is the requirement documents' name for both."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ QUESTION = (
 
 
 def start_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a run's start."""
+    """Add the options of `run start` to a command."""
     for option in (
         click.option(
             "--worktree",
             "in_worktree",
             is_flag=True,
-            help="Make ../PROJECT-issue-ID on the new branch feature/ID, and start there.",
+            help="Create ../PROJECT-issue-ID on the new branch feature/ID, and start there.",
         ),
         click.option("--yes", is_flag=True, help="Take over from another active workflow without asking."),
         click.option("--target", help="What is being worked on, in words.", metavar="TEXT"),
@@ -77,17 +77,17 @@ def start(as_json: bool, yes: bool, in_worktree: bool, **given: str | None) -> N
 
     \b
     Example: faber-ledger run start --work-id 258
-    Exit codes: 0 started; 1 declined, or it could not be; 2 wrong usage.
+    Exit codes: 0 started; 1 declined, or not started; 2 wrong usage.
     """
     begin(as_json, yes, in_worktree, given)
 
 
-@click.command(short_help="Make a run the active one; say where it goes on.")
+@click.command(short_help="Make a run the active one; show where it continues.")
 @click.argument("run_id", metavar="RUN", shell_complete=completion.runs)
 @click.option("--yes", is_flag=True, help="Take over from another active workflow without asking.")
 @json_option
 def resume(run_id: str, yes: bool, as_json: bool) -> None:
-    """Make a run the active one of this worktree, and say where it goes on.
+    """Make a run the active one of this worktree, and show where it continues.
 
     \b
     Example: faber-ledger run resume myproject-258-20260105-143022-a1b2c3
@@ -117,14 +117,14 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
     if resumed is None:
         begin(as_json, yes, in_worktree, given)
     elif in_worktree:
-        raise click.UsageError("--worktree is for a new run: a run to resume is on its own branch.")
+        raise click.UsageError("--worktree needs a new run: a resumed run is on its own branch.")
     else:
         go_on(resumed, yes, as_json)
 
 
 @documents_codes
 def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | None]) -> None:
-    """Start a run with the options given; raises LedgerError, and UsageError if nothing says what it is about."""
+    """Start a run with the given options; raises LedgerError, and UsageError without --work-id and --target."""
     root, at = find_root(os.getcwd()), now()
     refuse_bare(root)
     work_id, target = given["work_id"], given["target"]
@@ -143,7 +143,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     try:
         new = find_run(root, run_id)
     except InvalidRunId as error:
-        error.hint = "give another --run-id, or none: one is made then"
+        error.hint = "give another --run-id, or none to have one made"
         raise
     check_is_new(new, everywhere=given["run_id"] is not None)
     try:
@@ -161,8 +161,8 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
         try:
-            # The client that asks, if one does, goes on in its own folder, and its hooks with it: no session is opened.
-            started = _started(own.root, run_id, plan, at, {}, "fractary-faber")
+            # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
+            started = _start(own.root, run_id, plan, at, {}, "fractary-faber")
         except BaseException:
             for_run.take_back(root, own)
             raise
@@ -173,15 +173,13 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         ]
         made = {"path": own.folder, "branch": own.branch}
     else:
-        started, made = _started(root, run_id, plan, at, os.environ, None), None
+        started, made = _start(root, run_id, plan, at, os.environ, None), None
         lines = _start_lines(started, plan)
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told}
     show({**data, "worktree": made}, lines, as_json=as_json)
 
 
-def _started(
-    root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str | None
-) -> Run:
+def _start(root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str | None) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     member = for_run.state_member(root, created_by)
     started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
@@ -208,15 +206,16 @@ def go_on(text: str, yes: bool, as_json: bool) -> None:
     resumed = match_run(root, text)
     state = state_file.read_state(resumed).value
     status = state.get("status")
-    if status is None:  # as one that was written from the ledger, which knows none: who resumes it goes on with it
+    if status is None:  # written from the ledger, which does not know it: to resume a run is to continue it
         status = "in_progress"
         with RunLock(resumed.lock_path):
             state_file.write_members(resumed, {"status": status}, warn=say)
-        say(f"⚠️  its state said no status, and says {status} from now on")
+        say(f"⚠️  its state had no status; it is now {status}")
         state = state_file.read_state(resumed).value
     if status not in progress.STATUSES:
-        told = f"Invalid state status: {status}"
-        raise LedgerError(told, hint=f"correct `status` in {resumed.shown('state.json')}", block=f"❌ ERROR: {told}")
+        message = f"Invalid state status: {status}"
+        hint = f"correct `status` in {resumed.shown('state.json')}"
+        raise LedgerError(message, hint=hint, block=f"❌ ERROR: {message}")
     point, warnings = resume_point(state), list[str]()
     if point is None:
         completed = "ℹ Workflow already completed - nothing to resume"
@@ -242,8 +241,8 @@ def _take_over(
 ) -> tuple[list[str], bool]:
     """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
-    Gives the warnings, with `as_json` not printed, and whether a worktree of its own is wanted, which is only asked if
-    `offers`. Raises Declined.
+    Returns the warnings, which are not printed with `as_json`, and whether the user wants a worktree for the run, which
+    is asked only if `offers`. Raises Declined.
     """
     other = other_active_run(root, run_id)
     if other is None:
@@ -270,7 +269,7 @@ def _take_over(
     answer = "y" if finished or yes else _answer(as_json)
     if answer not in ("y", "yes") and not (offers and answer == "w"):
         if as_json:
-            hint = "start in a worktree of its own with --worktree, or take over with --yes"
+            hint = "start in its own worktree with --worktree, or take over with --yes"
             why = f"another workflow is active in this worktree: {active}"
             raise Declined(why, hint=hint if offers else "take over with --yes")
         tell(CANCELLED)
