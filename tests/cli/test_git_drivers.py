@@ -159,7 +159,7 @@ def test_a_file_that_is_not_ours_is_left_in_conflict(one: Clone) -> None:
     done = one.call(str(COMMAND), "merge-driver", "a", "b", "c", "src/main.py")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "faber-ledger: src/main.py: no file that faber-ledger merges; our version and the conflict stay, and the conflict\n"
+        "faber-ledger: src/main.py: faber-ledger does not merge this file; our version and the conflict stay\n"
     )
 
 
