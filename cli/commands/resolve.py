@@ -173,7 +173,7 @@ def _lines(results: list[Result], dry_run: bool) -> Iterator[str]:
         yield "no files of runs are in conflict"
     for result in results:
         done = ("would resolve" if dry_run else "resolved") if result["mended"] else "left"
-        yield f"{done:<6}  {result['path']}: {result['how']}"
+        yield f"{done:<8}  {result['path']}: {result['how']}"
         for key in result["keys"]:
             yield f"  {key['key']}"
             yield f"    ours:   {_short(key['ours'])}"

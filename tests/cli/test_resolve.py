@@ -39,7 +39,7 @@ def test_a_merge_that_stopped_is_mended_and_staged(one: Clone, other: Clone) -> 
     assert stopped(one) == [f"UU {LEDGER}", f"UU {STATE}"]
     told = one.faber("resolve").stdout
     assert told == (
-        f"resolved  {LEDGER}: both sides, {len(both)} events\nmended  {STATE}: our blocks, and both sides' keys\n"
+        f"resolved  {LEDGER}: both sides, {len(both)} events\nresolved  {STATE}: our blocks, and both sides' keys\n"
     )
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
     assert one.git("diff", "--name-only") == ""
@@ -67,7 +67,7 @@ def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clo
     stopped(one)
     told = one.faber("resolve", code=1).stdout
     assert f"resolved  {LEDGER}: both sides, {len(both)} events\n" in told
-    assert f"left    {STATE}: both sides changed the same key\n" in told
+    assert f"left      {STATE}: both sides changed the same key\n" in told
     assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in told
     assert "work_id" not in told
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
@@ -122,7 +122,7 @@ def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: 
     before = one.ledger.read_bytes()
     assert stopped(one) == [f"UU {LEDGER}"]
     told = one.faber("resolve", code=1).stdout
-    assert told.startswith(f"left    {LEDGER}: ")
+    assert told.startswith(f"left      {LEDGER}: ")
     assert "is not a SQLite database" in told
     assert one.ledger.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {LEDGER}"]
@@ -139,7 +139,7 @@ def test_a_forged_ledger_stops_neither_the_other_files_nor_the_command(one: Clon
     stopped(one)
     told = one.faber("resolve", code=1).stdout
     assert f"resolved  {ACTIVE}: ours stays\n" in told
-    assert f"left    {LEDGER}: " in told
+    assert f"left      {LEDGER}: " in told
 
 
 def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> None:
@@ -232,7 +232,7 @@ def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) 
     stopped(one)
     before = one.state_path.read_bytes()
     one.state_path.chmod(0o444)
-    assert f"left    {STATE}: Failed to write state file: Permission denied" in one.faber("resolve", code=1).stdout
+    assert f"left      {STATE}: Failed to write state file: Permission denied" in one.faber("resolve", code=1).stdout
     assert one.state_path.read_bytes() == before
     one.state_path.chmod(0o644)
     one.faber("resolve")

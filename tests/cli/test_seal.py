@@ -118,7 +118,7 @@ def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_
     shutil.copytree(one.root / ".fractary", tmp_path / "plain" / ".fractary")
     plain = Clone(tmp_path / "plain")
     assert plain.faber("seal", RUN).stdout == (
-        "nothing to seal: no git repository is here, so there is nothing to stage\n"
+        "nothing to seal: there is no git repository here, so there is nothing to stage\n"
     )
 
 
@@ -329,7 +329,7 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
     one.git("checkout", "-q", "main")
     assert not (one.root / ".fractary/runs/on-topic/ledger.db").exists()
     assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
-    assert "the run on-topic is still there: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
+    assert "the run on-topic still exists: refs/heads/topic" in one.faber("run", "forget", "on-topic", code=1).stderr
     one.git("branch", "-q", "-D", "topic")
     assert one.faber("run", "forget", "--list").stdout.startswith("on-topic: 1 event in")
 
@@ -338,7 +338,7 @@ def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
     assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     told = one.faber("run", "forget", "org/second", code=1).stderr
-    assert "the run org/second is still there: " in told
+    assert "the run org/second still exists: " in told
     shutil.rmtree(one.root / ".fractary/runs/org")
     assert one.faber("run", "forget", "--list").stdout == "org/second: 1 event in this clone's mirror alone\n"
     assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"

@@ -404,4 +404,4 @@ def test_what_init_says_is_true_of_the_project(tmp_path: Path) -> None:
 def test_doctor_says_which_holds_and_writes_nothing(project: Project) -> None:
     assert doctors(project) == f"summaries of compactions stay in this clone (`summaries` is false: {SETTING})"
     assert "git.summaries" in [check.name for check in CHECKS]
-    assert "ok       git.summaries: what a compaction came to stays in this clone" in project.faber("doctor").stdout
+    assert "ok       git.summaries: summaries of compactions stay in this clone" in project.faber("doctor").stdout
