@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.text import quoted
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
@@ -77,6 +75,8 @@ class Hook:
 
     def _start(self) -> str | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
+        from faber_ledger.recording.environment import SessionEnvironment  # other hooks rarely need it
+
         environment = SessionEnvironment(self.run.root, self.call.text("cwd"))
         try:
             state, problem = self._read_state()
@@ -113,7 +113,7 @@ class Hook:
         else:
             if is_repeated:
                 return None
-            self._hold()
+            self._claim_run()
         self._export_variables(state)
         return packet
 
@@ -158,7 +158,7 @@ class Hook:
             has_summaries_in_git=settings.summaries,
         )
 
-    def _hold(self) -> None:
+    def _claim_run(self) -> None:
         """Claim the run for this work tree, so that an active file that git brings does not switch it."""
         if claimed_run(self.run.root) == self.run.run_id:
             return
@@ -294,4 +294,6 @@ def what_to_keep(run: Run, state: dict[str, Any]) -> str:
 
 
 def _listed(named: list[tuple[str, Any]]) -> str:
+    from faber_ledger.files.text import quoted  # only PreCompact needs it
+
     return ", ".join([f"{name} {quoted(value)}" for name, value in named if value not in (None, "")])

@@ -10,7 +10,6 @@ from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE, Call
-from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
 
@@ -198,6 +197,8 @@ class IncomingCall:
         if session_id is None:
             return sessions.ignore_delivery(caller, self.call.delivery(), "no_session")
         if sessions.lacks_environment(view, session_id):
+            from faber_ledger.recording.environment import SessionEnvironment  # the session's start recorded one
+
             caller["environment"] = SessionEnvironment(self.run.root, self.call.text("cwd")).read()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")

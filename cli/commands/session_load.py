@@ -118,7 +118,7 @@ def session_load(
             return
         shows = as_json or content or not sys.stdout.isatty()
         result, packet, recording = loading.load(budget if shows else 0, log)
-        _hold(root, run)
+        _claim_run(root, run)
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
@@ -136,7 +136,7 @@ def session_load(
     show({**data, "context": packet}, lines, as_json=as_json)
 
 
-def _hold(root: str, run: Run) -> None:
+def _claim_run(root: str, run: Run) -> None:
     """Claim the active run for this work tree, so that an active file that git brings does not switch it."""
     active = active_run(root)
     if active.run_id == run.run_id != active.claim:

@@ -31,7 +31,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS = {"session-start": 50, "pre-compact": 39, "post-compact": 41, "session-end": 38}
+OURS = {"session-start": 50, "pre-compact": 38, "post-compact": 40, "session-end": 36}
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
 
