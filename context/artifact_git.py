@@ -182,18 +182,18 @@ def _ask_git(arguments: list[str], root: str) -> bytes:
     if at is None:
         raise ProgramFailed("not a git repository")
     environment["GIT_WORK_TREE"] = at  # whatever core.worktree says
-    git = ["git", "--no-pager"]
+    git = ["git", "-C", root, "--no-pager"]  # without the shell that changes the folder, which takes 2 ms
     for name, value in SETTINGS.items():
         git += ["-c", f"{name}={value}"]
     if SUBCOMMANDS[arguments[0]]["reads_files"]:
         git += _without_filters(root, environment)
-    return run_program([*git, *arguments], root, environment, seconds=SECONDS, limit=MAX_BYTES)
+    return run_program([*git, *arguments], None, environment, seconds=SECONDS, limit=MAX_BYTES)
 
 
 def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
     """Return options that keep git from running filters from its settings on changed files; raises ProgramFailed."""
-    question = ["git", "config", "--name-only", "--get-regexp", "."]
-    names = run_program(question, root, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
+    question = ["git", "-C", root, "config", "--name-only", "--get-regexp", "."]
+    names = run_program(question, None, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
     filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
     options = []
     for name in sorted({name for name, dot, _ in filters if dot}):

@@ -30,9 +30,9 @@ class ProgramFailed(Exception):
 
 
 def run_program(
-    arguments: list[str], directory: str, environment: Mapping[str, str], *, seconds: float, limit: int
+    arguments: list[str], directory: str | None, environment: Mapping[str, str], *, seconds: float, limit: int
 ) -> bytes:
-    """Run a program in a directory and return what it printed, at most `limit` bytes.
+    """Run a program in a directory (None: in ours) and return what it printed, at most `limit` bytes.
 
     Raises ProgramFailed if the program does not exist, ends with an error, prints more or takes longer. It is then
     killed together with everything it started that stayed in its process group. A daemon that left the group (setsid)
@@ -82,15 +82,19 @@ def find_program(name: str, directory: str) -> str:
     raise ProgramFailed(f"{name} cannot be run: {os.strerror(errno.EACCES if files else errno.ENOENT)}")
 
 
-def _start(arguments: list[str], directory: str, environment: Mapping[str, str]) -> tuple[int, int, int]:
+def _start(arguments: list[str], directory: str | None, environment: Mapping[str, str]) -> tuple[int, int, int]:
     """Start a program in its own process group; returns its pid, and descriptors of its output and its errors."""
-    command = [SHELL, "-c", EXEC_IN_DIRECTORY, SHELL, directory, find_program(arguments[0], directory), *arguments[1:]]
+    command = [find_program(arguments[0], directory or os.curdir), *arguments[1:]]
+    if directory is not None:
+        command = [SHELL, "-c", EXEC_IN_DIRECTORY, SHELL, directory, *command]
     out, to_out = os.pipe()
     err, to_err = os.pipe()
     null = os.open(os.devnull, os.O_RDONLY)
     actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, to_out, 1), (os.POSIX_SPAWN_DUP2, to_err, 2)]
     try:
-        pid = os.posix_spawn(SHELL, command, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE])
+        pid = os.posix_spawn(
+            command[0], command, environment, file_actions=actions, setpgroup=0, setsigdef=[signal.SIGPIPE]
+        )
     except (OSError, ValueError) as error:  # ValueError: a NUL byte, a lone surrogate
         os.close(out)
         os.close(err)
