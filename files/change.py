@@ -1,6 +1,6 @@
-"""A user's file that is to be made, changed or removed: shown first, then done completely or not at all.
+"""Make, change or remove users' files: shown first, then done completely or not at all.
 
-Our lines in somebody else's file stand in a block between two markers.
+Our lines in a user's file are in a block between two markers.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class FileChange:
-    """What a file holds now and what it shall hold; None is no file."""
+    """What a file contains now and what it will contain; None means no file."""
 
     def __init__(self, path: str, before: bytes | None, after: bytes | None, *, executable: bool = False) -> None:
         self.path = path
-        self.target = os.path.realpath(path)  # a settings file is often a link into somebody's dotfiles: it stays one
+        self.target = os.path.realpath(path)  # a settings file is often a link into the user's dotfiles: it stays one
         self.before = before
         self.after = after
         self.executable = executable
@@ -54,7 +54,7 @@ def read_file(path: str) -> bytes | None:
 def make_changes(changes: Iterable[FileChange]) -> None:
     """Make the changes: all new contents are on the disk before the first one is put in place.
 
-    Raises LedgerError if one cannot be written or is no longer what was read; what was staged is taken away then.
+    Raises LedgerError if one cannot be written or is no longer what was read; what was staged is removed then.
     """
     due = [change for change in changes if change.action != "unchanged"]
     made: list[str] = []

@@ -48,9 +48,9 @@ class TrackedFolder:
             pass  # Windows opens no folder, and renames none in which a process has a file open
 
     def current_path(self) -> str | None:
-        """Return where the folder is now; None if it is gone, or nobody knows where to.
+        """Return where the folder is now; None if it is gone or cannot be found.
 
-        It stays held, since it may be renamed again: what stands at its old place then is another one.
+        It stays open, since it may be renamed again, and then another folder may be at its old path.
         """
         if self._descriptor < 0:
             return self.path if os.path.isdir(self.path) else None

@@ -20,7 +20,7 @@ TOO_DEEP = "it is nested too deeply"
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _finite(text: str) -> float:
@@ -36,7 +36,7 @@ class JsonText:
     """The text of one JSON object and where each of its members' values stands in it."""
 
     def __init__(self, text: str) -> None:
-        """Read the text; raises ValueError if it is no JSON object, with the line where there is one."""
+        """Read the text; raises ValueError if it is not a JSON object, with the line where there is one."""
         self.text = text
         self._spans: dict[str, tuple[int, int]] | None = None
         start = _after_space(text, 1 if text.startswith(BOM) else 0)
@@ -45,7 +45,7 @@ class JsonText:
         except (ValueError, RecursionError):
             value, end = None, start
         if not isinstance(value, dict) or _after_space(text, end) != len(text):
-            self._walk()  # which tells what is wrong, or gets by with one level less
+            self._walk()  # which says what is wrong, or manages with one level less
             return
         self.value: dict[str, Any] = value
         self.first, self.end = start + 1, end - 1
@@ -68,7 +68,7 @@ class JsonText:
         if text[at : at + 1] != "{":
             if at < len(text):
                 _value_at(text, at)
-                raise ValueError("it is no JSON object")
+                raise ValueError("it is not a JSON object")
             raise JSONDecodeError("Expecting value", text, at)
         self.first = at + 1
         at = _after_space(text, self.first)

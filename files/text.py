@@ -1,4 +1,4 @@
-"""Texts measured as the client measures them, and cut where a reader does not stumble."""
+"""Measure texts as the client does, and cut them where a reader can follow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-MAX_MARKS = 32  # a base character with more marks than this is no writing, and is cut like any other
+MAX_MARKS = 32  # a base character with more marks than this is not real text, and is cut like any other
 CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
 LEAST_END, LONGEST_STEP = 100, 200  # units of an end that says something; letters given up for a whole line
 ZERO_WIDTH_JOINER = "\u200d"
@@ -22,7 +22,7 @@ def plain(text: str) -> str:
     What comes from a repository reaches a model and a terminal, and must steer neither. No text becomes longer.
     """
     if text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # tells much sooner than looking at each character
+        return text  # much faster than looking at each character
     return without_surrogates(text.replace("\r\n", "\n").translate(CONTROLS))
 
 

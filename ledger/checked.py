@@ -1,7 +1,7 @@
-"""The whole log read in batches, the hash of every event computed again: what a rebuild reads.
+"""Read a log in batches and compute the hash of every event again, as a rebuild does.
 
-A batch is hashed and parsed as one text, at a fraction of what its events cost alone. Where anything in it is not as an
-honest writer leaves it, it is read again event by event, by the code that hooks and `union` use, and that decides.
+A batch is hashed and parsed as one text, at a fraction of the cost of its single events. If anything in it is unusual,
+it is read again event by event, by the code that hooks and `union` use, and that code decides.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 
-MALFORMED = (AttributeError, TypeError, ValueError)  # what a value of another type, or no JSON, comes to
+MALFORMED = (AttributeError, TypeError, ValueError)  # raised for a value of another type, and for invalid JSON
 HEAD = HASH_DOMAIN.decode() + "["
 
 
@@ -76,10 +76,10 @@ def decode_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
 def compute_hashes(rows: list[Row]) -> list[bytes]:
     """Compute what the hashes of rows must be, each as `hash_of` does; fewer if one of them is out of the ordinary.
 
-    Out of the ordinary is what was redacted, what has a value of another type, and what cannot be hashed.
+    Unusual rows are redacted, have a value of another type, or cannot be hashed.
     """
     hashes: list[bytes] = []
-    said, words = None, ""  # by whom it was written changes seldom
+    said, words = None, ""  # writer, session and client rarely change
     try:
         for seq, name, kind, version, at, writer, session_id, client, parents, salt, payload, stored, _ in rows:
             if stored is not None or len(salt) != SALT_BYTES:
@@ -121,7 +121,7 @@ def _check_alone(row: Row) -> None:
 
 
 class Descent:
-    """The heads of the rows so far, which nearly every next row's parents are. Close it after use."""
+    """The heads of the rows so far, which nearly always include the next row's parents. Close it after use."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -129,7 +129,7 @@ class Descent:
         self._all: Positions | None = None
 
     def check(self, rows: list[Row]) -> None:
-        """Take in the next rows in `(seq, id)` order; raises IntegrityError for the first that lacks a parent."""
+        """Check the next rows in `(seq, id)` order; raises IntegrityError for the first that lacks a parent."""
         heads = self._heads
         for row in rows:
             before = heads.pop(row[PARENTS], None)
@@ -140,12 +140,12 @@ class Descent:
             heads[row[HASH]] = row[0]
 
     def close(self) -> None:
-        """Let go of what was looked up."""
+        """Release what was looked up."""
         if self._all is not None:
             self._all.close()
 
     def _passed(self, row: Row, parent: bytes) -> int:
-        """Return where a parent stands, a head no longer; one that another clone's event had as its parent is none."""
+        """Return the seq of a parent and remove it from the heads; another clone's event may have done so before."""
         seq = self._heads.pop(parent, None)
         if seq is not None:
             return seq

@@ -1,7 +1,7 @@
-"""Which redactions of a log hold, and which are forged: one answer for whoever unites logs, writes or reads them.
+"""Which redactions of a log are effective, and which are forged: one answer for uniting, writing and reading logs.
 
-Anybody who can write a ledger can write an `event_redacted`, and what it says need not be what `redact` would have
-written. One that is forged takes nothing, and nothing that it says is shown in the place of what somebody wrote.
+Anyone who can write a ledger can write an `event_redacted` that `redact` would never have written. A forged one removes
+nothing, and nothing that it says is shown in place of what was written.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ REDACTIONS = f"{ROW} WHERE type = 'event_redacted' AND payload IS NOT NULL"
 
 
 class Effective:
-    """What the redactions in one or several copies of a log come to.
+    """The effect of the redactions in one or several copies of a log.
 
-    `standing` has by event the redactions that hold and that no other took the place of: one, or several that clones
-    made apart. `gone` has the events whose payload a copy still has and must lose, each with the redaction that takes
-    it. `forged` says by id what is wrong with a redaction that takes nothing; `disproved` has by event those that its
-    payload alone shows to be. `missing` says by id which events that a redaction names are in no copy: until they are
-    there, it takes nothing either. `every` has all of them by id.
+    `standing`: by event, its effective redactions that no other superseded: one, or several that clones made apart.
+    `gone`: the events whose payload a copy still has and must lose, each with the redaction that removes it.
+    `forged`: by id, what is wrong with a redaction that removes nothing; `disproved`: by event, the redactions that its
+    payload shows to be forged. `missing`: by id, the events that a redaction names and no copy has; until they are
+    there, it removes nothing either. `every`: all redactions by id.
     """
 
     def __init__(self, every: dict[str, Redaction]) -> None:
@@ -55,17 +55,17 @@ class Effective:
 
     @property
     def explained(self) -> set[str]:
-        """Return the events whose payload may be missing, because a redaction that holds names them."""
+        """Return the events whose payload may be missing, because an effective redaction names them."""
         holding = [one for several in self.standing.values() for one in several]
         return {name for one in holding for name in (one.target, *one.supersedes)}
 
 
 def effective_redactions(*copies: sqlite3.Connection) -> Effective:
-    """Decide which redactions of a log hold, by all that these copies of it have, and what they take out.
+    """Decide which redactions of a log are effective, by all that these copies of it have, and what they remove.
 
-    An event's payload is taken if it is at hand and `redact` leaves of it what the redaction says; that of an earlier
-    redaction if it is at hand and the later one was made from it. Neither depends on what else is at hand, so that
-    logs that are united come to the same in every order.
+    An event's payload is removed if a copy has it and `redact` would leave of it what the redaction says; an earlier
+    redaction's payload, if a copy has it and the later redaction was made from it. Neither depends on anything else, so
+    logs can be united in any order with the same result.
     """
     found = Effective(_redactions_in(copies))
     if not found.every:
@@ -77,7 +77,7 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
     made_from = {one.id: _replaced_by(one, found.every, kinds) for one in able}
     astray: dict[str, str] = {}
     is_done = False
-    while not is_done:  # a redaction that is taken speaks against none any more
+    while not is_done:  # a redaction that was removed disproves no other any more
         astray = {one.id: name for one in able if (name := _of_another_event(one, found)) is not None}
         taken = {name: one for one in able if one.id not in astray for name in made_from[one.id]}
         is_done = taken.keys() <= found.gone.keys()
@@ -97,7 +97,7 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
 
 
 class _Kinds:
-    """The types of events, asked of the copies of a log once each; None for one that no copy has."""
+    """The types of events, looked up in the copies of a log once each; None for an event that no copy has."""
 
     def __init__(self, copies: tuple[sqlite3.Connection, ...]) -> None:
         self.copies = copies
@@ -127,7 +127,7 @@ def _is_unchanged(row: tuple[Any, ...]) -> bool:
 
 
 def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, ...] | None:
-    """Return the row of an event from a copy that has its payload, None if none has."""
+    """Return the row of an event from a copy that has its payload, or None."""
     for copy in copies:
         for row in copy.execute(f"{ROW} WHERE id = ? AND payload IS NOT NULL", (name,)):
             if _is_unchanged(row):
@@ -136,7 +136,7 @@ def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, .
 
 
 def _judge_alone(one: Redaction, kinds: _Kinds, found: Effective) -> None:
-    """Judge a redaction by itself and by the types of the events that it names, which never change."""
+    """Judge a redaction by what it says and by the types of the events that it names, which never change."""
     if one.id in (one.target, *one.supersedes) or one.target in one.supersedes:
         found.forged[one.id] = "it says that it takes its own place, or its event's"
         return
@@ -154,7 +154,7 @@ def _judge_alone(one: Redaction, kinds: _Kinds, found: Effective) -> None:
 
 
 def _refusal(one: Redaction, kind: str) -> str | None:
-    """Say what no payload of this type could leave; None if what a redaction leaves may have been left by one."""
+    """Return what in a redaction no payload of this type could have left, or None."""
     if kind == "event_redacted":
         return "its event is itself a redaction"
     if kind == "run_adopted" and (not one.fields or WHOLE_BLOCKS & {*one.fields}):
@@ -166,13 +166,13 @@ def _refusal(one: Redaction, kind: str) -> str | None:
 
 
 def _of_another_event(one: Redaction, found: Effective) -> str | None:
-    """Return a redaction that one says it takes the place of although it is of another event; None if there is none."""
+    """Return a redaction of another event that this one says it supersedes, or None."""
     others = [found.every[name] for name in one.supersedes if name in found.every and name not in found.gone]
     return next((other.id for other in others if other.target != one.target), None)
 
 
 def _replaced_by(one: Redaction, every: dict[str, Redaction], kinds: _Kinds) -> list[str]:
-    """Return the redactions at hand that one was made from."""
+    """Return the known redactions that this one was made from."""
     kind = kinds[one.target] or ""
     return [name for name in one.supersedes if name in every and replaces(one, every[name], kind)]
 
@@ -189,7 +189,7 @@ def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
 
 
 def _hold_against_payload(row: tuple[Any, ...], found: Effective) -> None:
-    """Hold what the redactions of an event say that remains of it against its payload, which is at hand."""
+    """Compare what the redactions of an event say that remains of it with its payload, which a copy has."""
     try:
         payload = json.loads(row[PAYLOAD])
     except (ValueError, RecursionError):
@@ -204,7 +204,7 @@ def _hold_against_payload(row: tuple[Any, ...], found: Effective) -> None:
 
 
 def _hold_against_each_other(target: str, made_from: dict[str, list[str]], found: Effective) -> None:
-    """Where an event's payload is not at hand, leave out what was made from none of the redactions that it names."""
+    """For an event whose payload no copy has, reject what was made from none of the redactions that it names."""
     for one in found.standing.pop(target):
         if one.supersedes and not made_from.get(one.id) and all([name in found.every for name in one.supersedes]):
             found.forged[one.id] = f"it says that it takes the place of {one.supersedes[0]}, and was not made from it"
@@ -213,7 +213,7 @@ def _hold_against_each_other(target: str, made_from: dict[str, list[str]], found
 
 
 def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
-    """Return whether a redaction leaves what `redact` leaves of a payload, or of what an earlier redaction left."""
+    """Return whether `redact` would have left the same of a payload, or of what an earlier redaction left."""
     try:
         for base in (without_envelope(payload), complete(kind, payload)):
             if one.fields and _is_changed_elsewhere(one, base):
@@ -242,7 +242,7 @@ def _is_changed_elsewhere(one: Redaction, payload: Payload) -> bool:
 
 
 def _is_part(one: Any, whole: Any) -> bool:
-    """Return whether a value is another one, of which an earlier redaction may have made parts neutral."""
+    """Return whether a value equals another one, except for parts that an earlier redaction replaced."""
     if isinstance(one, dict) and isinstance(whole, dict):
         return one.keys() == whole.keys() and all([_is_part(one[name], whole[name]) for name in whole])
     if isinstance(one, list) and isinstance(whole, list):
@@ -254,7 +254,7 @@ def _is_part(one: Any, whole: Any) -> bool:
 def lost_rows(
     connection: sqlite3.Connection, copies: Iterable[sqlite3.Connection], gone: Collection[str]
 ) -> list[tuple[Any, ...]]:
-    """Return the rows whose payload a log lost to no redaction that holds, from the copies that still have it."""
+    """Return the rows whose payload a log lost without an effective redaction, from the copies that still have it."""
     bare = connection.execute("SELECT id, hash FROM event WHERE payload IS NULL").fetchall()
     rows = [(digest, row_at_hand(copies, name)) for name, digest in bare if name not in gone]
     return [row for digest, row in rows if row is not None and row[HASH] == digest]

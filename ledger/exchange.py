@@ -96,14 +96,14 @@ def _bytes(name: str, value: object) -> bytes | None:
         return None
     try:
         content = bytes.fromhex(value) if isinstance(value, str) else b""
-        if content.hex() == value:  # `fromhex` takes spaces and capitals too, which would not come back
+        if content.hex() == value:  # `fromhex` accepts spaces and capitals too, which would not be written back
             return content
     except ValueError:
         pass
     raise ValueError(f"its {name} is not hexadecimal")
 
 
-NOT_TEXT = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}  # which no attribute may hold
+NOT_TEXT = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}  # which no attribute may contain
 
 
 def cloud_event_line(row: tuple[Any, ...], run_id: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Import: lines staged in a table, checked in batches, then inserted."""
+"""Import events from JSON lines: staged in a table, checked in batches, then inserted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ PLACES = "SELECT seq, id, parents, hash, line FROM staged ORDER BY seq, id"
 
 
 class LineProblem(NamedTuple):
-    """What is wrong with a line of a file, which is counted from 1; a conflict is no damage."""
+    """What is wrong with a line of a file, counted from 1; a conflict is not damage."""
 
     line: int
     what: str
@@ -55,7 +55,7 @@ class LineProblem(NamedTuple):
 
 
 class Staged:
-    """The events of a file, checked one by one and kept on disk, in a database of SQLite's own that nobody else sees.
+    """The events of a file, checked one by one and kept on disk, in a temporary database of SQLite.
 
     `problems` is what is wrong with the lines, `runs` which runs they name, `lines` how many events were read.
     """
@@ -63,7 +63,7 @@ class Staged:
     def __init__(
         self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
     ) -> None:
-        """Read the file to its end; `check_event` tells what is wrong with a shape, `are_events` if many are right."""
+        """Read the file to its end; `check_event` returns what is wrong with a shape, `are_events` if many fit."""
         self.problems: list[LineProblem] = []
         self.runs: set[str] = set()
         self.lines = 0
@@ -82,7 +82,7 @@ class Staged:
         self.problems += self._contradictions()
 
     def _read_at_once(self, number: int, lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> bool:
-        """Stage so many lines that are as `export` writes them; False, and nothing is done, if any is not."""
+        """Stage `count` lines that are as `export` writes them; return False, with nothing done, if one is not."""
         if len(lines) > MAX_PAYLOAD_BYTES:
             return False  # a payload may be longer than any log takes
         found = parse_rows(lines, count, are_events)
@@ -108,7 +108,7 @@ class Staged:
             return
         wrong = {kind: what for kind, what, _ in find_event_problems(event, check_event) if kind not in NOTES}
         if "hash" in wrong:
-            wrong.pop("shape", None)  # of what somebody changed, the shape says nothing more
+            wrong.pop("shape", None)  # of an event that was changed, the shape says nothing more
         yield from wrong.values()
         if not wrong:
             self._stage(number, event)
@@ -139,7 +139,7 @@ class Staged:
                 yield _conflict(line, name, first)
 
     def _name(self, payload: dict[str, Any]) -> None:
-        """Keep the run that a payload names, or what stays of one."""
+        """Remember the run that a payload, or what remains of one, names."""
         named = payload.get("run_id")
         self.runs |= {named} if isinstance(named, str) else set()
 
@@ -195,7 +195,7 @@ class Staged:
         return self.count_missing_in(log) < len(self)
 
     def close(self) -> None:
-        """Let go of what is kept on disk."""
+        """Remove what is kept on disk."""
         self._connection.close()
 
 
@@ -211,7 +211,7 @@ def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
     more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
     message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
     if damaged:
-        raise IntegrityError(message, hint="export the log again where it is whole")
+        raise IntegrityError(message, hint="export the log again where it is intact")
     raise UnionConflict(
         message, hint="one of the two was changed by hand: run `faber-ledger verify` where each is from"
     )
@@ -250,8 +250,8 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
             is_whole = rest.endswith(b"\n")
 
 
-PLAIN = r'"([^"\\\x00-\x1f]+)"'  # an empty one is read with what is out of the ordinary
-# Written by one encoder in one order, so that a pattern reads it; what is between is the payload, and JSON's to read.
+PLAIN = r'"([^"\\\x00-\x1f]+)"'  # an empty one is read one by one
+# Lines are written by one encoder in one order, so a pattern can read all but the payload, which is JSON.
 LINE = re.compile(
     r'^\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
     rf'"at":{PLAIN},"writer":{PLAIN},"session_id":(?:null|{PLAIN}),"client":(?:null|{PLAIN}),'
@@ -264,7 +264,7 @@ LINE = re.compile(
 def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
     """Return the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
 
-    `are_events` tells whether all events are as their shapes say. A merge, a redacted event and an event of an unknown
+    `are_events` returns whether all events fit their shapes. A merge, a redacted event and an event of an unknown
     shape are not read here either.
     """
     try:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger import file as formats
 from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict, LedgerError
 from faber_ledger.ledger.file import (
+    APPLICATION_ID,
     BUSY_SECONDS,
     DURABLE,
+    FORMAT,
+    FORMAT_1,
+    REVISION,
     UNREADABLE,
     Writing,
     check_companions,
@@ -19,6 +22,7 @@ from faber_ledger.ledger.file import (
     connect,
     no_ledger_error,
     sqlite3,
+    statements,
 )
 from faber_ledger.ledger.row import (
     BATCH,
@@ -138,11 +142,11 @@ class Log:
         return False
 
     def _create(self) -> None:
-        for statement in formats.statements(formats.FORMAT_1):
+        for statement in statements(FORMAT_1):
             self.connection.execute(statement)
-        self.connection.execute("INSERT INTO alembic_version VALUES (?)", (formats.REVISION,))
-        self.connection.execute(f"PRAGMA application_id = {formats.APPLICATION_ID}")
-        self.connection.execute(f"PRAGMA user_version = {formats.FORMAT}")
+        self.connection.execute("INSERT INTO alembic_version VALUES (?)", (REVISION,))
+        self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        self.connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.

@@ -7,10 +7,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.ledger import file as formats
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.event_types import is_known
-from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, surplus_bytes
+from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES, REVISION, surplus_bytes
 from faber_ledger.ledger.row import COLUMNS, compute_hash, event_of, is_too_long, parse_payload, split_hashes
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ NOTES = (
 FORGED = "forged_redaction"
 HINT_UPGRADE = "nothing is lost; upgrade faber-ledger on this machine to have it checked and shown"
 HINT_REWRITE = (
-    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file again from its events"
+    "run `faber-ledger union ledger.db -o ledger.db` in the run's folder: it writes the file from its events again"
 )
 DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 
@@ -49,30 +48,30 @@ class LogProblem(NamedTuple):
 
     @property
     def is_note(self) -> bool:
-        """Return whether the log is sound all the same."""
+        """Return whether the log is intact all the same."""
         return self.kind in NOTES
 
     @property
     def is_damage(self) -> bool:
-        """Return whether the log itself is not whole: what somebody forged in it is named, and takes out nothing."""
+        """Return whether the log itself is damaged; a forged redaction in it removes nothing."""
         return self.kind != FORGED and not self.is_note
 
 
 def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
-    """Ask SQLite itself; the full check, since the quick one does not see an index that lacks an event's id."""
+    """Yield what SQLite's own check finds; the full one, since the quick one misses an index without an event's id."""
     connection = log.connection
     for (what,) in connection.execute("PRAGMA integrity_check"):
         if what != "ok" and not (doubles and "non-unique entry in index event_id" in what):
             yield LogProblem("damaged", None, f"SQLite finds the file damaged: {what}", HINT_RESTORE)
     revisions = [revision for (revision,) in connection.execute("SELECT version_num FROM alembic_version")]
-    if revisions != [formats.REVISION]:
+    if revisions != [REVISION]:
         told = ", ".join(map(repr, revisions)) or "none"
         yield LogProblem(
             "revision", None, f"it names another revision of its schema than it has: {told:.100}", HINT_REWRITE
         )
-    file = connection.execute("PRAGMA database_list").fetchone()[2]  # none is read where a journal was played in memory
+    file = connection.execute("PRAGMA database_list").fetchone()[2]  # empty if a journal was played in memory
     connection.execute("BEGIN")
-    connection.execute("SELECT 1 FROM sqlite_master")  # from here on nobody writes
+    connection.execute("SELECT 1 FROM sqlite_master")  # from here on no process writes
     extra = surplus_bytes(connection, file) if os.path.isfile(file) else 0
     connection.execute("COMMIT")
     if extra:
@@ -99,9 +98,9 @@ def find_event_problems(
         yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", HINT_RESTORE
         return
     if not ULID.fullmatch(event["id"]):
-        yield "id", "its id is no ULID", HINT_RESTORE
+        yield "id", "its id is not a ULID", HINT_RESTORE
     if seconds_of(event["at"]) is None:
-        yield "at", f"its time {event['at']!r} is no time", HINT_RESTORE
+        yield "at", f"its time {event['at']!r} is not a time", HINT_RESTORE
     parents = split_hashes(event["parents"])
     if parents != sorted(set(parents)):
         yield "parents", "its parents are not in order, or one is there twice", HINT_RESTORE

@@ -1,4 +1,4 @@
-"""Questions asked of one run's log, through SQLAlchemy Core: over the log's own read-only open and its own decoder."""
+"""Queries on one run's log through SQLAlchemy Core, over the log's own read-only connection and decoder."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Key: TypeAlias = tuple[int, str]
 
 
 class EventQuery(NamedTuple):
-    """Which events are asked for; what is None does not matter.
+    """Which events to find; None means any.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
     `since` and `until` are in seconds since 1970, and the whole second of `until` counts: times are shown in seconds.
@@ -58,8 +58,8 @@ def find_events(
 ) -> Iterator[Recorded]:
     """Yield the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
 
-    With a limit the newest so many. The log is read page by page, so that whoever reads slowly, as a person with a
-    pager does, keeps no hook from writing.
+    With a limit, the newest `limit` of them. The log is read page by page, so that a slow reader, as a person with a
+    pager, keeps no hook from writing.
     """
     with connection_to(path) as connection:
         decode = Log(connection.connection.driver_connection, path).decode  # type: ignore[arg-type]  # SQLite's own
@@ -181,7 +181,7 @@ def connection_to(path: str) -> Iterator[Connection]:
         with engine.connect() as connection:
             yield connection
     except DBAPIError as error:
-        raise error.orig or error from None  # SQLite's own error, which every command already knows
+        raise error.orig or error from None  # SQLite's own error, which every command handles
     finally:
         engine.dispose()
 

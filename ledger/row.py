@@ -45,12 +45,12 @@ SALT_BYTES = 16  # of any other length, a letter could move between salt and pay
 
 
 def is_too_long(payload: str) -> bool:
-    """Return whether a payload is longer than any event's may be, which is counted in bytes of UTF-8."""
+    """Return whether a payload is longer than `MAX_PAYLOAD_BYTES` of UTF-8."""
     return 4 * len(payload) > MAX_PAYLOAD_BYTES and len(payload.encode("utf-8", "surrogatepass")) > MAX_PAYLOAD_BYTES
 
 
 def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]], at: float, writer: str) -> Row:
-    """Make a draft the row that comes after these heads; `event` is its event, cleaned.
+    """Make the row of a draft that comes after these heads; `event` is the draft's event, cleaned.
 
     `at` is in seconds since 1970. Raises LedgerError for a payload that is too long, IntegrityError for no seq left.
     """
@@ -156,7 +156,7 @@ def are_canonical(texts: list[str], payloads: list[Any]) -> bool:
 
 
 def check_typed(row: Row) -> None:
-    """Raise IntegrityError for a row whose envelope is not as `is_typed` tells."""
+    """Raise IntegrityError for a row whose envelope is not `is_typed`."""
     if not is_typed(row):
         raise IntegrityError(
             f"event {row[1]!r:.40} has a value of another type than any ledger writes", hint=HINT_VERIFY
@@ -171,8 +171,8 @@ def is_typed(row: Row) -> bool:
 
 
 def parse_payloads(texts: list[str]) -> list[Any] | None:
-    """Parse payloads; None if one of them is no object's JSON, or is redacted."""
-    # Between two payloads stands what no writer could foresee: else two that are no JSON alone might be some together.
+    """Parse payloads; None if one of them is not an object's JSON, or is redacted."""
+    # A random mark separates the payloads: two that are not JSON alone might be JSON together.
     mark = os.urandom(8).hex()
     try:
         values = json.loads("[" + f',"{mark}",'.join(texts) + "]")

@@ -1,6 +1,6 @@
-"""Verifies a whole log from front to back, and reports everything that is wrong with it, not the first thing alone.
+"""Verify a log from its first event to its last, and report everything that is wrong, not only the first problem.
 
-It believes nothing: rows are read raw, each value's type is asked, and every hash is computed again. A log of any
+Nothing is trusted: rows are read raw, the type of each value is checked, and every hash is computed again. A log of any
 length is read in one pass, in memory that does not grow with it.
 """
 
@@ -38,7 +38,7 @@ HINT_FIND_COPY = (
     "run `faber-ledger verify --git` to see which copy has it, then unite the two: `faber-ledger union`;"
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
-HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and puts the journal aside"
+HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and moves the journal aside"
 JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since put another file under it"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
@@ -50,8 +50,8 @@ def find_problems(
 ) -> Iterator[LogProblem]:
     """Yield everything that is wrong with the log at `path`, in the order of its events.
 
-    `check_event` tells what is wrong with one event's shape; `advance` is called with the number of events done.
-    Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is no ledger is a finding.
+    `check_event` returns what is wrong with one event's shape; `advance` is called with the number of events done.
+    Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
     """
     if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
         yield from _findings(path, _as_it_is, check_event, advance)
@@ -63,8 +63,8 @@ def find_problems(
         )
         yield from _findings(path, _alone, check_event, advance)
         return
-    # A journal of its own is rolled back by the next writer, and what it hides never was. Of another's, played unseen
-    # by whoever reads, nothing can be said but that it has to go.
+    # The ledger's own journal is rolled back by the next writer, and the events that it hides were never committed. A
+    # foreign journal, which a reader plays unseen, can only be reported: it has to go.
     played = list(_findings(path, _as_it_is, check_event, advance))
     if not any(finding.is_damage for finding in played):
         yield from played
@@ -99,7 +99,7 @@ def _findings(
         return
     with closing(log):
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-        log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to name what every other reader refuses
+        log.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10**9)  # to report what every other reader refuses
         try:
             doubles = {name for (name,) in log.connection.execute(DOUBLES)}
             yield from find_damage(log, doubles)
@@ -113,7 +113,7 @@ def _findings(
 
 
 class _Walk:
-    """One pass over the events, with what later events are measured against."""
+    """One pass over the events, with what later events are compared with."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class _Walk:
         self.heads: dict[bytes, int] = {}
         self.awaited: set[bytes] = set()  # parents that were not there yet when they were named
         self.moved: set[bytes] = set()
-        self.told: set[Any] = set()  # ids that stand more than once, once they have been met
+        self.reported: set[Any] = set()  # ids that stand more than once, once they have been met
         self.is_missing_some = False
 
     def findings(self) -> Iterator[LogProblem]:
@@ -140,23 +140,23 @@ class _Walk:
         for row in self.connection.execute(WALK):
             event = dict(zip(COLUMNS, row, strict=True))
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
-            if event["id"] in self.told:
+            if event["id"] in self.reported:
                 told = "another event in the log has the same id"
                 yield LogProblem("duplicate_id", name, told, HINT_RESTORE)
                 if event["hash"] not in self.seqs:
-                    self._take_in(event)
+                    self._remember(event)
                 continue
             if event["id"] in self.doubles:
-                self.told.add(event["id"])
+                self.reported.add(event["id"])
             is_own_fault = False
             for kind, what, hint in self._problems(event):
                 is_own_fault = True
                 yield LogProblem(kind, name, what, hint)
             if not is_own_fault and (told_of := self._misplaced(event)):
                 later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, told_of, HINT_RESTORE)))
-            self._take_in(event)
+            self._remember(event)
             self.advance(1)
-        # An event that is what its hash says stands where it was written: if its parent was moved, that was told.
+        # An event that matches its hash is where it was written: if its parent was moved, that is reported already.
         yield from [finding for parents, finding in later if not parents & self.moved]
         yield from self._head_findings()
 
@@ -190,7 +190,7 @@ class _Walk:
         return 1 + max([seq for seq in map(self._seq_of, parents) if seq is not None], default=0)
 
     def _seq_of(self, digest: bytes) -> int | None:
-        """Return where an event stands, a later one too; None if it is not in the log."""
+        """Return the seq of an event, a later one included; None if it is not in the log."""
         if digest in self.seqs:
             return self.seqs[digest]
         seq: int | None = self._all.get(digest)
@@ -198,7 +198,7 @@ class _Walk:
 
     @cached_property
     def _all(self) -> dict[bytes, int]:
-        """Where each event stands: asked for only in a log in which a parent does not come first."""
+        """The seq of each event; only needed for a log in which a parent does not come first."""
         rows = self.connection.execute("SELECT hash, seq FROM event")
         return {digest: seq for digest, seq in rows if isinstance(digest, bytes) and isinstance(seq, int)}
 
@@ -206,7 +206,7 @@ class _Walk:
         passed_by = [parent for parent in parents if self.heads.pop(parent, None) is None]
         self.awaited.update([parent for parent in passed_by if parent not in self.seqs])
 
-    def _take_in(self, event: dict[str, Any]) -> None:
+    def _remember(self, event: dict[str, Any]) -> None:
         digest, seq = event["hash"], event["seq"]
         if isinstance(digest, bytes) and isinstance(seq, int):
             self.seqs[digest] = seq
@@ -216,9 +216,9 @@ class _Walk:
     def _what_was_changed(
         self, event: dict[str, Any], parents: list[bytes]
     ) -> tuple[tuple[str, str, str] | None, list[bytes]]:
-        """Try what an event may have been before: its place and its parents can be guessed, the rest cannot.
+        """Guess what an event was before it was changed: its seq or its parents can be guessed, nothing else can.
 
-        Gives the problem, None if no guess fits the hash, and the parents that the event had.
+        Returns the problem, None if no guess fits the hash, and the parents that the event had.
         """
         seq = event["seq"]
         for before in (self._due(parents), seq - 1, seq + 1):
@@ -250,11 +250,11 @@ class _Walk:
 def _redaction_findings(
     connection: sqlite3.Connection, check_event: Callable[[Any], list[str]]
 ) -> Iterator[LogProblem]:
-    """Hold each payload that is gone against the redactions, and each redaction against what is still there."""
+    """Compare each missing payload with the redactions, and each redaction with the payloads that are still there."""
     found = effective_redactions(connection)
     explained, forged = found.explained, [found.every[name] for name in found.forged]
     by_forged = {name for one in forged for name in (one.target, *one.supersedes)}
-    gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # of others it was told already
+    gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
         if name in by_forged - explained:
             yield LogProblem(

@@ -1,4 +1,4 @@
-"""Brings an older ledger to the newest format: on a copy, which is verified before it takes the ledger's place."""
+"""Bring an older ledger to the newest format, on a copy that is verified before it takes the ledger's place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def migrate_file(
     """Bring the ledger at `path` to the newest known format, under its run's lock.
 
     A dry run does all of it on the copy and leaves the ledger as it is. Raises RunNotFound if there is no ledger,
-    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is not what it must be.
+    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is not as it must be.
     """
     newest = max(known)
     if _format(path) == newest:
@@ -61,7 +61,9 @@ def migrate_file(
         if before == newest:
             return Outcome(newest, newest)
         if before not in known:
-            raise IntegrityError(f"{path} has format {before}, which never was", hint="restore the ledger from git")
+            raise IntegrityError(
+                f"{path} has format {before}, which does not exist", hint="restore the ledger from git"
+            )
         if os.path.exists(path + "-journal"):
             play_journal(path)
         with closing(connect(path, "ro")) as old, _temporary(path) as copy:

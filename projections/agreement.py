@@ -7,7 +7,7 @@ their places: one that is left out must not make all those after it differ.
 
 from __future__ import annotations
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.difference import MISSING, identity, list_changes, value_at
 from faber_ledger.projections.steps import Steps
 
@@ -45,7 +45,7 @@ def find_best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
     """Find the position of a history whose fold is nearest to a state's blocks; of several the last."""
     steps = Steps()
     target = _keyed(found)
-    size, same = _counts(shape.empty(), (), target)
+    size, same = _counts(empty(), (), target)
     total = _counts(found, (), target)[0]
     fit: Fit = {"position": 0, "last": None, "distance": size + total - 2 * same, "events": 0}
     for number, recorded in enumerate(events, 1):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 class Compactions:
     """Counts a compaction by its completion or by the start after it, whichever is first, and never by both.
 
-    A client may send only one of the two. A subagent's is none: it leaves the run's context as it is.
+    A client may send only one of the two. A subagent's compaction does not count: it leaves the run's context as it is.
     """
 
     def __init__(self) -> None:

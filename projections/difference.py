@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import NAMES, empty
 from faber_ledger.projections.fold import Projector
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
 
 def differing_blocks(expected: Blocks, found: Blocks) -> list[str]:
     """Name the blocks whose values differ; the order of keys says nothing, and `true` is told from 1."""
-    pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in shape.NAMES]
+    pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in NAMES]
     return [name for name, one, other in pairs if first_difference(one, other) is not None]
 
 
@@ -69,7 +69,7 @@ def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> 
 
     `stream` gives the events again each time, so that a long log need not be kept.
     """
-    expected = Projector(shape.empty()).fold(stream())
+    expected = Projector(empty()).fold(stream())
     path = first_difference(expected, found)
     if path is None:
         return None
@@ -99,7 +99,7 @@ def field_text(path: Path) -> str:
 
 def _settled_by(events: Iterable[Recorded], path: Path) -> Recorded | None:
     """Return the last event that changed the value at a path."""
-    projector, settled = Projector(shape.empty()), None
+    projector, settled = Projector(empty()), None
     before = json.dumps(value_at(projector.blocks, path))
     for recorded in events:
         projector.apply(recorded)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, current_session, empty, is_named, is_too_deep, session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ PROJECTOR = 1  # raised whenever the same events give other blocks than before
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
     """Fold events, in `(seq, id)` order, onto the blocks of those before them, which are changed in place."""
-    return Projector(shape.empty() if blocks is None else blocks).fold(events)
+    return Projector(empty() if blocks is None else blocks).fold(events)
 
 
 class Projector:
@@ -153,30 +153,28 @@ class Projector:
         adopted = _adopted(event["blocks"])
         if adopted is None:
             return
-        if self.blocks in ({}, shape.empty()):
+        if self.blocks in ({}, empty()):
             self.blocks.clear()
             self.blocks.update(adopted)
             self._reindex()
             return
-        for entry in shape.session_history(adopted):
-            if shape.is_named(entry) and entry["session_id"] not in self.index:
+        for entry in session_history(adopted):
+            if is_named(entry) and entry["session_id"] not in self.index:
                 self._add(entry)
-        current = shape.current_session(adopted)
-        if current is not None and current not in self.index and current != shape.current_session(self.blocks):
+        current = current_session(adopted)
+        if current is not None and current not in self.index and current != current_session(self.blocks):
             self._add(_entry_of_current(current, adopted, at))
 
-    # The blocks, made whole where an older tool left them half
+    # The blocks, completed where an older tool left them incomplete
 
     def _reindex(self) -> None:
-        self.index = {
-            entry["session_id"]: entry for entry in shape.session_history(self.blocks) if shape.is_named(entry)
-        }
+        self.index = {entry["session_id"]: entry for entry in session_history(self.blocks) if is_named(entry)}
         self.open = {name: None for name, entry in self.index.items() if not entry.get("ended_at")}
 
     def _sessions(self) -> dict[str, Any]:
         sessions = self.blocks.get("sessions")
         if not isinstance(sessions, dict):
-            sessions = shape.empty()["sessions"]
+            sessions = empty()["sessions"]
             _put(self.blocks, "sessions", sessions, after=None)
             self._reindex()
         history = _list(sessions, "session_history")
@@ -186,7 +184,7 @@ class Projector:
     def _metadata(self) -> dict[str, Any]:
         metadata = self.blocks.get("context_metadata")
         if not isinstance(metadata, dict):
-            metadata = self.blocks["context_metadata"] = shape.empty()["context_metadata"]
+            metadata = self.blocks["context_metadata"] = empty()["context_metadata"]
         return metadata
 
     def _add(self, entry: Entry) -> None:
@@ -200,24 +198,24 @@ class Projector:
     def _touched(self, session_id: str, at: str) -> Entry | None:
         """Return a session's entry; a current session that is not in the history enters it (END, Step 3)."""
         entry = self.index.get(session_id)
-        if entry is None and session_id == shape.current_session(self.blocks):
+        if entry is None and session_id == current_session(self.blocks):
             entry = _entry_of_current(session_id, self.blocks, at)
             self._add(entry)
         return entry
 
     def _is_newest(self, session_id: str) -> bool:
-        current = shape.current_session(self.blocks)
+        current = current_session(self.blocks)
         if current is not None:
             return current == session_id
-        history = shape.session_history(self.blocks)
+        history = session_history(self.blocks)
         return bool(history) and isinstance(history[-1], dict) and history[-1].get("session_id") == session_id
 
 
 def _adopted(text: str) -> Blocks | None:
     """Read adopted blocks; None for what state.json could not hold, since no such file can have been adopted."""
     try:
-        adopted = shape.blocks_of(json.loads(text))
-        if shape.is_too_deep(adopted):
+        adopted = blocks_of(json.loads(text))
+        if is_too_deep(adopted):
             return None
         json.dumps(adopted, allow_nan=False)
     except (ValueError, TypeError, RecursionError):

@@ -1,8 +1,8 @@
-"""What each session of a run came to, told from the blocks."""
+"""A summary of each session of a run, made from the blocks."""
 
 from __future__ import annotations
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import session_history
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def summarize_sessions(blocks: Blocks) -> Iterator[SessionSummary]:
-    """Tell the sessions of a run, oldest first; entries that an older tool left unreadable are left out."""
+    """Yield the sessions of a run, oldest first, without entries that an older tool left unreadable."""
     before: list[str] = []
-    for entry in shape.session_history(blocks):
+    for entry in session_history(blocks):
         if not isinstance(entry, dict):
             continue
         environment = entry.get("environment")

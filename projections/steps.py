@@ -1,4 +1,4 @@
-"""A history told step by step: what each event changed in the blocks, at a cost that does not grow with the history.
+"""What each event of a history changed in the blocks, at a cost that does not grow with the history.
 
 Before an event only what it can touch is copied, as deep as a fold changes it: its session's entry, and the blocks
 without the two lists that only grow. An adoption alone may touch everything.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 
 from faber_ledger.ledger.event_types import is_foldable
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import empty, is_named, session_history
 from faber_ledger.projections.difference import MISSING, list_changes
 from faber_ledger.projections.fold import Projector
 
@@ -28,7 +28,7 @@ class Steps:
     """Blocks on which events are folded one by one, each with what it changes."""
 
     def __init__(self) -> None:
-        self._projector = Projector(shape.empty())
+        self._projector = Projector(empty())
         self._places: dict[str, int] = {}
         self._counted = 0
 
@@ -38,7 +38,7 @@ class Steps:
         return self._projector.blocks
 
     def pass_over(self, recorded: Recorded) -> None:
-        """Fold one event of which nobody asks what it changed."""
+        """Fold one event without asking what it changed."""
         self._projector.apply(recorded)
         if recorded["event"]["type"] == "run_adopted":
             self._places, self._counted = {}, 0
@@ -69,9 +69,9 @@ class Steps:
 
     def _place(self, name: str) -> int:
         """Return the place of a session's entry in the history; of several of one id the last counts."""
-        history = shape.session_history(self.blocks)
+        history = session_history(self.blocks)
         for number in range(self._counted, len(history)):
-            if shape.is_named(history[number]):
+            if is_named(history[number]):
                 self._places[history[number]["session_id"]] = number
         self._counted = len(history)
         return self._places[name]

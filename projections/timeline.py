@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
@@ -46,7 +46,7 @@ class _Course:
 
     def __init__(self, run_id: str, seconds_of: Callable[[object], float | None]) -> None:
         self.seconds_of = seconds_of
-        self.projector = Projector(shape.empty())
+        self.projector = Projector(empty())
         self.number = 0
         self.moment: Moment = (0.0, 0)
         self.started: dict[str, tuple[Moment, int]] = {}
@@ -151,8 +151,8 @@ class _Course:
     def _see_context(self) -> None:
         """Compare what is in the context of an open session with what was, and open and close spans."""
         blocks = self.projector.blocks
-        is_watched = self.is_compacting or bool(self.projector.open) or shape.current_session(blocks) is not None
-        loads = shape.artifacts_in_context(blocks) if is_watched else []
+        is_watched = self.is_compacting or bool(self.projector.open) or current_session(blocks) is not None
+        loads = artifacts_in_context(blocks) if is_watched else []
         found = {_text(load.get("artifact_id")): load for load in loads}
         for name, (load, span) in list(self.present.items()):
             if found.get(name) is not load:

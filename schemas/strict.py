@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 def read_strictly(log: Log) -> Iterator[Recorded]:
-    """Yield every event in `(seq, id)` order; raises IntegrityError for the first that is not as its model says.
+    """Yield every event in `(seq, id)` order; raises IntegrityError for the first that does not fit its model.
 
-    Also for one that is not what its hash says. A type or version that this program does not know has no model here,
-    and a redacted event has nothing left to check: both are given as they are.
+    Also for one that does not match its hash. An event of an unknown type or version has no model here, and a redacted
+    event has nothing left to check: both are yielded as they are.
     """
     return chain.from_iterable(_recorded(log, rows) for rows in verified_batches(log))
 

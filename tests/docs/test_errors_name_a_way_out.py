@@ -265,7 +265,7 @@ def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
 def test_settings_that_are_no_object_are_told_so(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write(".claude/settings.json", "[]\n")
-    assert "settings.json: it is no JSON object" in project.faber("init").stderr
+    assert "settings.json: it is not a JSON object" in project.faber("init").stderr
 
 
 def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_path: Path) -> None:

@@ -61,15 +61,15 @@ BROKEN_STATES = {
     "empty": (b"", "the file is empty"),
     "blank": (b" \r\n\t", "the file is empty"),
     "truncated": (json.dumps(usual_state(), indent=2).encode()[:-30], "Invalid JSON at line"),
-    "a list": (b"[]\n", "it is no JSON object"),
-    "a number": (b"42", "it is no JSON object"),
+    "a list": (b"[]\n", "it is not a JSON object"),
+    "a number": (b"42", "it is not a JSON object"),
     "two objects": (b"{}{}", "Extra data"),
     "not UTF-8": (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
     "UTF-16": (json.dumps(usual_state()).encode("utf-16"), "not UTF-8 at byte 0"),
     "binary": (bytes(range(256)), "not UTF-8 at byte 128"),
     "nested too deeply": (b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deeply"),
     "a number too long": (b'{"a": ' + b"1" * 5000 + b"}", "4300"),
-    "NaN": (b'{"a": NaN}', "NaN is no JSON"),
+    "NaN": (b'{"a": NaN}', "NaN is not JSON"),
 }
 
 

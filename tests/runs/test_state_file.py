@@ -503,7 +503,7 @@ def test_blocks_that_were_nested_by_hand_are_folded_again(project: Project) -> N
     [
         (b"", "the file is empty"),
         (b" \n", "the file is empty"),
-        (b"[]", "it is no JSON object"),
+        (b"[]", "it is not a JSON object"),
         (b'{\n"run_id": "x', "Invalid JSON at line 2"),
         (b'{"run_id": "\xff"}', "not UTF-8 at byte 12"),
         (b'{"run_id": "another-run"}', "it is the state of another run, 'another-run'"),
