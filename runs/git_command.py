@@ -23,7 +23,7 @@ _limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", de
 
 
 @contextmanager
-def answered_within(seconds: float) -> Iterator[None]:
+def limit_answers(seconds: float) -> Iterator[None]:
     """Limit the time for each answer of git inside the `with` block; the shorter of nested limits holds.
 
     After one answer that did not come in time, the next questions fail at once.
@@ -41,7 +41,7 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
 
     The environment is passed on, without the variables in `without`: in a commit hook it names the index to commit.
     """
-    done = asked(*arguments, at=at, content=content, without=without)
+    done = run_git(*arguments, at=at, content=content, without=without)
     if done.returncode:
         raise GitFailed(
             f"`git {arguments[0]}` failed: {complaint(done)}", hint="see what `git status` says, and run it again"
@@ -49,7 +49,7 @@ def git(*arguments: str, at: str | None = None, content: bytes | None = None, wi
     return done.stdout
 
 
-def asked(
+def run_git(
     *arguments: str, at: str | None = None, content: bytes | None = None, without: Collection[str] = ()
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a git command whose exit code matters; raises GitFailed if git is not installed or too slow."""
@@ -80,7 +80,7 @@ def asked(
 def top_of(root: str) -> str | None:
     """Return the top of the work tree that a project lies in; None if git knows none."""
     try:
-        done = asked("rev-parse", "--show-toplevel", at=root)
+        done = run_git("rev-parse", "--show-toplevel", at=root)
     except GitFailed:
         return None
     return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 and done.stdout.strip() else None
@@ -91,7 +91,7 @@ def worktree_roots(root: str) -> list[str]:
     roots, top = [root], top_of(root)
     if top is not None:
         inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
-        listed = os.fsdecode(asked("worktree", "list", "--porcelain", at=root).stdout).splitlines()
+        listed = os.fsdecode(run_git("worktree", "list", "--porcelain", at=root).stdout).splitlines()
         trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
         roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
     return roots

@@ -10,7 +10,7 @@ from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections import blocks as shape
-from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.git_command import run_git
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -268,7 +268,7 @@ def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         for name, content in (("ours", ours), ("base", base), ("theirs", theirs)):
             overwrite(os.path.join(folder, name), content)
-        done = asked("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
+        done = run_git("merge-file", "-p", "-q", "ours", "base", "theirs", at=folder)
     return done.stdout if done.returncode == 0 else None
 
 

@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWell
-from faber_ledger.runs.git_command import answered_within
+from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def doctor(fix: bool, dry_run: bool, as_json: bool) -> int:
     """
     if dry_run and not fix:
         raise click.UsageError("--dry-run needs --fix")
-    with answered_within(GIT_SECONDS):
+    with limit_answers(GIT_SECONDS):
         return _examine(find_root(os.getcwd()), fix=fix, dry_run=dry_run, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show
-from faber_ledger.cli.ui.which_run import folded, recheck_under_lock, run_to_project, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
@@ -48,7 +48,7 @@ def project(
     reads = every or check or to_stdout
     runs = runs_with_ledgers(run, every=every) if reads else [run_to_project(run, needs_ledger=not restore)]
     if to_stdout:
-        blocks = {one.run_id: folded(one) for one in runs}
+        blocks = {one.run_id: fold_log(one) for one in runs}
         shown = blocks if every else blocks[runs[0].run_id]
         show(shown, [json.dumps(shown, indent=2, ensure_ascii=False)], as_json=as_json)
         return 0

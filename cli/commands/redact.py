@@ -15,7 +15,7 @@ from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.git_command import run_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -142,7 +142,7 @@ def _ask(plan: RedactionPlan, *, as_json: bool) -> None:
 
 def _versions(chosen: Run) -> int | None:
     """Return how many commits have a version of this ledger; None without git."""
-    listed = asked("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
+    listed = run_git("log", "--all", "--full-history", "--format=%H", "--", chosen.ledger_path, at=chosen.root)
     return len(listed.stdout.split()) if listed.returncode == 0 else None
 
 

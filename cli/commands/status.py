@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import choose_run, folded
+from faber_ledger.cli.ui.which_run import choose_run, fold_log
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
 from faber_ledger.projections import blocks as shape
@@ -48,7 +48,7 @@ def status(run: str | None, as_json: bool) -> None:
         warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value
     log = None if lacks_ledger(meant) else summarize(meant.ledger_path)
-    blocks = folded(meant) if log else shape.blocks_of(state)
+    blocks = fold_log(meant) if log else shape.blocks_of(state)
     agrees = not differing_blocks(blocks, shape.blocks_of(state))
     data = {
         "run_id": meant.run_id,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.worktrees.git import asked, trees
+from faber_ledger.cli.worktrees.git import run_git, trees
 from faber_ledger.cli.worktrees.places import gone_runs
 from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_settings import unanswered
@@ -111,5 +111,5 @@ def registry_can_be_read(patient: Patient) -> Iterator[Finding]:
 def _is_untracked(patient: Patient) -> bool:
     path = os.path.join(patient.root, *SETTINGS.split("/"))
     return os.path.isfile(path) and bool(
-        asked("ls-files", "--error-unmatch", "--", SETTINGS, at=patient.root).returncode
+        run_git("ls-files", "--error-unmatch", "--", SETTINGS, at=patient.root).returncode
     )

@@ -12,7 +12,7 @@ from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
-from faber_ledger.cli.worktrees.git import asked, is_forgotten, require_work_tree
+from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
@@ -37,8 +37,8 @@ NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.esca
 def git_is_there(patient: Patient) -> Iterator[Finding]:
     """Check for git: without it nothing travels, and no mirror keeps what a checkout removes."""
     try:
-        version = asked("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
-        inside = asked("rev-parse", "--is-inside-work-tree", at=patient.root)
+        version = run_git("--version", at=patient.root).stdout.decode("utf-8", "replace").strip()
+        inside = run_git("rev-parse", "--is-inside-work-tree", at=patient.root)
     except GitFailed as error:
         yield Finding("warning", error.message, error.hint)
         return
@@ -120,7 +120,7 @@ def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
     """Look for tracked files that belong to one machine."""
     if not patient.has_git:
         return
-    listed = os.fsdecode(asked("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
+    listed = os.fsdecode(run_git("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may contain private data"
         hint = f"run `git rm --cached {_quoted(path)}`, which leaves the file, and commit"

@@ -8,7 +8,7 @@ import stat
 from functools import cached_property
 from typing import Any
 
-from faber_ledger.cli.worktrees.git import asked
+from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.errors import GitFailed, InvalidRunId, LedgerError
 from faber_ledger.ledger.problems import LogProblem as Fault
@@ -45,7 +45,7 @@ class Patient:
     def has_git(self) -> bool:
         """Whether git itself says that the project lies in a work tree."""
         try:
-            done = asked("rev-parse", "--is-inside-work-tree", at=self.root)
+            done = run_git("rev-parse", "--is-inside-work-tree", at=self.root)
         except GitFailed:
             return False
         return done.returncode == 0 and done.stdout.strip() == b"true"

@@ -18,7 +18,7 @@ from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, compute_hash
 from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
-from faber_ledger.runs.git_command import asked, git, top_of
+from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.run import RUNS, Run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Anchors:
         if top_of(self.run.root) is None:
             return
         self._check_versions("HEAD", "missing_event", "the history of HEAD")
-        upstream = asked("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}", at=self.run.root)
+        upstream = run_git("rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}", at=self.run.root)
         if upstream.returncode == 0:
             name = upstream.stdout.decode("utf-8", "replace").strip()
             self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
@@ -75,7 +75,7 @@ class Anchors:
                     file.write(git("cat-file", "blob", version.blob, at=self.run.root))
                 counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
         versions_text = f"{counted} version{'s' * (counted != 1)} in {where}"
-        if asked("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
+        if run_git("rev-parse", "--is-shallow-repository", at=self.run.root).stdout.strip() == b"true":
             versions_text += ", which this shallow clone has in part"
         self.checked.append(versions_text)
 
@@ -149,7 +149,7 @@ def _versions(run: Run, revisions: str) -> Iterator[Version]:
     """Yield each version once, newest first, under the paths of both layouts, also those that only a merge made."""
     paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
     options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
-    listed = asked("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
+    listed = run_git("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
     commit, seen = "", {ABSENT}
     for line in listed.stdout.decode("utf-8", "replace").splitlines():
         if not line.startswith(":"):

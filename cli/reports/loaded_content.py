@@ -10,7 +10,7 @@ from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import GitFailed
-from faber_ledger.runs.git_command import asked
+from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
         if text is not None:
             yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
     for blob, commit in _blobs(root, source):
-        size = asked("cat-file", "-s", blob, at=root).stdout.strip()
+        size = run_git("cat-file", "-s", blob, at=root).stdout.strip()
         if size.isdigit() and int(size) <= MAX_BYTES:
-            content = asked("cat-file", "blob", blob, at=root).stdout
+            content = run_git("cat-file", "blob", blob, at=root).stdout
             try:
                 yield content.decode().removeprefix("\ufeff"), f"commit {commit[:12]}"
             except UnicodeDecodeError:
@@ -83,7 +83,7 @@ def _blobs(root: str, source: str) -> Iterator[tuple[str, str]]:
     """Yield each version of a file in git's history once, with the newest commit that has it."""
     options = ("--all", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
     try:
-        listed = asked("log", *options, "--", f":(literal){source}", at=root)
+        listed = run_git("log", *options, "--", f":(literal){source}", at=root)
     except (GitFailed, ValueError):  # a NUL byte in the source
         return
     commit, seen = "", {ABSENT}

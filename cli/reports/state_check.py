@@ -20,7 +20,7 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.git_command import asked, top_of
+from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def _read_from_head(run: Run, name: str) -> bytes | None:
     """Return a file of the run's folder from HEAD; None if HEAD does not have it, or without git."""
     if top_of(run.root) is None:
         return None
-    shown = asked("cat-file", "blob", f"HEAD:./{run.shown(name)}", at=run.root)
+    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown(name)}", at=run.root)
     return shown.stdout if shown.returncode == 0 else None
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from faber_ledger.runs.git_command import asked, git
+from faber_ledger.runs.git_command import git, run_git
 
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",
@@ -76,11 +76,11 @@ def _marked(root: str) -> list[str]:
 
 
 def _local(root: str, key: str) -> str | None:
-    return _answer(asked("config", "--local", "--get", key, at=root).stdout)
+    return _answer(run_git("config", "--local", "--get", key, at=root).stdout)
 
 
 def _effective(root: str, key: str) -> str | None:
-    return _answer(asked("config", "--type=bool", "--get", key, at=root).stdout)
+    return _answer(run_git("config", "--type=bool", "--get", key, at=root).stdout)
 
 
 def _answer(output: bytes) -> str | None:

@@ -7,7 +7,7 @@ import shutil
 
 from faber_ledger.ledger.errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
-from faber_ledger.runs.git_command import answered_within, asked
+from faber_ledger.runs.git_command import limit_answers, run_git
 from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS
 
 RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
@@ -78,8 +78,8 @@ def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
     options = ("-v", "-z", "--no-index", "--stdin")
     content = "\0".join(paths).encode("utf-8", "surrogateescape")
     try:
-        with answered_within(GIT_SECONDS):
-            answer = asked("check-ignore", *options, at=root, content=content, without=FOREIGN)
+        with limit_answers(GIT_SECONDS):
+            answer = run_git("check-ignore", *options, at=root, content=content, without=FOREIGN)
     except GitFailed as error:
         return (NO_GIT, "", "") if shutil.which("git") is None else (2, "", error.message)
     complaint = answer.stderr.decode("utf-8", "replace").strip().partition("\n")[0]

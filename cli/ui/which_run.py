@@ -86,7 +86,7 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
     return found
 
 
-def folded(run: Run) -> Blocks:
+def fold_log(run: Run) -> Blocks:
     """Return the two blocks folded from a run's log; raises like `Log.read`."""
     with Log.read(run.ledger_path) as log:
         return fold(log.stream())

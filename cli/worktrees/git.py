@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # These ask about other work trees: the variables that a git hook sets for its own would change the answers.
-asked = functools.partial(git_command.asked, without=FOREIGN)
+run_git = functools.partial(git_command.run_git, without=FOREIGN)
 git = functools.partial(git_command.git, without=FOREIGN)
 
 
@@ -33,7 +33,7 @@ class Tree(NamedTuple):
 
 def require_work_tree(root: str) -> None:
     """Raise NoWorkTree unless git has a work tree here."""
-    done = asked("rev-parse", "--is-inside-work-tree", at=root)
+    done = run_git("rev-parse", "--is-inside-work-tree", at=root)
     if done.returncode:
         if is_forgotten(root):
             raise NoWorkTree(
@@ -54,7 +54,7 @@ def is_forgotten(root: str) -> bool:
 def refuse_bare(root: str) -> None:
     """Raise NoWorkTree in a bare repository: nothing that is written there could ever be committed."""
     try:
-        is_bare = asked("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
+        is_bare = run_git("rev-parse", "--is-bare-repository", at=root).stdout.strip() == b"true"
     except LedgerError:
         return  # without git there is no repository
     if is_bare:
@@ -71,7 +71,7 @@ def trees(root: str) -> list[Tree]:
 
     For a submodule git names its git directory instead of the main work tree: the work tree is returned.
     """
-    done = asked("worktree", "list", "--porcelain", "-z", at=root)
+    done = run_git("worktree", "list", "--porcelain", "-z", at=root)
     if done.returncode == 0:
         entries = os.fsdecode(done.stdout).split("\0\0")
         parts = [entry.split("\0") for entry in entries]
@@ -100,7 +100,7 @@ def trees(root: str) -> list[Tree]:
 def can_add(root: str) -> bool:
     """Return whether git can create a worktree here: it needs a repository with a commit."""
     try:
-        return asked("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
+        return run_git("rev-parse", "--verify", "--quiet", "HEAD^{commit}", at=root).returncode == 0
     except GitFailed:
         return False
 
@@ -113,7 +113,7 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
     shown = os.path.relpath(folder, os.getcwd())
     if not can_add(root):
         raise LedgerError("the repository has no commit yet, so it can have no worktree", hint="make the first commit")
-    if asked("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
+    if run_git("check-ref-format", f"refs/heads/{branch}", at=root).returncode:
         raise LedgerError(
             f"{branch} is not a valid branch name", hint="create the worktree with `git worktree add` yourself"
         )
@@ -130,7 +130,7 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
             f"the branch {branch} exists already ({known[0].removeprefix('refs/')}), and was not changed",
             hint=f"`git worktree add {shlex.quote(shown)} {branch}` uses it as it is; start the run there",
         )
-    done = asked("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
+    done = run_git("worktree", "add", "--quiet", "-b", branch, "--", folder, at=root)
     forget_work_trees()
     if done.returncode == 0:
         return
@@ -147,9 +147,9 @@ def add(root: str, folder: str, branch: str, warn: Callable[[str], None]) -> Non
 
 def take_back(root: str, folder: str, branch: str) -> None:
     """Remove a worktree that was created a moment ago, and its branch: no work is in it yet."""
-    asked("worktree", "remove", "--force", "--", folder, at=root)
+    run_git("worktree", "remove", "--force", "--", folder, at=root)
     forget_work_trees()
-    asked("branch", "-D", "--", branch, at=root)
+    run_git("branch", "-D", "--", branch, at=root)
 
 
 def remove(tree: Tree, at: str) -> None:
@@ -245,20 +245,20 @@ def _bases(at: str) -> list[str]:
     if not remotes:
         names = [tree.branch for tree in trees(at) if tree.is_main and tree.branch] + ["main", "master"]
     prefix = "refs/remotes/" if remotes else "refs/heads/"
-    known = [asked("rev-parse", "--verify", "--quiet", f"{prefix}{name}^{{commit}}", at=at) for name in names]
+    known = [run_git("rev-parse", "--verify", "--quiet", f"{prefix}{name}^{{commit}}", at=at) for name in names]
     return [name for name, done in zip(names, known, strict=True) if done.returncode == 0]
 
 
 def _has(base: str, commit: str, at: str) -> bool:
-    if asked("merge-base", "--is-ancestor", commit, base, at=at).returncode == 0:
+    if run_git("merge-base", "--is-ancestor", commit, base, at=at).returncode == 0:
         return True
-    fork = asked("merge-base", base, commit, at=at)
+    fork = run_git("merge-base", base, commit, at=at)
     if fork.returncode:
         return False
     identity = ["-c", "user.name=faber-ledger", "-c", "user.email=faber-ledger@localhost"]
     tree, parent = f"{commit}^{{tree}}", fork.stdout.decode().strip()
-    squashed = asked(*identity, "commit-tree", tree, "-p", parent, "-m", "squashed", at=at).stdout.decode().strip()
-    answer = asked("cherry", base, squashed, at=at)
+    squashed = run_git(*identity, "commit-tree", tree, "-p", parent, "-m", "squashed", at=at).stdout.decode().strip()
+    answer = run_git("cherry", base, squashed, at=at)
     return answer.returncode == 0 and answer.stdout.startswith(b"-")
 
 
@@ -310,7 +310,7 @@ def _is_edited(tree: Tree, name: str) -> bool:
     if os.path.islink(os.path.join(tree.path, name)):
         target = os.fsencode(os.readlink(os.path.join(tree.path, name)))
         return git("hash-object", "--stdin", at=tree.path, content=target).strip() != staged[1]
-    return asked("hash-object", "--", name, at=tree.path).stdout.strip() != staged[1]
+    return run_git("hash-object", "--", name, at=tree.path).stdout.strip() != staged[1]
 
 
 UNFINISHED = {
@@ -335,7 +335,7 @@ def staged_without_folder(tree: Tree, elsewhere: str, commit: str | None) -> lis
     own = own_directory(tree, elsewhere)
     if own is None or commit is None or not os.path.isfile(os.path.join(own, "index")):
         return []
-    done = asked("--git-dir", own, "diff-index", "--cached", "--name-only", "-z", commit, at=own)
+    done = run_git("--git-dir", own, "diff-index", "--cached", "--name-only", "-z", commit, at=own)
     return os.fsdecode(done.stdout).split("\0")[:-1]
 
 
@@ -344,5 +344,5 @@ def has_submodules(tree: Tree) -> bool:
     own = own_directory(tree)
     if own is not None and os.path.isdir(os.path.join(own, "modules")):
         return True
-    listed = asked("submodule", "status", at=tree.path).stdout.decode("utf-8", "replace").splitlines()
+    listed = run_git("submodule", "status", at=tree.path).stdout.decode("utf-8", "replace").splitlines()
     return any([not line.startswith("-") for line in listed])

@@ -9,7 +9,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirrors_folder
 from faber_ledger.runs.copies import has_events, mirror_with_events
-from faber_ledger.runs.git_command import asked, top_of, worktree_roots
+from faber_ledger.runs.git_command import run_git, top_of, worktree_roots
 from faber_ledger.runs.run import LEDGER, RUN_FILES, RUNS, Run, find_run
 
 
@@ -49,13 +49,13 @@ def _refs(run: Run) -> list[str]:
     if top is None:
         return []
     inside = os.path.relpath(os.path.realpath(run.root), os.path.realpath(top)).replace(os.sep, "/")
-    head = asked("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
+    head = run_git("rev-parse", "--verify", "--quiet", "HEAD", at=run.root).stdout.decode().strip() or "-"
     form = "--format=%(objectname) %(*objectname) %(refname)"
-    listed = asked("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
+    listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
     names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
     paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in RUN_FILES]
     wanted = [(name, f"{name}:{path}") for name in names for path in paths]
-    answers = asked(
+    answers = run_git(
         "cat-file",
         "--batch-check=%(objecttype)",
         at=run.root,

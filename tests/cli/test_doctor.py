@@ -20,7 +20,7 @@ from faber_ledger.cli.doctor.finding import Check, Finding, worst
 from faber_ledger.cli.doctor.patient import Patient as Looked
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.ledger.clock import now
-from faber_ledger.runs.git_command import answered_within
+from faber_ledger.runs.git_command import limit_answers
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
     for variable, value in patient.environment().items():
         monkeypatch.setenv(variable, value)
     before = patient.snapshot()
-    with answered_within(0.5):  # git waits for a pipe in its configuration's place, before it does anything
+    with limit_answers(0.5):  # git waits for a pipe in its configuration's place, before it does anything
         found = run_checks(Looked(str(patient.root), at=now()))
     assert patient.snapshot() == before
     told = [one.what for items in found.values() for one in items]
