@@ -58,7 +58,7 @@ def add(
     root = find_root(os.getcwd())
     restore_run_from_mirror(root, run_id, warn)
     run = choose_run(root, run_id)
-    with Recording(run, at=now(), writer=writer_of(root), warn=lambda told: warn(f"⚠️  {told}")) as recording:
+    with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = shape.current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])

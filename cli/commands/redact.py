@@ -52,7 +52,7 @@ def redact(
     --reason gives another.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
-    be taken out; 3 there is no terminal to ask on; 10 no such run, event or field; 11 locked; 12 newer format;
+    be removed; 3 there is no terminal to ask on; 10 no such run, event or field; 11 locked; 12 newer format;
     20 a ledger is damaged.
     """
     from faber_ledger.ledger.clock import now
@@ -84,7 +84,7 @@ def redact(
         return _cleaned(log, plan, places_of(chosen), is_whole=not fields)
 
     outcome = redacted(
-        chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda told: warn(f"⚠️  {told}")
+        chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda text: warn(f"⚠️  {text}")
     )
     beside = outcome.cleaned
     texts = plan.texts.difference(beside.pop("common"))

@@ -73,8 +73,8 @@ def _lost(run: Run) -> list[LogProblem]:
     lost = loss_of(run)
     if lost is not None:
         return [LogProblem("rolled_back", None, *lost)]
-    told = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
-    return [LogProblem("empty", None, told, "nothing needs to be run: the first event makes the ledger")]
+    what = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
+    return [LogProblem("empty", None, what, "you need not run anything: the first event creates the ledger")]
 
 
 def _anchors(run: Run, items: list[LogProblem]) -> list[str]:

@@ -78,7 +78,7 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
             with Log.read(run.ledger_path) as log:
                 newest = [(one["at"], dict(one["event"])) for one in log.newest(NEWEST)]
         except LedgerError:
-            return  # told by the checks of the ledgers
+            return  # reported by the checks of the ledgers
         twice = [
             at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"
         ]

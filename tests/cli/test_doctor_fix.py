@@ -141,7 +141,7 @@ def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) 
     done = patient.call("doctor", "--fix")
     assert done.returncode == 23
     assert "failed   put the missing hooks in .claude/settings.json" in done.stdout
-    assert "mended   put our lines in .fractary/.gitattributes" in done.stdout
+    assert "fixed    put our lines in .fractary/.gitattributes" in done.stdout
     assert len(json.loads((patient.root / SETTINGS).read_text())["hooks"]) == 3
 
 
@@ -150,7 +150,7 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
     dry = patient.call("doctor", "--fix", "--dry-run").stdout
     assert "would    put our lines in .fractary/.gitattributes\n--- a/.fractary/.gitattributes\n" in dry
     said = patient.call("doctor", "--fix").stdout
-    assert said.startswith("mended   put our lines in .fractary/.gitattributes\n")
+    assert said.startswith("fixed    put our lines in .fractary/.gitattributes\n")
     assert "the file as it was: .git/faber-ledger/doctor/" in said
 
 

@@ -154,9 +154,9 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         raise
     subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
-    told: list[str] = []
+    warnings: list[str] = []
     if not in_worktree:
-        told, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
+        warnings, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
     if in_worktree:
         own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
@@ -175,7 +175,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     else:
         started, made = _start(root, run_id, plan, at, os.environ, None), None
         lines = _start_lines(started, plan)
-    data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": told}
+    data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
     show({**data, "worktree": made}, lines, as_json=as_json)
 
 
@@ -249,10 +249,10 @@ def _take_over(
         return [], False
     active, status = other
     finished = status in progress.FINISHED
-    told = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
+    warnings = [f"ℹ The active run was {active} ({status}); {run_id} takes its place."]
     if not finished:
         own = for_run.plan_worktree(root, about)
-        told = [
+        warnings = [
             "⚠️  WARNING: Another workflow is active in this worktree",
             f"   Active: {active}",
             f"   New: {run_id}",
@@ -264,7 +264,7 @@ def _take_over(
             *([ENTER_W] if offers else []),
             "",
         ]
-    for line in told if not as_json else []:
+    for line in warnings if not as_json else []:
         tell(line)
     answer = "y" if finished or yes else _answer(as_json)
     if answer not in ("y", "yes") and not (offers and answer == "w"):
@@ -274,7 +274,7 @@ def _take_over(
             raise Declined(why, hint=hint if offers else "take over with --yes")
         tell(CANCELLED)
         click.get_current_context().exit(1)
-    return told, answer == "w"
+    return warnings, answer == "w"
 
 
 def _answer(as_json: bool) -> str:
