@@ -151,7 +151,7 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
     assert "would    put our lines in .fractary/.gitattributes\n--- a/.fractary/.gitattributes\n" in dry
     said = patient.call("doctor", "--fix").stdout
     assert said.startswith("fixed    put our lines in .fractary/.gitattributes\n")
-    assert "the file as it was: .git/faber-ledger/doctor/" in said
+    assert "the original file: .git/faber-ledger/doctor/" in said
 
 
 def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
