@@ -111,7 +111,7 @@ class RunLog:
         self._warn = warn
 
     def unite(self, *, compare: bool = False) -> None:
-        """Give log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.
+        """Copy to log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.
 
         With `compare` their payloads are compared, too, where both have the same events.
         """

@@ -356,7 +356,7 @@ def test_a_run_that_another_process_holds_is_told_as_locked(project: Project) ->
     ) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
-        assert "another process holds" in redact(project, note_id(project), code=11)
+        assert "another process has held" in redact(project, note_id(project), code=11)
         holder.communicate()
     assert holders(project.root) != []
 
