@@ -183,7 +183,7 @@ def test_what_a_killed_upgrade_left_is_no_obstacle(ledger: Path, scripts: str) -
 
 def test_an_upgrade_waits_for_the_runs_lock(ledger: Path, scripts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upgrade, "LOCK_SECONDS", 0.05)
-    with RunLock(str(ledger.with_name("ledger.lock")), 1), pytest.raises(Exception, match="another process holds"):
+    with RunLock(str(ledger.with_name("ledger.lock")), 1), pytest.raises(Exception, match="another process has held"):
         migrate_file(str(ledger), known=KNOWN, scripts=scripts)
 
 

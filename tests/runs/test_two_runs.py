@@ -49,7 +49,7 @@ def test_a_file_that_has_more_than_the_union_is_not_overwritten(one: Project) ->
     shutil.copy(one.ledger_path, one.root / "newer.db")
     done = one.faber("union", "older.db", "-o", "newer.db")
     assert done.returncode == 1
-    assert "newer.db is there and has 1 event that none of these ledgers has" in done.stderr
+    assert "newer.db exists and has 1 event that none of these ledgers has" in done.stderr
     assert "name newer.db among the ledgers too" in done.stderr
     assert (one.root / "newer.db").read_bytes() == one.ledger_path.read_bytes()
     assert one.faber("union", "older.db", "newer.db", "-o", "newer.db").returncode == 0
