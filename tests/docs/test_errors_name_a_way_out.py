@@ -25,7 +25,7 @@ from faber_ledger.runs.run import find_run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from faber_ledger.ledger.events import NoteRecorded
+    from faber_ledger.ledger.events import ContextReloaded
 
 START = "SessionStart.startup.interactive"
 
@@ -100,10 +100,17 @@ def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Pat
     project = begun(tmp_path)
     with Recording(find_run(str(project.root), RUN), at=now(), writer="w" * 32, warn=pytest.fail) as recording:
         project.put_state("{")
-        note: NoteRecorded = {"type": "note_recorded", "kind": "note", "text": "kept", "phase": None, "step": None}
+        reload: ContextReloaded = {  # it changes the blocks, so that the state is written
+            "type": "context_reloaded",
+            "session_id": recording.view.blocks["sessions"]["session_history"][-1]["session_id"],
+            "trigger": "manual",
+            "loaded": 0,
+            "failed": 0,
+            "skipped": 0,
+        }
         with pytest.raises(StateNotWritten, match="Invalid JSON"):
-            recording.append([{"event": note}])
-    assert project.of_type("note_recorded")[0]["text"] == "kept"
+            recording.append([{"event": reload}])
+    assert [event["trigger"] for event in project.of_type("context_reloaded")][-1] == "manual"
 
 
 def test_a_full_disk_at_the_start_of_a_run_names_the_file(tmp_path: Path) -> None:
