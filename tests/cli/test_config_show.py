@@ -58,7 +58,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
         " (this run) or FABER_LEDGER_<NAME>\n"
         f"User configuration: {path}\n"
         f"  plugin root {plugin}\n"
-        "  plugin root /nowhere (not there)\n"
+        "  plugin root /nowhere (does not exist)\n"
         "  command /work:issue: gh {work_id}\n"
     )
     data = shown(project)

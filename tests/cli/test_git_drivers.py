@@ -473,7 +473,7 @@ def test_uninstall_takes_out_exactly_what_init_set(tmp_path: Path) -> None:
     assert config(clone) == before
     assert not (clone.root / ".fractary").exists()
     assert not (clone.root / ".git/hooks/pre-commit").exists()
-    assert clone.faber("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
+    assert clone.faber("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
 
 
 @pytest.mark.parametrize("choice", ["true", "false"])

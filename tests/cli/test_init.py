@@ -644,7 +644,7 @@ def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
     told = project.run("uninstall").stdout
     assert [path.name for path in project.root.iterdir()] == [".git"]
     assert told.count("removed") == 5
-    assert project.run("uninstall").stdout == "nothing to take out of .claude/settings.json\n"
+    assert project.run("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
 
 
 def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> None:
@@ -658,7 +658,7 @@ def test_uninstall_keeps_runs_and_the_other_files_beside(project: Project) -> No
 def test_the_ignore_file_stays_while_another_scope_needs_it(project: Project) -> None:
     project.run("init")
     project.run("init", "--scope", "local")
-    assert "what git was told stays: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
+    assert "git's settings stay: .claude/settings.json" in project.run("uninstall", "--scope", "local").stdout
     assert set(project.files()) == {SETTINGS, *OURS}
     project.run("uninstall")
     assert project.files() == {}

@@ -80,8 +80,8 @@ def test_a_ledger_that_somebody_is_writing_is_not_united(pair: tuple[Clone, Clon
     one, other = pair
     shutil.copy(other.ledger, one.root / "busy.db")
     (one.root / "busy.db-journal").write_bytes(b"x")
-    assert "a journal stands beside busy.db" in one.faber("union", "busy.db", "-o", "x.db", code=1).stderr
-    assert "a journal stands beside busy.db" in one.faber("union", str(one.ledger), "-o", "busy.db", code=1).stderr
+    assert "there is a journal beside busy.db" in one.faber("union", "busy.db", "-o", "x.db", code=1).stderr
+    assert "there is a journal beside busy.db" in one.faber("union", str(one.ledger), "-o", "busy.db", code=1).stderr
 
 
 def test_a_changed_event_is_refused(pair: tuple[Clone, Clone]) -> None:
