@@ -107,7 +107,7 @@ def copy_and_play(path: str, copy: str) -> None:
 
     Raises LedgerError and sqlite3.Error if the two do not belong together, and as `recovered`.
     """
-    _check_size(path)
+    _check_size(path, path + "-journal")
     for suffix in ("", "-journal"):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
@@ -115,9 +115,10 @@ def copy_and_play(path: str, copy: str) -> None:
     play_journal(copy)
 
 
-def _check_size(path: str) -> None:
-    if os.path.getsize(path) > MAX_COPY_BYTES:
-        raise LedgerError(f"{path} is too large to be copied", hint=HINT_RESTORE)
+def _check_size(*paths: str) -> None:
+    for path in paths:
+        if os.path.getsize(path) > MAX_COPY_BYTES:
+            raise LedgerError(f"{path} is too large to be copied", hint=HINT_RESTORE)
 
 
 def play_journal(path: str) -> None:

@@ -595,6 +595,18 @@ def test_doctor_repeats_no_advice_of_a_hook_log_that_git_tracks(origin: Project,
     assert (f"{LOG} is not read: git tracks it, or cannot say" in done.stdout) == is_tracked
 
 
+def test_a_journal_of_many_gigabytes_is_not_copied(origin: Project) -> None:
+    clone = cloned(origin)
+    journal = clone.ledger_path.with_name("ledger.db-journal")
+    journal.write_bytes(
+        bytes.fromhex("d9d505f920a163d7") + b"".join([n.to_bytes(4, "big") for n in (1, 0, 1, 512, 4096)])
+    )
+    os.truncate(journal, 5 << 30)  # it takes no room on the disk
+    done = clone.faber("log")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "ledger.db-journal is too large to be copied" in done.stderr
+
+
 def test_the_package_ledger_alone_plays_no_journal(origin: Project, older: bytes) -> None:
     """It asks no git, and so it cannot know that nobody brought the journal along."""
     clone = cloned(origin)
