@@ -54,7 +54,7 @@ def read_verified(log: Log) -> Iterator[Recorded]:
 
 
 def verified_batches(log: Log) -> Iterator[list[Row]]:
-    """Yield the stored rows in `(seq, id)` order, some at a time; raises as `checked`."""
+    """Yield the stored rows in `(seq, id)` order, some at a time; raises as `read_verified`."""
     cursor = log.connection.execute(f"{ROW} ORDER BY seq, id")
     with closing(Descent(log.connection)) as descent:
         while rows := cursor.fetchmany(BATCH):

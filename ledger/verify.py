@@ -268,7 +268,9 @@ def _redaction_findings(
         yield LogProblem(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
     for name, missing in found.missing.items():
         for other in missing:
-            yield LogProblem("redaction", name, f"it redacts {other}, which is not in the log", HINT_RESTORE)
+            verb = "redacts" if other == found.every[name].target else "says that it replaces"
+            hint = f"run `faber-ledger show {name}` to see who wrote it; it takes out nothing until that event arrives"
+            yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
     for name, one in found.gone.items():
         told = f"event {one.id} redacts it, and its payload is still here"
         hint = f"run `{command_for(one.target, found.standing.get(one.target, [one]))}`, which finishes it"

@@ -1,4 +1,6 @@
-"""Recover a log that has a journal beside it: a writer was killed, or git has replaced the file since.
+"""Recover a log with a journal or an unfinished recovery beside it, as a killed writer leaves.
+
+What git took away without a journal is brought back by `mirror`.
 
 SQLite would play the journal into the file unseen. If git has replaced the file, that destroys the log. So it is played
 into a copy only: all copies that can be read are united into a fresh file, and the journal is removed. A journal that

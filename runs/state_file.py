@@ -145,7 +145,7 @@ def write_blocks(
     """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
     if known is not None:
         changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
-        if not changed or _is_replaced(run, known.document, changed, blocks, warn):
+        if not changed or _replace_if_unchanged(run, known.document, changed, blocks, warn):
             return bool(changed)
     return write_members(run, dict(blocks), warn=warn)
 
@@ -161,7 +161,7 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
         changed = {name: value for name, value in members.items() if not _is_shown(value, name, document.value)}
         if not changed:
             return False
-        if _is_replaced(run, document, changed, members, warn):
+        if _replace_if_unchanged(run, document, changed, members, warn):
             return True
     raise StateNotWritten(
         f"another program rewrites {run.shown('state.json')} all the time",
@@ -281,7 +281,7 @@ def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     return name in state and state[name] == block and texts_of({name: state[name]}) == texts_of({name: block})
 
 
-def _is_replaced(
+def _replace_if_unchanged(
     run: Run, document: JsonText, changed: dict[str, Any], members: dict[str, Any], warn: Callable[[str], None]
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.

@@ -122,8 +122,8 @@ def names(left: list[Left]) -> list[str]:
 
 
 def is_whole(state: Members) -> bool:
-    """Return whether a state has the keys that one lacks if it was written from the log alone."""
-    return all([name in state for name in OF_A_WHOLE_STATE])
+    """Return whether a state says what one lacks that was written from the log alone; an empty value says nothing."""
+    return all([state.get(name) for name in OF_A_WHOLE_STATE])
 
 
 def _is_gutted(state: Members, versions: tuple[Members, ...]) -> bool:

@@ -38,7 +38,7 @@ def test_a_project_in_which_all_is_well_gets_no_finding(patient: Patient) -> Non
     assert ills(data) == {}
     assert [one["check"] for one in data["checks"]] == [check.name for check in CHECKS]
     said = patient.call("doctor").stdout
-    assert said.endswith(f"\n{len(CHECKS)} checks: all is well\n")
+    assert said.endswith(f"\n{len(CHECKS)} checks: no problems\n")
     assert "the client is 2.1.330" in said
     assert f"{RUN}: claude-session-" in said
 

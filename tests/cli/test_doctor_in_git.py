@@ -27,7 +27,7 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
     one.git("pull", "--no-rebase", "../other", "main", code=1)
     told = doctor(one)
     for path in (LEDGER, STATE):
-        assert f"a merge has stopped at {path}" in told
+        assert f"a merge stopped at {path}" in told
     assert "faber-ledger resolve" in told
     assert "--restore" not in told
     before = one.state_path.read_bytes()
@@ -44,4 +44,4 @@ def test_a_file_in_the_place_of_all_mirrors_is_named(one: Clone) -> None:
     runs = one.root / ".git/faber-ledger/runs"
     shutil.rmtree(runs)
     runs.write_text("")
-    assert "runs is no folder, so that nothing remembers" in doctor(one)
+    assert "runs is not a folder, so there is no second copy" in doctor(one)

@@ -65,7 +65,7 @@ def test_a_ledger_that_cannot_be_read_is_no_reason_to_lose_ours(one: Clone, othe
     before = one.ledger.read_bytes()
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
     assert f"faber-ledger: {LEDGER}: " in told
-    assert "is not a SQLite database; our version and the conflict stay, and the conflict" in told
+    assert "is not a SQLite database; our version and the conflict stay" in told
     assert one.ledger.read_bytes() == before
     assert f"UU {LEDGER}" in one.git("status", "--porcelain")
 
@@ -102,7 +102,9 @@ def test_a_real_conflict_in_somebodys_keys_stays_one_and_our_valid_file_is_there
     other.commit("there")
     before = one.state_path.read_bytes()
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert "both sides changed the same key (status): ours stays, and the conflict; all other keys are merged" in told
+    assert (
+        "both sides changed the same key (status): our value and the conflict stay, all other keys are merged" in told
+    )
     assert one.state_path.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
 
@@ -266,10 +268,7 @@ def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str
         (clone.root / name).write_text(text)
         clone.commit("changed")
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert (
-        f"faber-ledger: {name}: no file that faber-ledger merges; our version and the conflict stay, and the conflict"
-        in told
-    )
+    assert f"faber-ledger: {name}: faber-ledger does not merge this file; our version and the conflict stay" in told
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
 
 
@@ -361,7 +360,7 @@ def test_a_conflict_is_of_the_nested_key_alone_and_all_else_is_merged(one: Clone
     other.change(phases={**phases, "build": {**phases["build"], "status": "theirs"}, "own": {"b": 2}}, x={"y": 2})
     other.commit("there")
     told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert "both sides changed the same key (x.y): ours stays" in told
+    assert "both sides changed the same key (x.y): our value and the conflict stay" in told
     merged = one.state
     assert (merged["phases"]["frame"]["status"], merged["phases"]["build"]["status"]) == ("mine", "theirs")
     assert merged["phases"]["own"] == {"a": 1, "b": 2}
@@ -529,7 +528,7 @@ def test_a_commit_takes_the_ledger_along_and_nothing_else(one: Clone) -> None:
 def test_a_hook_that_is_a_link_to_nothing_is_named(one: Clone) -> None:
     (one.root / ".git/hooks/pre-commit").symlink_to("/nowhere/at/all")
     told = one.faber("init", "--pre-commit", code=1).stderr
-    assert "pre-commit is a link to /nowhere/at/all, which is not there" in told
+    assert "pre-commit is a link to /nowhere/at/all" in told
     assert "hint: remove the link" in told
 
 
