@@ -37,7 +37,9 @@ def config() -> None:
 @click.argument("run_id", metavar="[RUN]", required=False, shell_complete=completion.runs)
 @json_option
 def config_show(run_id: str | None, as_json: bool) -> None:
-    """Show the effective configuration and its sources: project, run, workflow, artifacts, settings, plugin roots.
+    """Show the effective configuration and its sources.
+
+    That is: project, run, workflow, artifacts, settings, plugin roots and commands.
 
     \b
     Example: faber-ledger config show

@@ -44,7 +44,9 @@ def note() -> None:
 def add(
     text: str | None, kind: Literal["note", "summary"], from_stdin: bool, run_id: str | None, as_json: bool
 ) -> None:
-    """Record TEXT for later sessions; the context packet and `reconstitute` show the newest notes.
+    """Record TEXT for later sessions.
+
+    The context packet and `reconstitute` show the newest notes.
 
     \b
     Example: faber-ledger note add "the lock in auth/cache.py must stay"

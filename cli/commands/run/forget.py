@@ -26,10 +26,12 @@ from faber_ledger.runs.run import find_root, find_run
 @click.option("--yes", is_flag=True, help="Also remove deliveries that wait to be recorded.")
 @json_option
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
-    """Remove the mirror, under the git directory, of a RUN that is gone from every worktree and branch.
+    """Remove the mirror of a run that is gone.
+
+    RUN must be gone from every worktree and branch; its mirror is under the git directory. The summaries beside it
+    are removed too; deliveries that wait to be recorded only with --yes.
 
     \b
-    The summaries beside it are removed too; deliveries that wait to be recorded only with --yes.
     Example: faber-ledger run forget --list
     Exit codes: 0 done; 1 the run still exists, or deliveries wait; 2 wrong usage; 10 the run has no mirror.
     """
