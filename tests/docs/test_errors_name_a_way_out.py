@@ -224,8 +224,8 @@ def test_a_packet_without_a_workflow_says_how_to_recover(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run", "start", "--json"], "Say what the run is about"),
-        (["nonsense", "--json"], "No such command"),
+        (["run", "start", "--json"], "say what the run is about"),
+        (["nonsense", "--json"], "no such command"),
         (["log", "--json", "--nonsense"], "no such option"),
     ],
 )
