@@ -384,7 +384,7 @@ def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_pa
     state = {name: value for name, value in project.state.items() if name not in ("current_phase", "current_step")}
     project.put_state(state)
     assert project.faber("reconstitute").returncode == 0
-    assert "continue at an unknown place)" in project.faber("log", "--type", "context_reconstituted").stdout
+    assert "continue at an unknown point)" in project.faber("log", "--type", "context_reconstituted").stdout
 
 
 # Files written whole

@@ -71,7 +71,7 @@ def test_what_is_delivered_while_the_lock_is_held_is_recorded_by_the_next_hook(p
         fcntl.flock(file, fcntl.LOCK_EX)
         assert project.deliver(START, client="one").packet
         assert len(waiting(project)) == 1
-        assert "holds" in project.log_lines[0]
+        assert "another process has held" in project.log_lines[0]
         assert str(waiting(project)[0]) in project.log_lines[0]
     project.deliver(END, client="one")
     assert waiting(project) == []
