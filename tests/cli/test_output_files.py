@@ -128,7 +128,7 @@ def test_a_file_without_an_event_is_imported_into_nothing(project: Project, tmp_
     runs = sorted((project.root / ".fractary" / "runs").iterdir())
     for arguments in ([], ["--run-id", "another"]):
         done = project.faber("import", str(empty), *arguments)
-        assert (done.returncode, "holds no event" in done.stderr) == (1, True)
+        assert (done.returncode, f"{empty} has no events" in done.stderr) == (1, True)
     assert sorted((project.root / ".fractary" / "runs").iterdir()) == runs
 
 

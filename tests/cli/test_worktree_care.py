@@ -285,7 +285,7 @@ def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(proj
     project.git("merge", "--quiet", "feature/259")
     tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
     done = tree.faber("run", "finish")
-    assert "can go: faber-ledger worktree cleanup" in done.stdout, done.stdout
+    assert "can be removed: faber-ledger worktree cleanup" in done.stdout, done.stdout
     events, state = {recorded["id"] for recorded in tree.events}, tree.state
     home = Project(project.root, tree.run_id)
     assert "handed back" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
@@ -416,7 +416,7 @@ def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Projec
     if how == "deleted":
         shutil.rmtree(tree.root.with_name("moved"))
     done = project.faber("doctor")
-    assert f"the worktree {tree.root}: its folder is not there" in done.stdout
+    assert f"the worktree {tree.root}: its folder does not exist" in done.stdout
     assert "git worktree repair NEW-PATH" in done.stdout
 
 

@@ -875,7 +875,7 @@ def test_finish_offers_its_own_cleanup(project: Project) -> None:
     tree.faber("run", "finish")
     finished(tree)
     project.git("merge", "--quiet", "feature/259")
-    assert "can go: faber-ledger worktree cleanup" in tree.faber("run", "finish").stdout
+    assert "can be removed: faber-ledger worktree cleanup" in tree.faber("run", "finish").stdout
     shown, code = tree.on_terminal("run", "finish", answers=["n"])
     assert (f"Remove its worktree {tree.root} now? [y/N]:" in shown, code, tree.root.exists()) == (True, 0, True)
     shown, code = tree.on_terminal("run", "finish", answers=["y"])
