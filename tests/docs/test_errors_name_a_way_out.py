@@ -181,7 +181,7 @@ def test_a_file_from_anywhere_that_is_no_ledger_is_not_called_the_run_s_own(tmp_
     told = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
     assert f"{junk} is not a SQLite database" in told
     assert "move it aside and restore it from git, or from another machine" in told
-    assert "move ledger.db" not in told
+    assert "restore ledger.db" not in told
 
 
 def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
@@ -334,8 +334,8 @@ def test_what_is_no_state_file_at_all_is_not_called_bad_json(tmp_path: Path, wha
     in_place(project.state_path, what)
     told = project.faber(command).stderr
     assert "larger than 64 MB (5,000,000,000 bytes)" in told if what == "5 GB" else "not a regular file" in told
-    assert "invalid JSON" not in told
-    assert "Cannot parse" not in told
+    assert "invalid json" not in told.lower()
+    assert "cannot parse" not in told.lower()
     assert "corrupted" not in told
     packet = project.deliver(START).packet or ""
     assert packet.startswith("❌ ERROR: Cannot read state file\n")

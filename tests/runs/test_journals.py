@@ -506,7 +506,7 @@ def test_doctor_names_what_git_tracks_and_how_to_take_it_out(origin: Project, ol
     assert f"git tracks {RECOVERED}, which belongs to one machine: its content is ignored here" in done.stdout
     assert f"`git rm --cached {RECOVERED}`" in done.stdout
     assert f"`git rm --cached '{strange}'`" in done.stdout
-    assert "ledger.db.recovered was left by a program that was killed" not in done.stdout
+    assert "ledger.db.recovered was left by a killed program" not in done.stdout
 
 
 def test_doctor_names_a_tracked_file_whatever_its_case(origin: Project, older: bytes) -> None:
