@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -105,7 +106,8 @@ def test_a_log_is_recovered_before_the_first_commit(project: Project) -> None:
     journal = tear(project)
     project.git("update-ref", "-d", "HEAD")
     shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
-    assert ids(project) == had
+    read = project.faber("log", "--json")
+    assert [recorded["id"] for recorded in map(json.loads, read.stdout.splitlines())] == had, read.stderr
     assert project.faber("project").returncode == 0
     assert ids(project) == had
     assert not journal.exists()
