@@ -582,9 +582,9 @@ def test_an_import_brings_back_what_was_lost_to_a_forged_redaction(victim: Proje
     assert peer.faber("project", "--rebuild").returncode == 0
     assert_named(peer, forged, *lost)
     done = peer.faber("import", str(exported), "--dry-run")
-    assert (done.returncode, "that the log had lost would come back" in done.stdout) == (0, True)
+    assert (done.returncode, "payloads that the log had lost would be restored" in done.stdout) == (0, True)
     done = peer.faber("import", str(exported))
-    assert (done.returncode, "that the log had lost are back" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "payloads that the log had lost are restored" in done.stdout) == (0, True), done.stderr
     assert_whole(peer, victim.events)
     assert_named(peer, forged)
 
