@@ -39,9 +39,9 @@ class Machine:
         self.directory = os.path.join(self.directory, project)
 
     def run(self, *command: str, shown: slice = slice(0), quiet: bool = False) -> str:
-        """Run a command and return its standard output; tell the command, and the lines of output that `shown` selects.
+        """Run a command and return its standard output; show the command, and the lines of output that `shown` selects.
 
-        With `quiet` only the output is told. Raises StepFailed with what it printed.
+        With `quiet` the command is not shown. Raises StepFailed with what it printed.
         """
         if not quiet:
             self._tell_command(" ".join([f'"{word}"' if " " in word else word for word in command]))
@@ -53,7 +53,7 @@ class Machine:
         return done.stdout
 
     def deliver(self, kind: str) -> None:
-        """Call a hook as the client's settings say, with a delivery of this kind, and tell what changed.
+        """Call a hook as the client's settings say, with a delivery of this kind, and show what changed.
 
         Raises StepFailed if the hook complains, prints nothing where it should, or prints where it should not.
         """

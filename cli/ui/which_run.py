@@ -101,8 +101,8 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
     try:
         _, source, _ = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted)
     except StateMissing:
-        message = f"{run.shown('state.json')} is missing, and neither a backup nor a commit has one: it is left so"
-        warn(f"note: {message}; `faber-ledger project {run.run_id}` writes one from the ledger")
+        message = f"{run.shown('state.json')} is missing, and no backup and no commit of a local branch has one"
+        warn(f"note: {message}: it is left so; `faber-ledger project {run.run_id}` writes one from the ledger")
         return
     if source is not None:
         warn(f"note: {run.shown('state.json')} was missing and is taken from {source}")

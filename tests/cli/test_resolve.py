@@ -192,7 +192,7 @@ def test_one_that_nothing_has_is_left_missing_and_the_ledger_is_mended(one: Clon
     for path in one.state_path.parent.glob("state*"):
         path.unlink()
     done = one.faber("resolve")
-    assert f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so" in done.stderr
+    assert f"{STATE} is missing, and no backup and no commit of a local branch has one: it is left so" in done.stderr
     assert not one.state_path.exists()
     assert one.ids() == both
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""

@@ -219,7 +219,7 @@ def test_a_state_that_was_fetched_and_never_merged_is_not_taken(one: Clone, ref:
     one.git("branch", "-q", "-D", "topic", "main")
     one.state_path.unlink()
     without_backup(one)
-    assert "neither a backup nor a commit has one" in one.faber("seal").stderr
+    assert "no backup and no commit of a local branch has one" in one.faber("seal").stderr
     assert not one.state_path.exists()
 
 
@@ -248,7 +248,7 @@ def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
     one.git("rm", "-q", STATE)
     done = one.faber("seal")
     assert done.stderr == (
-        f"note: {STATE} is missing, and neither a backup nor a commit has one: it is left so;"
+        f"note: {STATE} is missing, and no backup and no commit of a local branch has one: it is left so;"
         f" `faber-ledger project {RUN}` writes one from the ledger\n"
     )
     assert STATE not in done.stdout
