@@ -22,7 +22,8 @@ CONFORMANCE = PROJECT / "docs" / "reference" / "CONFORMANCE.md"
 SHOWING = [page for page in PAGES if shown_in(page.read_text(encoding="utf-8"))]
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-NAMED_FILE = re.compile(r"`([a-z]+/[\w/-]+\.py|tests/[\w/-]+)`")
+NAMED_FILE = re.compile(r"`((?:[\w-]+/)+[\w.-]*)`")
+NAMED_IN_FILE = re.compile(r"`([\w/]+\.py)`: `([\w.]+)`|`(\w+)` in `([\w/]+\.py)`")
 NAMED_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
@@ -153,9 +154,34 @@ def test_every_page_is_reached_from_the_readme() -> None:
 @pytest.mark.parametrize("page", [ARCHITECTURE, CONTRIBUTING], ids=name_of)
 def test_a_page_for_contributors_names_files_that_exist(page: Path) -> None:
     named = set(NAMED_FILE.findall(text_of(page)))
-    assert len(named) > 5
-    for path in sorted(named):
-        assert (PROJECT / path).exists(), path
+    assert len(named) > 20
+    assert [path for path in sorted(named) if not (PROJECT / path).exists()] == []
+
+
+def test_a_page_for_contributors_names_functions_that_exist() -> None:
+    found = [match.groups() for match in NAMED_IN_FILE.finditer(text_of(CONTRIBUTING))]
+    assert len(found) > 10
+    for path, function, constant, place in found:
+        source = text_of(PROJECT / (path or place))
+        for name in (function or constant).split("."):
+            assert re.search(rf"^ *(?:def |class ){name}\b|^{name}\b.*=", source, re.MULTILINE), (path or place, name)
+
+
+def test_the_architecture_names_every_module_of_every_folder() -> None:
+    section = text_of(ARCHITECTURE).partition("## The modules\n")[2].partition("\n## ")[0]
+    named: dict[str, set[str]] = {}
+    for folders, modules in re.findall(r"^\| (`\S+/`.*?) \| (.*) \|$", section, re.MULTILINE):
+        for folder in re.findall(r"`(\S+)/`", folders):
+            named[folder] = set(re.findall(r"`(\w+)`", modules))
+    shipped = [path.name for path in (PROJECT / "src" / "faber_ledger").iterdir() if path.is_symlink()]
+    found: dict[str, set[str]] = {}
+    for path in [path for name in shipped for path in (PROJECT / name).rglob("*.py") if path.stem != "__init__"]:
+        found.setdefault(str(path.parent.relative_to(PROJECT)), set()).add(path.stem)
+    for folder in ("cli/commands", "cli/commands/run"):  # one file per command, as the row says
+        assert named.pop(folder) == set()
+        del found[folder]
+    del found["migrations/versions"]  # the row of `migrations/` names the folder
+    assert named == found
 
 
 def test_conformance_names_tests_that_exist() -> None:
