@@ -14,7 +14,8 @@ import click
 from faber_ledger import __version__
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option
-from faber_ledger.ledger.errors import IntegrityError, LedgerError, UsageFailed
+from faber_ledger.ledger.command_errors import UsageFailed
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.file import is_busy, locked_error
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from itertools import islice
 
-from faber_ledger.ledger.errors import NoteTooLong
 from faber_ledger.ledger.event_types import is_foldable
 
 TYPE_CHECKING = False
@@ -41,6 +40,8 @@ def note_recorded(
 ) -> NoteRecorded:
     """Return the event that records a note; raises NoteTooLong."""
     if len(text) > MAX_LETTERS:
+        from faber_ledger.ledger.command_errors import NoteTooLong  # hooks record no notes
+
         raise NoteTooLong(
             f"the note has {len(text):,} letters; the limit is {MAX_LETTERS:,}",
             hint="shorten it, or put the long text into a file and name the file in the note",

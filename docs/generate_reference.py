@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.app import ALIASES, app, short_help
-from faber_ledger.ledger import errors
+from faber_ledger.ledger import command_errors, errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,10 +92,10 @@ def _codes() -> Iterator[str]:
 
 
 def _kinds(kind: type[errors.LedgerError]) -> Iterator[type[errors.LedgerError]]:
-    """Yield a kind of error and all that are derived from it, in the order of the errors module."""
+    """Yield a kind of error and all that are derived from it, in the order of the two modules."""
     yield kind
     for one in kind.__subclasses__():
-        if one.__module__ == errors.__name__:
+        if one.__module__ in (errors.__name__, command_errors.__name__):
             yield from _kinds(one)
 
 

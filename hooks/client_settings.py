@@ -9,7 +9,8 @@ import re
 from faber_ledger.files.change import read_file
 from faber_ledger.files.json_edit import line_of, with_child, without
 from faber_ledger.files.json_text import JsonText
-from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS, event_of
 
 TYPE_CHECKING = False

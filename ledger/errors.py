@@ -1,6 +1,6 @@
 """What can go wrong, each with a stable code, an exit code and a way out.
 
-Every error that a command can end with is here, so that the command reference can list them all.
+Every error that a command can end with is here or in `command_errors`, so that the command reference can list them all.
 """
 
 from __future__ import annotations
@@ -154,30 +154,6 @@ class InvalidRunId(LedgerError):
     code, exit_code = "invalid_run_id", 1
 
 
-class NoActiveRun(LedgerError):
-    """No run is active here."""
-
-    code, exit_code = "no_active_run", 10
-
-
-class SeveralActiveRuns(LedgerError):
-    """Several runs are active, and there is no terminal to ask which one is meant."""
-
-    code, exit_code = "several_active_runs", 10
-
-
-class Declined(LedgerError):
-    """The user did not agree to take over from the active workflow."""
-
-    code = "declined"
-
-
-class NotReleased(LedgerError):
-    """The run has not reached the end of its Release phase."""
-
-    code = "not_released"
-
-
 # Context
 
 
@@ -185,81 +161,3 @@ class WorkflowNotFound(LedgerError):
     """The workflow's configuration is missing or malformed."""
 
     code = "workflow_not_found"
-
-
-class ContextLost(LedgerError):
-    """What every reconstitution needs is missing or cannot be read."""
-
-    code = "context_lost"
-
-
-class ChoiceNeeded(LedgerError):
-    """Someone has to choose how to go on, and there is no terminal to ask."""
-
-    code, exit_code = "choice_needed", 3
-
-
-class Aborted(LedgerError):
-    """The user was asked how to go on, and chose to stop."""
-
-    code = "aborted"
-
-
-class NoteTooLong(LedgerError):
-    """The note is longer than one may be."""
-
-    code = "note_too_long"
-
-
-# Git, and other programs' files
-
-
-class GitFailed(LedgerError):
-    """Git is not installed, or refused what it was asked."""
-
-    code = "git_failed"
-
-
-class GitIgnores(LedgerError):
-    """Git ignores a file that must travel with the project."""
-
-    code = "git_ignores"
-
-
-class NoWorkTree(LedgerError):
-    """There is no git repository here, or it has no work tree."""
-
-    code = "no_work_tree"
-
-
-class SettingsInvalid(LedgerError):
-    """A settings file of the client cannot be read; it is left as it is."""
-
-    code = "settings_invalid"
-
-
-# Single commands
-
-
-class UsageFailed(LedgerError):
-    """Wrong usage."""
-
-    code, exit_code = "usage", 2
-
-
-class NotWell(LedgerError):
-    """`doctor` found something to fix."""
-
-    code, exit_code = "not_well", 23
-
-
-class NoPage(LedgerError):
-    """The page's file holds something else."""
-
-    code = "not_a_page"
-
-
-class StepFailed(LedgerError):
-    """A step of the demo did not do what the story says."""
-
-    code, exit_code = "demo_failed", 1

@@ -8,8 +8,9 @@ import re
 from contextlib import ExitStack
 
 from faber_ledger.ledger.canonical import clean
+from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.effective import effective_redactions, replaces
-from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing, UsageFailed
+from faber_ledger.ledger.errors import IntegrityError, Locked, NotFound, StateMissing
 from faber_ledger.ledger.event_types import is_known
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from faber_ledger.ledger.errors import GitFailed
+from faber_ledger.ledger.command_errors import GitFailed
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

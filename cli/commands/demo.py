@@ -14,7 +14,8 @@ from faber_ledger.cli.demo.story import tell_story
 from faber_ledger.cli.ui import output
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.table import table
-from faber_ledger.ledger.errors import LedgerError, StepFailed
+from faber_ledger.ledger.command_errors import StepFailed
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.history import summarize_sessions
 

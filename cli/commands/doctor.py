@@ -15,7 +15,8 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.worktrees.git import refuse_bare
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import LedgerError, NotWell
+from faber_ledger.ledger.command_errors import NotWell
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import limit_answers
 from faber_ledger.runs.run import find_root
 

@@ -14,8 +14,9 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
+from faber_ledger.ledger.command_errors import NoActiveRun
 from faber_ledger.ledger.effective import effective_redactions, lost_rows
-from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, NoActiveRun, UnionConflict
+from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError, UnionConflict
 from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log

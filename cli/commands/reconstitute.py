@@ -19,7 +19,8 @@ from faber_ledger.context.reconstitution.journal import Journal
 from faber_ledger.context.reconstitution.steps import load_state, run_not_found
 from faber_ledger.context.reconstitution.steps import reconstitute as reconstituted
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import Aborted, ChoiceNeeded, LedgerError, RunNotFound
+from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
+from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of

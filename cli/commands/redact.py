@@ -13,7 +13,8 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.ledger.errors import ChoiceNeeded, NotFound
+from faber_ledger.ledger.command_errors import ChoiceNeeded
+from faber_ledger.ledger.errors import NotFound
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import run_git
 

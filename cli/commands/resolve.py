@@ -14,7 +14,8 @@ from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import GitFailed, IntegrityError, LedgerError
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union

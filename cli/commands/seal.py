@@ -12,7 +12,8 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import GitFailed, IntegrityError, InvalidRunId
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED

@@ -17,7 +17,8 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.ledger.errors import LedgerError, NoPage
+from faber_ledger.ledger.command_errors import NoPage
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import timeline as folded
 

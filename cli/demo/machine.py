@@ -9,7 +9,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import StepFailed
+from faber_ledger.ledger.command_errors import StepFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

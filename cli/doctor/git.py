@@ -13,7 +13,8 @@ from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, over
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
-from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
+from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import ACTIVE_FILES, COPY_ENDINGS, HOOK_LOG, LOGS, RUN_FILES, STATE_BACKUP, find_run

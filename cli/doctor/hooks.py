@@ -22,7 +22,8 @@ from faber_ledger.hooks.client_settings import (
     unanswered,
     without_handler,
 )
-from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:

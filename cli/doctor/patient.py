@@ -10,7 +10,8 @@ from typing import Any
 
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
-from faber_ledger.ledger.errors import GitFailed, InvalidRunId, LedgerError
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.problems import LogProblem as Fault
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run

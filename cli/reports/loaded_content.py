@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
-from faber_ledger.ledger.errors import GitFailed
+from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 
-from faber_ledger.ledger.errors import GitFailed, GitIgnores
+from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import limit_answers, run_git
 from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS

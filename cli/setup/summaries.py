@@ -10,7 +10,8 @@ from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import decode_settings, has_hooks, settings_path
-from faber_ledger.ledger.errors import LedgerError, SettingsInvalid
+from faber_ledger.ledger.command_errors import SettingsInvalid
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.settings import PATH
 
 NAME = "summaries"

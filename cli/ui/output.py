@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 import click
 
 from faber_ledger.cli.ui.texts import printable
-from faber_ledger.ledger.errors import ChoiceNeeded, LedgerError
+from faber_ledger.ledger.command_errors import ChoiceNeeded
+from faber_ledger.ledger.errors import LedgerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

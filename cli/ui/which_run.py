@@ -11,16 +11,8 @@ import click
 
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import ask_number, tell, warn
-from faber_ledger.ledger.errors import (
-    InvalidRunId,
-    LedgerError,
-    Locked,
-    NoActiveRun,
-    NotWritable,
-    RunNotFound,
-    SeveralActiveRuns,
-    StateMissing,
-)
+from faber_ledger.ledger.command_errors import NoActiveRun, SeveralActiveRuns
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold

@@ -7,7 +7,8 @@ import os
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
 
-from faber_ledger.ledger.errors import GitFailed, LedgerError, NoWorkTree
+from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import git_command
 from faber_ledger.runs.git import FOREIGN, WorkTree, forget_work_trees, top_above, work_tree_of
 

@@ -11,7 +11,8 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.ledger.errors import GitFailed, LedgerError
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import missing_rows

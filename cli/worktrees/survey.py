@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from faber_ledger.cli.worktrees import git
 from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.ledger.errors import GitFailed, LedgerError
+from faber_ledger.ledger.command_errors import GitFailed
+from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.fold import fold

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from faber_ledger.files.text import one_line
-from faber_ledger.ledger.errors import Aborted, ContextLost, LedgerError
+from faber_ledger.ledger.command_errors import Aborted, ContextLost
+from faber_ledger.ledger.errors import LedgerError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

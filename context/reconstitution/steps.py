@@ -14,7 +14,8 @@ from faber_ledger.context.reconstitution.journal import context_lost, text_or_na
 from faber_ledger.context.reconstitution.specification import load_specification
 from faber_ledger.context.reconstitution.work_item import load_work_item
 from faber_ledger.files.untrusted import FileRefused
-from faber_ledger.ledger.errors import ContextLost, ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
+from faber_ledger.ledger.command_errors import ContextLost
+from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.progress import current_phase, current_step, resume_point
 

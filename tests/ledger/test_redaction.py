@@ -15,8 +15,9 @@ from support.redacting import Redacting, redact, sample, secret
 from support.sample_log import START, append_sample
 from support.worked_clones import blocks, rows, united, written
 
+from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.effective import effective_redactions
-from faber_ledger.ledger.errors import NotFound, UsageFailed
+from faber_ledger.ledger.errors import NotFound
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.redaction import redact_all, remains

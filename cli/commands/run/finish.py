@@ -16,7 +16,7 @@ from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, costs
 from faber_ledger.cli.worktrees.removal import HERE, blockers
 from faber_ledger.cli.worktrees.survey import Site, keep
 from faber_ledger.ledger.clock import now, utc_text
-from faber_ledger.ledger.errors import GitFailed, NotReleased, NoWorkTree
+from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import check_not_claimed_elsewhere

@@ -19,7 +19,8 @@ from faber_ledger.context.packet import position
 from faber_ledger.context.workflow import load_workflow
 from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
-from faber_ledger.ledger.errors import Declined, InvalidRunId, LedgerError, WorkflowNotFound
+from faber_ledger.ledger.command_errors import Declined
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.start import activate_run, start_run
 from faber_ledger.runs import progress, state_file
