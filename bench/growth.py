@@ -1,4 +1,4 @@
-"""How the work grows with events, with sessions and with writers: each as a table and as a picture."""
+"""Measure how the work grows with events, sessions and writers; each as a table and a picture."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from plot import chart
 from stage import RUN_ID, Stage
 
 LENGTHS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
-RELOADS = 50  # of a session, which has 502 events then, so that a million events are two thousand sessions
+RELOADS = 50  # per session, which makes 502 events, so a million events are two thousand sessions
 EACH = 2 + 10 * RELOADS
 SESSIONS = (1, 10, 100, 500, 2_000)
 HOOKS = ("session-start", "session-end")
 PARTS = ("ledger", "blocks", "state", "rest")
 WRITERS = (1, 2, 4, 8, 16, 32)
-APPENDS = 20  # of each writer
+APPENDS = 20  # per writer
 REF = "import sqlite3, json"
 HERE = Path(__file__).parent
 
 
-def growth(stage: Stage, *, quick: bool) -> str:
-    """Measure each length, draw the pictures unless `quick`, and give the tables."""
+def measure_growth(stage: Stage, *, quick: bool) -> str:
+    """Measure, draw the pictures unless `quick`, and return the tables."""
     return "\n".join([_events(stage, quick=quick), _sessions(stage, quick=quick), _writers(stage, quick=quick)])
 
 
@@ -53,7 +53,7 @@ def _events(stage: Stage, *, quick: bool) -> str:
 
 
 def _sessions(stage: Stage, *, quick: bool) -> str:
-    """Measure hooks on runs of more and more sessions: whole processes, and in one process what the work is."""
+    """Measure hooks on runs with more and more sessions: as complete processes, and their parts in one process."""
     counts = SESSIONS[:2] if quick else SESSIONS
     rounds = 5 if quick else 15
     projects = {count: _project(stage, count) for count in counts}
@@ -62,7 +62,7 @@ def _sessions(stage: Stage, *, quick: bool) -> str:
     parts: dict[str, dict[int, list[dict[str, float]]]] = {name: {count: [] for count in counts} for name in HOOKS}
     for _ in range(rounds):
         for count, project in projects.items():
-            for name in HOOKS:  # a start and an end in turn, so that each round finds what the one before it found
+            for name in HOOKS:  # a start and an end in turn, so that every round begins alike
                 for command, into in ((stage.hook(name), None), (_in_parts(stage, name), parts[name][count])):
                     environment = stage.environment | {"CLAUDE_PROJECT_DIR": str(project)}
                     hook = Process(command, project, environment, _delivery(stage, name, project))
@@ -83,8 +83,8 @@ def _sessions(stage: Stage, *, quick: bool) -> str:
             cells += [f"{1000 * medians[name][count][part]:.1f}" for part in PARTS]
         lines.append(f"| {count:,} | {count * EACH:,} | {' | '.join(cells)} |")
     few, many = counts[0], counts[-1]
-    told = [f"`{name}` {medians[name][many]['ledger'] / medians[name][few]['ledger']:.2f}" for name in HOOKS]
-    lines.append(f"\nThe ledger's work at {many:,} sessions against {few:,} (goal ≤ 1.10): {', '.join(told)}.")
+    factors = [f"`{name}` {medians[name][many]['ledger'] / medians[name][few]['ledger']:.2f}" for name in HOOKS]
+    lines.append(f"\nThe ledger's work at {many:,} sessions against {few:,} (goal ≤ 1.10): {', '.join(factors)}.")
     if not quick:
         curves = {
             f"{name}: {part}, ms": [(count, 1000 * medians[name][count][part]) for count in counts]
@@ -96,17 +96,17 @@ def _sessions(stage: Stage, *, quick: bool) -> str:
 
 
 def _project(stage: Stage, sessions: int) -> Path:
-    """Make a git project with an active run of so many sessions, its state.json written by the ledger."""
+    """Make a git project with an active run of that many sessions, and project its state.json."""
     project = stage.folder / f"sessions-{sessions}"
     run = project / ".fractary" / "runs" / RUN_ID
     run.mkdir(parents=True)
-    stage.done(["git", "init", "--quiet", str(project)])
+    stage.run_command(["git", "init", "--quiet", str(project)])
     (project / ".fractary" / "faber").mkdir()
     (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
     state = {"run_id": RUN_ID, "workflow_id": "bench", "work_id": "258", "status": "in_progress"}
     (run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
     shutil.copyfile(stage.long_log(sessions * EACH, RELOADS), run / "ledger.db")
-    stage.done([stage.command, "project"], project)
+    stage.run_command([stage.command, "project"], project)
     for name in HOOKS:
         Process(stage.hook(name), project, stage.environment, _delivery(stage, name, project)).output()
     return project
@@ -168,7 +168,7 @@ def _append(stage: Stage, path: Path, rounds: int) -> float:
     script = str(Path(__file__).with_name("append.py"))
     ours = Process([stage.python, script, str(folder)], stage.folder, stage.environment)
     ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
-    ours.seconds()  # the copy's pages go to the disk in nobody's time
+    ours.seconds()  # unmeasured: it also writes the copy's pages to disk
     found = statistics.median([ours.seconds()[0] / ref.seconds()[0] for _ in range(rounds)])
     shutil.rmtree(folder)
     return found

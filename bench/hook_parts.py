@@ -1,9 +1,8 @@
-"""One hook in this process, its work told apart. Argument: the hook; its delivery is the standard input.
+"""Run one hook in this process and time the parts of its work. Argument: the hook; standard input: its delivery.
 
-Prints its processor time in seconds: {"ledger": ..., "blocks": ..., "state": ..., "rest": ...}. "ledger" is to open the
-log and its mirror, to ask them, to append and to commit; "state" to read and to write state.json; "blocks" to fold onto
-the two blocks and to hash them; "rest" all else, the imports excepted: to decide, the artifacts, of which state.json is
-one, and the packet.
+Prints processor seconds: {"ledger": ..., "blocks": ..., "state": ..., "rest": ...}. "ledger" opens the log and its
+mirror, queries them, appends and commits; "state" reads and writes state.json; "blocks" folds and hashes the two
+blocks; "rest" is everything else except imports: decisions, the packet, and the artifacts, of which state.json is one.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import os
 import sys
 import time
 
-from faber_ledger.context import notes, packet, reload  # noqa: F401 -- before the clock
+from faber_ledger.context import notes, packet, reload  # noqa: F401 -- imported before the clock starts
 from faber_ledger.hooks.main import run_hook
 from faber_ledger.ledger import log
 from faber_ledger.projections import blocks
@@ -26,15 +25,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def is_work(held: type, name: str) -> bool:
-    """Tell whether a name of a class is a method that does something."""
+def is_timed(held: type, name: str) -> bool:
+    """Return whether a name of a class is a method whose time counts."""
     return callable(vars(held)[name]) and (name == "__init__" or not name.startswith("__"))
 
 
 LOGS = (log.Log, mirror.RunLog)
 PARTS = {
     "ledger": (
-        *[(held, name) for held in LOGS for name in vars(held) if is_work(held, name)],
+        *[(held, name) for held in LOGS for name in vars(held) if is_timed(held, name)],
         (recording, "open_log"),
     ),
     "state": ((state_file, "read_state"), (state_file, "read_known"), (state_file, "write_blocks")),
@@ -50,34 +49,34 @@ spent = dict.fromkeys(PARTS, 0.0)
 running: list[str] = []
 
 
-def timed(part: str, done: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function so that what it takes is counted."""
+def time_calls(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap a function so that its outermost calls count as time of a part."""
 
-    def counted(*arguments: Any, **named: Any) -> Any:
+    def call(*arguments: Any, **named: Any) -> Any:
         if running:
-            return done(*arguments, **named)
+            return function(*arguments, **named)
         start = time.process_time()
         running.append(part)
         try:
-            return done(*arguments, **named)
+            return function(*arguments, **named)
         finally:
             running.pop()
             spent[part] += time.process_time() - start
 
-    return counted
+    return call
 
 
 def main() -> None:
-    """Run the hook and print what its parts took."""
+    """Run the hook and print the time of its parts."""
     for part, functions in PARTS.items():
         for module, name in functions:
-            setattr(module, name, timed(part, getattr(module, name)))
+            setattr(module, name, time_calls(part, getattr(module, name)))
     answers = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     start = time.process_time()
     run_hook(sys.argv[1])
-    whole = time.process_time() - start
-    os.write(answers, json.dumps({"rest": whole - sum(spent.values()), **spent}).encode())
+    total = time.process_time() - start
+    os.write(answers, json.dumps({"rest": total - sum(spent.values()), **spent}).encode())
 
 
 if __name__ == "__main__":

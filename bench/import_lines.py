@@ -1,9 +1,9 @@
-"""Import JSON lines, and put the same rows into a ledger with a plain loop, in turn. Arguments: ledger, folder, rounds.
+"""Time the import of JSON lines against a plain loop with the same rows. Arguments: ledger, folder, rounds.
 
-Prints the seconds of each round as JSON, each with its processor time: "import" is the lines checked, staged and taken
-into a new log; "loop" reads the same lines with `json.loads`, checks nothing, and hands the rows to one `executemany`;
-"rows" is the `executemany` alone, of rows that are in memory. Each row of these two goes past the index and the trigger
-that every append meets; the import makes both once its rows are in.
+Prints the seconds of each round as JSON, each with its processor time. "import" checks and stages the lines and inserts
+them into a new log; "loop" reads the same lines with `json.loads`, checks nothing, and passes the rows to one
+`executemany`; "rows" is that `executemany` alone, with rows in memory. These two update the index and fire the trigger
+for every row; the import creates both after its rows are inserted.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-def imported(lines: Path, path: Path) -> None:
-    """Take the lines in as the command does."""
+def import_lines(lines: Path, path: Path) -> None:
+    """Import the lines as the command does."""
     with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
         raise_problems(staged.problems, str(lines))
         raise_problems(staged.problems_with(None), str(lines))
@@ -39,15 +39,15 @@ def imported(lines: Path, path: Path) -> None:
             log.commit()
 
 
-def inserted(rows: Iterable[tuple[Any, ...]], path: Path) -> None:
-    """Put rows into a new ledger."""
+def insert(rows: Iterable[tuple[Any, ...]], path: Path) -> None:
+    """Insert rows into a new ledger."""
     with Log.open(str(path)) as log:
         log.connection.executemany(INSERT, rows)
         log.commit()
 
 
 def rows_in(lines: Path) -> Iterator[tuple[Any, ...]]:
-    """Read the lines as rows, and believe everything."""
+    """Read the lines as rows, without a check."""
     with lines.open("rb") as file:
         for line in file:
             event = json.loads(line)
@@ -59,7 +59,7 @@ def rows_in(lines: Path) -> Iterator[tuple[Any, ...]]:
 
 
 def main() -> None:
-    """Export, run all in turn, and print how long each took."""
+    """Export, run all three in turn, and print how long each took."""
     ledger, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     lines, path = folder / "events.jsonl", folder / "imported.db"
     with Log.read(ledger) as log, lines.open("wb") as file:
@@ -67,14 +67,14 @@ def main() -> None:
     rows = list(rows_in(lines))
     seconds: dict[str, list[list[float]]] = {"rows": [], "loop": [], "import": []}
     for _ in range(rounds):
-        for name, done in (
-            ("rows", lambda: inserted(rows, path)),
-            ("loop", lambda: inserted(rows_in(lines), path)),
-            ("import", lambda: imported(lines, path)),
+        for name, run in (
+            ("rows", lambda: insert(rows, path)),
+            ("loop", lambda: insert(rows_in(lines), path)),
+            ("import", lambda: import_lines(lines, path)),
         ):
             path.unlink(missing_ok=True)
             start = clocks()
-            done()
+            run()
             seconds[name].append(since(start))
     print(json.dumps(seconds))
 

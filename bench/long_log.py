@@ -1,4 +1,4 @@
-"""Write a long log through the ledger's own append. Arguments: the file to make, how many events, reloads a session."""
+"""Write a long log through the ledger's own append. Arguments: its path, the number of events, reloads per session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft
 
 BEGIN = 1767623422.0
-AT_ONCE = 10_000  # what `append` gives back is kept in memory
+AT_ONCE = 10_000  # `append` returns its events, so they are in memory
 ENVIRONMENT = {"hostname": "dev-laptop", "platform": "linux", "cwd": "/home/dev/project", "git_commit": "abc1234"}
 
 
 def drafts(reloads: int = 1) -> Iterator[Draft]:
-    """Give session after session: start, end, and for each reload between eight loads, the reload, a compaction."""
+    """Yield session after session: a start, then per reload eight loads, the reload and a compaction, then an end."""
     for number in itertools.count():
         session_id = f"claude-session-20260105-143022-{number:06d}"
         delivery = {"hook": "SessionStart", "digest": f"{number:064d}", "pid": "28355"}
@@ -72,7 +72,7 @@ def _session(number: int, delivery: dict[str, str], reloads: int) -> Iterator[di
 
 
 def main() -> None:
-    """Append them all in one transaction."""
+    """Append all events in one transaction."""
     path, count, reloads = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     facts = itertools.islice(drafts(reloads), count)
     with Log.open(path) as log:

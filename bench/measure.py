@@ -1,4 +1,4 @@
-"""Whole processes measured side by side: each next to its peer, in turn, so that a busy machine slows both."""
+"""Measure complete processes, each right after its peer, so that a busy machine slows both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLLECTED = re.compile(r"Collected : (\d+)")
 
 
 class Process:
-    """A command as it is run: where, with which variables, and with which file as its standard input."""
+    """A command with its directory, environment and standard input."""
 
     def __init__(self, command: list[str], cwd: Path, environment: dict[str, str], stdin: Path | None = None) -> None:
         self.command = command
@@ -27,13 +27,13 @@ class Process:
         self.stdin = stdin or Path("/dev/null")
 
     def output(self, before: Sequence[str] = ()) -> bytes:
-        """Run it, after other words where there are some, and give what it printed."""
+        """Run the command, with `before` in front of it, and return what it printed."""
         command = [*before, *self.command]
         with self.stdin.open("rb") as stdin:
             return subprocess.check_output(command, cwd=self.cwd, env=self.environment, stdin=stdin, stderr=DEVNULL)
 
     def seconds(self) -> tuple[float, float]:
-        """Run it; give how long it took, and its processor time with that of its children."""
+        """Run the command; return its time and its processor time, both in seconds and with its children's."""
         with self.stdin.open("rb") as stdin:
             start = time.perf_counter()
             running = subprocess.Popen(
@@ -47,7 +47,7 @@ class Process:
         return took, usage.ru_utime + usage.ru_stime
 
     def instructions(self, out: Path) -> int | None:
-        """Count the instructions of this process, children apart; None without valgrind."""
+        """Return the number of instructions of this process, without its children; None without valgrind."""
         if shutil.which("valgrind") is None:
             return None
         log = out / "callgrind.log"
@@ -58,7 +58,7 @@ class Process:
 
 
 class Row:
-    """One line of the result: what was measured, against what, and each round's ratio."""
+    """One line of the results: what was measured, its peer, and the ratio of each round."""
 
     def __init__(self, what: str, peer: str, goal: float | None) -> None:
         self.what = what
@@ -70,13 +70,13 @@ class Row:
         self.count: int | None = None
 
     def add(self, seconds: tuple[float, float], peer: tuple[float, float]) -> None:
-        """Add a round: each time is how long it took and its processor time."""
+        """Add a round; each pair is a time and a processor time."""
         self.ratios.append(seconds[0] / peer[0])
         self.processor.append(seconds[1] / peer[1])
 
 
 def measure(contenders: list[tuple[Row, Process, Process]], rounds: int, restore: Callable[[], None]) -> None:
-    """Run each contender right after its peer, round after round, from the same start each round."""
+    """Run each contender right after its peer; each round begins with `restore`."""
     for _ in range(rounds):
         restore()
         for row, process, peer in contenders:
@@ -85,7 +85,7 @@ def measure(contenders: list[tuple[Row, Process, Process]], rounds: int, restore
 
 
 def count_instructions(contenders: list[tuple[Row, Process, Process]], restore: Callable[[], None], out: Path) -> None:
-    """Count each contender's instructions as a multiple of its peer's; they repeat exactly, so once is enough."""
+    """Count each contender's instructions as a multiple of its peer's, once: they repeat exactly."""
     peers: dict[int, int | None] = {}
     restore()
     for row, process, peer in contenders:

@@ -1,6 +1,6 @@
-"""The most memory that one operation on a ledger takes. Arguments: the operation, a ledger, a folder to write in.
+"""Print the peak memory of one operation on a ledger, in MB. Arguments: the operation, a ledger, a folder for output.
 
-Prints megabytes. Each operation has a process of its own, since what is measured is the process's peak.
+Each operation runs in its own process, since the peak of a process is measured.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPERATIONS = ("rebuild", "verify", "union", "export", "import")
 
 
 def main() -> None:
-    """Do it, and print what it took."""
+    """Run the operation and print its peak."""
     operation, ledger, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     lines, out = folder / f"{Path(ledger).stem}.jsonl", folder / "memory.db"
     out.unlink(missing_ok=True)
@@ -39,7 +39,7 @@ def main() -> None:
     elif operation == "export":
         with Log.read(ledger) as log, lines.open("wb") as file:
             file.writelines(lines_of(log))
-    else:  # of what `export` wrote
+    else:  # import what `export` wrote
         with lines.open("rb") as file, closing(Staged(file, check_event, are_events)) as staged:
             raise_problems([*staged.problems, *staged.problems_with(None)], str(lines))
             with Log.open(str(out)) as log:

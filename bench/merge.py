@@ -1,7 +1,7 @@
 """Time `git merge` of a ledger on two branches, through the merge driver. Arguments: a ledger, a folder, rounds.
 
-Both branches hold the ledger and 500 events of their own. Prints the seconds of each round as JSON, each with git's
-processor time, the driver's included: [[..., ...], ...].
+Each branch adds 500 events to the ledger. Prints the seconds of each round as JSON, each with the processor time of git
+and the driver: [[..., ...], ...].
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMAND = Path(sys.executable).with_name("faber-ledger")
 
 
 def main() -> None:
-    """Make the repository, merge in turn, and print how long each merge took."""
+    """Make the repository, merge in each round, and print how long each merge took."""
     ledger, folder, rounds = sys.argv[1], Path(sys.argv[2]) / "merge", int(sys.argv[3])
     path = folder / ".fractary" / "runs" / "bench" / "ledger.db"
     path.parent.mkdir(parents=True)

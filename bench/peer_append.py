@@ -1,6 +1,6 @@
-"""One append in a process of its own, with the `eventsourcing` library. Arguments: its database, the run's id.
+"""Append one event with the `eventsourcing` library, in a process of its own. Arguments: its database, the run's id.
 
-The database and a run of a few events are made where there is none: then the id is printed.
+If there is no database, make it with a run of three events, and print the run's id.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import os
 import sys
 from uuid import UUID
 
-from peer_log import Run, filled, runs_in
+from peer_log import Run, open_runs, save_events
 
 EVENT = {
     "type": "artifact_loaded",
@@ -25,12 +25,12 @@ RECORDED = {"version": 1, "at": "2026-01-05T14:30:22Z", "event": EVENT}
 
 
 def main() -> None:
-    """Append."""
+    """Append the event, or make the database."""
     path = sys.argv[1]
     if not os.path.exists(path):
-        print(filled(path, iter([RECORDED] * 3)))
+        print(save_events(path, iter([RECORDED] * 3)))
         return
-    runs = runs_in(path)
+    runs = open_runs(path)
     run = runs.repository.get(UUID(sys.argv[2]))
     run.trigger_event(Run.Happened, recorded=RECORDED)
     runs.save(run)

@@ -1,4 +1,4 @@
-"""The same events in the `eventsourcing` library, with its SQLite recorder: what a run's log would be there."""
+"""The same events in the `eventsourcing` library with its SQLite recorder, in the shape that costs it least."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ PAGE = 1000
 
 
 class Run(Aggregate):
-    """A run: its events are folded with the ledger's own fold."""
+    """A run whose events are folded with our own fold."""
 
     def __init__(self) -> None:
         self.projector = Projector(empty())
 
     class Happened(Aggregate.Event):
-        """One event of the run, as the ledger's log gives it."""
+        """One event of the run, as our log returns it."""
 
         recorded: dict[str, Any]
 
         def apply(self, aggregate: Any) -> None:
-            """Fold it."""
+            """Fold the event."""
             aggregate.projector.apply(self.recorded)
 
 
@@ -38,8 +38,8 @@ class Runs(Application):
     """The application that keeps runs."""
 
 
-def runs_in(path: Path | str) -> Runs:
-    """Open, or make, the database at `path`."""
+def open_runs(path: Path | str) -> Runs:
+    """Open the database at `path`; make it if it is missing."""
     return Runs(
         env={
             **os.environ,
@@ -50,9 +50,9 @@ def runs_in(path: Path | str) -> Runs:
     )
 
 
-def filled(path: Path | str, events: Iterator[Any]) -> Any:
-    """Save events as those of one run in a new database, and give the run's id."""
-    runs, run = runs_in(path), Run()
+def save_events(path: Path | str, events: Iterator[Any]) -> Any:
+    """Save events as one run in a new database; return the run's id."""
+    runs, run = open_runs(path), Run()
     for number, recorded in enumerate(events, 1):
         run.trigger_event(Run.Happened, recorded=recorded)
         if number % PAGE == 0:
@@ -62,17 +62,17 @@ def filled(path: Path | str, events: Iterator[Any]) -> Any:
     return run.id
 
 
-def replayed(path: Path | str, run_id: Any) -> Any:
-    """Fold a run as its repository does: the aggregate, event by event."""
-    runs = runs_in(path)
+def fold_aggregate(path: Path | str, run_id: Any) -> Any:
+    """Fold a run as the library's repository does: the aggregate, event by event."""
+    runs = open_runs(path)
     run: Any = runs.repository.get(run_id)
     runs.close()
     return run.projector.blocks
 
 
-def notified(path: Path | str) -> Any:
-    """Fold a run from the notification log, page by page, as a projection does there."""
-    runs, projector, start = runs_in(path), Projector(empty()), 1
+def fold_notifications(path: Path | str) -> Any:
+    """Fold a run as the library's projections do: from the notification log, page by page."""
+    runs, projector, start = open_runs(path), Projector(empty()), 1
     while page := runs.recorder.select_notifications(start, PAGE):
         for notification in page:
             event: Any = runs.mapper.to_domain_event(notification)

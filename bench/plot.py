@@ -1,4 +1,4 @@
-"""A chart of how something grows, as SVG: lines over a logarithmic axis, in a few lines of our own."""
+"""Draw a chart as SVG: lines over a logarithmic axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLOURS = ("#0b6bcb", "#c2410c", "#15803d", "#7c3aed", "#be123c")
 
 
 def chart(title: str, across: str, up: str, lines: Mapping[str, Points], *, log_up: bool = False) -> str:
-    """Draw named lines of (x, y) points; both are above zero, x is logarithmic, y too if asked."""
+    """Return a chart of named lines of (x, y) points above zero; y is logarithmic with `log_up`."""
     xs = [math.log10(x) for points in lines.values() for x, _ in points]
     ys = [_height(y, log_up) for points in lines.values() for _, y in points]
     low, high = (math.floor(min(ys)), math.ceil(max(ys))) if log_up else (0.0, max(ys) * 1.1)

@@ -1,4 +1,4 @@
-"""Rebuild a run's blocks from its log, and by the plain loop over the same file, in turn. Arguments: ledger, rounds.
+"""Time the rebuild of a run's blocks against a plain loop over the same file. Arguments: ledger, rounds.
 
 Prints the seconds of each round as JSON, each with its processor time:
 {"rebuild": [[...]], "strict": [[...]], "raw": [[...]]}.
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 RAW = "SELECT payload, type, session_id, version, at FROM event ORDER BY seq, id"
 
 
-def rebuilt(path: str) -> dict[str, Any]:
-    """Fold the log as `project --rebuild` does, the hashes checked."""
+def rebuild(path: str) -> dict[str, Any]:
+    """Fold the log and check every hash, as `project --rebuild` does."""
     with Log.read(path) as log:
         return fold(read_verified(log))
 
 
-def strict(path: str) -> dict[str, Any]:
-    """Fold the log with every hash checked and every payload through its model."""
+def rebuild_strictly(path: str) -> dict[str, Any]:
+    """Fold the log, check every hash, and validate every payload with its model."""
     with Log.read(path) as log:
         return fold(read_strictly(log))
 
 
-def raw(path: str) -> dict[str, Any]:
-    """Fold the payloads with nothing around them: the least that any reader of the file must do."""
+def fold_raw(path: str) -> dict[str, Any]:
+    """Fold the payloads and check nothing: the least that any reader of the file must do."""
     connection = sqlite3.connect(path)
     try:
         return fold(_payloads(connection))
@@ -55,13 +55,13 @@ def _payloads(connection: sqlite3.Connection) -> Iterator[Any]:
 
 
 def main() -> None:
-    """Run them in turn and print how long each took."""
+    """Run all three in turn and print how long each took."""
     path, rounds = sys.argv[1], int(sys.argv[2])
-    if not rebuilt(path) == strict(path) == raw(path):
+    if not rebuild(path) == rebuild_strictly(path) == fold_raw(path):
         raise SystemExit("the loops fold to different blocks")
     seconds: dict[str, list[list[float]]] = {"rebuild": [], "strict": [], "raw": []}
     for _ in range(rounds):
-        for name, loop in (("raw", raw), ("rebuild", rebuilt), ("strict", strict)):
+        for name, loop in (("raw", fold_raw), ("rebuild", rebuild), ("strict", rebuild_strictly)):
             start = clocks()
             loop(path)
             seconds[name].append(since(start))

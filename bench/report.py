@@ -1,4 +1,4 @@
-"""What was measured, written as Markdown: the table, the goals that were missed, and the instruction counts."""
+"""Write measurements as Markdown: the table, the missed goals, and the instruction counts."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from measure import Row
 
-# What was tried where a goal is missed, by a part of the row's name.
+# What was tried for a missed goal, by a part of the row's name.
 TRIED = {
     "standard library": (
-        " To hash an event's payload and envelope is 0.38 of RAW, half of it in OpenSSL; to read 13 columns instead of"
-        " 5 is 0.14; to parse in batches gives 0.16 back. Tried without gain: batches of 32 to 512, no garbage"
+        " Hashing the payloads and envelopes costs 0.38 of RAW, half of it in OpenSSL; reading 13 columns instead of 5"
+        " costs 0.14; parsing in batches saves 0.16. Tried without gain: batches of 32 to 512, no garbage"
         " collection, hashing by columns, a hash's context copied instead of made, the envelope as one JSON text from"
-        " SQLite. A fold that became quicker made both quicker, and this ratio larger."
+        " SQLite. A faster fold made both faster, and this ratio larger."
     ),
     "through its model": " Each batch is validated as one JSON text, which parses it too; hashing is as above.",
-    "aggregate": " A third of ours is the fold itself, which both have.",
-    "notification": " A third of ours is the fold itself, which both have.",
+    "aggregate": " A third of our time is the fold, which both run.",
+    "notification": " A third of our time is the fold, which both run.",
     "import": (
-        " ROWS passes every row through the index and the trigger of an append; the import makes both once its rows are"
-        " in. At 10,000 lines the trigger is cheap, and `json.loads`, SHA-256 and `executemany` alone are 2.5 x ROWS."
+        " ROWS updates the index and fires the trigger for every row; the import creates both after its rows."
+        " At 10,000 lines the trigger is cheap, and `json.loads`, SHA-256 and `executemany` alone are 2.5 x ROWS."
         " Tried without gain: no garbage collection, a larger page cache, staging without a journal, parsing and"
         " validating in one pass."
     ),
 }
 
 
-def table(rows: list[Row]) -> str:
-    """Write the rows as a Markdown table."""
+def write_table(rows: list[Row]) -> str:
+    """Return the rows as a Markdown table."""
     lines = ["| what | peer | goal | median | spread | processor | instructions |", "|---|---|---|---|---|---|---|"]
     for row in rows:
         low, _, high = statistics.quantiles(row.ratios, n=4, method="inclusive")
@@ -46,19 +46,19 @@ def table(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def missed(rows: list[Row]) -> str:
-    """Say of each missed goal by how much, and what was tried, as a list."""
+def list_missed(rows: list[Row]) -> str:
+    """Return the missed goals as a list: by how much, and what was tried."""
     lines = ["Missed goals:", ""]
     for row in rows:
         median = statistics.median(row.ratios)
         if row.goal and round(median, 2) > row.goal:
-            tried = next((told for part, told in TRIED.items() if part in f"{row.what} {row.peer}"), "")
+            tried = next((text for part, text in TRIED.items() if part in f"{row.what} {row.peer}"), "")
             lines.append(f"- {row.what}, against {row.peer}: {median:.2f}, {median / row.goal - 1:.0%} over.{tried}")
     return "\n".join(lines if len(lines) > 2 else ["No goal is missed."]) + "\n"
 
 
-def counted(rows: list[Row]) -> str:
-    """Write the instructions of each process as a table; empty without valgrind."""
+def write_instructions(rows: list[Row]) -> str:
+    """Return the instructions of each process as a table; empty without valgrind."""
     found = [row for row in rows if row.count and row.instructions]
     if not found:
         return ""

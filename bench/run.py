@@ -1,4 +1,4 @@
-"""Measure what users wait for, as ratios, side by side in one run; writes bench/RESULTS.md unless `--quick`."""
+"""Measure what users wait for, side by side in one run; write bench/RESULTS.md unless `--quick`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from growth import RELOADS, growth
+from growth import RELOADS, measure_growth
 from measure import Process, Row, count_instructions, measure
 from memory import OPERATIONS
-from report import counted, missed, table
+from report import list_missed, write_instructions, write_table
 from stage import DELIVERIES, Stage
 
 from faber_ledger.hooks.client_settings import hook_command
@@ -30,28 +30,32 @@ if TYPE_CHECKING:
 HEAD = """\
 # What it costs
 
-Written by `make bench`. Each line is a ratio: the process was run right after its peer, round after round, on the same
-machine, and what stands here is the median of the rounds' ratios, with the quartiles as the spread. REF is a whole
-process of `python -c 'import sqlite3, json'` with the same interpreter: what any program that opens a ledger must pay.
+Written by `make bench`. Each line is a ratio: each round ran the process right after its peer, on the same machine. The
+table has the median of the rounds' ratios, and their quartiles as the spread. The peers:
+
+- REF is a complete process of `python -c 'import sqlite3, json'` with the same interpreter: the least that any program
+  pays that opens a ledger.
+- RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold, in one process, without checking a hash.
+- ROWS is an `executemany` of rows in memory; LOOP reads the lines with `json.loads` first, and checks nothing.
+- `eventsourcing` is that library's newest release with its SQLite recorder, the same events and the same fold, in the
+  shape that costs it least: one JSON object per event.
+- COPY is an `executemany` of the united rows into a new ledger.
+- JSONL is one file with every column of the same events, in its own repository with as many commits.
+
 The wheel is installed as users install it, bytecode included. The project is a git repository with a run of one ended
-session; its hooks append their facts durably, write `state.json`, and on session-start ask git for the commit and print
-the packet with three artifacts. RAW is `SELECT payload … ORDER BY seq, id`, `json.loads` and the same fold,
-in one process, without a look at a hash. ROWS is an `executemany` of the rows, which are in memory; LOOP reads the
-lines with `json.loads` first, and believes them. `eventsourcing` is that library's newest release with its SQLite
-recorder, the same events and the same fold, in the shape that costs it least: one JSON object an event.
-COPY is an `executemany` of the united rows into a new ledger. JSONL is one file with every column of the same events,
-in a repository of its own with as many commits.
+session. Its hooks append durably and write `state.json`; session-start also asks git for the commit and prints a packet
+with three artifacts.
 """
 TAIL = """
-Processor is the ratio of processor time, git's included, and instructions are the process's own, counted by callgrind:
-neither sees the waiting for the disk, and neither depends on how busy the machine is. The goals are about the whole
-time. A dash under instructions: valgrind was not there, or the line is a loop or a shell that becomes the command.
+Processor is the ratio of processor time, with git's; instructions are the process's own, by callgrind. Neither includes
+waiting for the disk, and neither depends on how busy the machine is. The goals apply to elapsed time. A dash under
+instructions: valgrind was missing, or the line is a loop or a shell that becomes the command.
 """
 GROWTH = """
-Each length has a run of its own, of sessions with 502 events each. A hook's work is told apart in one process, imports
-excepted, as processor time: "ledger" is to open the log and its mirror, to ask them, to append and to commit, "state"
-to read and to write state.json, "blocks" to fold onto its blocks and to hash them, "rest" all else: to decide, the
-artifacts, of which state.json is one, and the packet.
+Each length is a run of its own, with 502 events per session. The parts of a hook's work are measured in one process, as
+processor time without imports. "ledger" opens the log and its mirror, queries them, appends and commits; "state" reads
+and writes `state.json`; "blocks" folds and hashes the two blocks; "rest" is everything else: decisions, the packet, and
+the artifacts, of which `state.json` is one.
 
 ![What grows with the log](growth-events.svg) ![What a hook does](growth-sessions.svg)
 ![How long an append takes](growth-writers.svg)
@@ -71,7 +75,7 @@ GOAL_AGGREGATE, GOAL_NOTIFICATIONS, GOAL_PEER_APPEND = 0.2, 0.5, 0.5
 
 
 def main() -> None:
-    """Set the stage, measure, print the table."""
+    """Set up, measure, and print the tables."""
     quick = sys.argv[1:] == ["--quick"]
     if sys.argv[1:] and not quick:
         raise SystemExit("usage: bench/run.py [--quick]")
@@ -81,9 +85,9 @@ def main() -> None:
         print("installing the wheel …", file=sys.stderr)
         stage.install()
         stage.fill()
-        check(stage)
+        check_hooks(stage)
         events, shared, commits = (10_000, 2_000, 5) if quick else (EVENTS, SHARED, COMMITS)
-        contenders = processes(stage, events)
+        contenders = list_processes(stage, events)
         check_completion(contenders)
         print("measuring processes …", file=sys.stderr)
         measure(contenders, 5 if quick else 60, stage.restore)
@@ -92,21 +96,28 @@ def main() -> None:
         rounds = 2 if quick else 9
         print("measuring the union and the size in git …", file=sys.stderr)
         rows = [row for row, _, _ in contenders]
-        rows += [union(stage, shared, rounds), merge(stage, shared, rounds), size(stage, commits)]
-        print("measuring what goes through whole logs …", file=sys.stderr)
-        rows += [*rebuild(stage, events if quick else MANY, 2 if quick else 5), *peer(stage, events, 2 if quick else 5)]
-        rows += imports(stage, events, 2 if quick else 5)
+        rows += [
+            measure_union(stage, shared, rounds),
+            measure_merge(stage, shared, rounds),
+            measure_size(stage, commits),
+        ]
+        print("measuring what reads complete logs …", file=sys.stderr)
+        few = 2 if quick else 5
+        rows += measure_rebuild(stage, events if quick else MANY, few)
+        rows += measure_peer(stage, events, few)
+        rows += measure_import(stage, events, few)
         print("measuring memory and growth …", file=sys.stderr)
-        used = memory(stage, (events // 10, events) if quick else (EVENTS, MANY))
-        grown = growth(stage, quick=quick)
-        text = f"{table(rows)}\n{missed(rows)}\n{counted(rows)}\n{used}{GROWTH}\n{grown}\n{facts(stage, load)}"
+        used = measure_memory(stage, (events // 10, events) if quick else (EVENTS, MANY))
+        grown = measure_growth(stage, quick=quick)
+        text = f"{write_table(rows)}\n{list_missed(rows)}\n{write_instructions(rows)}\n{used}"
+        text += f"{GROWTH}\n{grown}\n{describe_machine(stage, load)}"
     print(text, end="")
     if not quick:
         RESULTS.write_text(f"{HEAD}\n{text}{TAIL}")
 
 
-def processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:
-    """Give the processes to measure, each with its peer, in the order in which a session has them."""
+def list_processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:
+    """Return the processes to measure, each with its peer; the hooks in the order of a session."""
 
     def process(command: list[str], cwd: Path = stage.project, stdin: Path | None = None) -> Process:
         return Process(command, cwd, stage.environment | {"CLAUDE_PROJECT_DIR": str(cwd)}, stdin)
@@ -140,44 +151,44 @@ def processes(stage: Stage, events: int) -> list[tuple[Row, Process, Process]]:
     ]
 
 
-def check(stage: Stage) -> None:
-    """See that the hooks do what is to be measured: one that fails is quick, exits 0 and says nothing."""
+def check_hooks(stage: Stage) -> None:
+    """Check that the hooks do their work: one that fails is fast, exits with 0 and prints nothing."""
     stage.restore()
     for name in DELIVERIES:
-        before = count(stage)
+        before = count_events(stage)
         hook = Process(stage.hook(name), stage.project, stage.environment, stage.delivery(name))
         packet = hook.output()
-        if count(stage) == before or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
+        if count_events(stage) == before or (b"orchestration-protocol" in packet) != name.startswith("session-start"):
             raise SystemExit(f"`hook {name}` did not do its work: see hooks.log")
 
 
 def check_completion(contenders: list[tuple[Row, Process, Process]]) -> None:
-    """See that completions find something: one that fails offers nothing."""
+    """Check that completions find something: one that fails offers nothing."""
     for row, process, _ in contenders:
         if row.what.startswith("completion") and not process.output().startswith(b"plain,"):
             raise SystemExit(f"the {row.what} found nothing")
 
 
-def count(stage: Stage) -> int:
+def count_events(stage: Stage) -> int:
     """Count the events of the run."""
     with closing(sqlite3.connect(stage.run / "ledger.db")) as connection:
         found: int = connection.execute("SELECT count(*) FROM event").fetchone()[0]
     return found
 
 
-def rebuild(stage: Stage, events: int, rounds: int) -> list[Row]:
-    """Measure the rebuild, plain and strict, against the raw loop, all in one process."""
-    seconds = script(stage, "rebuild.py", stage.long_log(events, RELOADS), rounds)
+def measure_rebuild(stage: Stage, events: int, rounds: int) -> list[Row]:
+    """Measure the rebuild, plain and strict, against the raw loop, in one process."""
+    seconds = run_script(stage, "rebuild.py", stage.long_log(events, RELOADS), rounds)
     what = f"rebuild of {events:,} events, each hash checked"
     return [
-        ratios(f"{what}, standard library", "RAW", GOAL_REBUILD, seconds["rebuild"], seconds["raw"]),
-        ratios(f"{what}, each payload through its model", "RAW", GOAL_STRICT, seconds["strict"], seconds["raw"]),
+        row_of(f"{what}, standard library", "RAW", GOAL_REBUILD, seconds["rebuild"], seconds["raw"]),
+        row_of(f"{what}, each payload through its model", "RAW", GOAL_STRICT, seconds["strict"], seconds["raw"]),
     ]
 
 
-def peer(stage: Stage, events: int, rounds: int) -> list[Row]:
+def measure_peer(stage: Stage, events: int, rounds: int) -> list[Row]:
     """Measure the rebuild, and an append in a fresh process, against the `eventsourcing` library."""
-    seconds = script(stage, "peer.py", stage.long_log(events), stage.folder, rounds)
+    seconds = run_script(stage, "peer.py", stage.long_log(events), stage.folder, rounds)
     what, checked = f"fold of {events:,} events", f"rebuild of {events:,} events, each hash checked"
     ours = seconds["fold"]
     path = stage.folder / "peer-append.db"
@@ -188,42 +199,42 @@ def peer(stage: Stage, events: int, rounds: int) -> list[Row]:
     mine = Process([stage.python, str(SCRIPTS / "append.py"), str(stage.run)], stage.folder, stage.environment)
     measure([(append, mine, theirs)], 3 * rounds, stage.restore)
     return [
-        ratios(what, "`eventsourcing`: aggregate", GOAL_AGGREGATE, ours, seconds["aggregate"]),
-        ratios(what, "`eventsourcing`: notification log", GOAL_NOTIFICATIONS, ours, seconds["notifications"]),
-        ratios(checked, "`eventsourcing`: aggregate", None, seconds["rebuild"], seconds["aggregate"]),
-        ratios(checked, "`eventsourcing`: notification log", None, seconds["rebuild"], seconds["notifications"]),
+        row_of(what, "`eventsourcing`: aggregate", GOAL_AGGREGATE, ours, seconds["aggregate"]),
+        row_of(what, "`eventsourcing`: notification log", GOAL_NOTIFICATIONS, ours, seconds["notifications"]),
+        row_of(checked, "`eventsourcing`: aggregate", None, seconds["rebuild"], seconds["aggregate"]),
+        row_of(checked, "`eventsourcing`: notification log", None, seconds["rebuild"], seconds["notifications"]),
         append,
     ]
 
 
-def imports(stage: Stage, events: int, rounds: int) -> list[Row]:
-    """Measure the import of JSON lines against the plain loop, and against the `executemany` in it."""
-    seconds = script(stage, "import_lines.py", stage.long_log(events), stage.folder, rounds)
+def measure_import(stage: Stage, events: int, rounds: int) -> list[Row]:
+    """Measure the import of JSON lines against the plain loop, and against its `executemany` alone."""
+    seconds = run_script(stage, "import_lines.py", stage.long_log(events), stage.folder, rounds)
     what = f"import of {events:,} JSON lines"
     return [
-        ratios(what, "ROWS", GOAL_IMPORT, seconds["import"], seconds["rows"]),
-        ratios(what, "LOOP", None, seconds["import"], seconds["loop"]),
+        row_of(what, "ROWS", GOAL_IMPORT, seconds["import"], seconds["rows"]),
+        row_of(what, "LOOP", None, seconds["import"], seconds["loop"]),
     ]
 
 
-def script(stage: Stage, name: str, *arguments: object) -> dict[str, list[tuple[float, float]]]:
-    """Run a script of this folder with the installed wheel, and give the seconds that it printed."""
+def run_script(stage: Stage, name: str, *arguments: object) -> dict[str, list[tuple[float, float]]]:
+    """Run a script of this folder with the installed wheel, and return the seconds that it printed."""
     command = [stage.python, str(SCRIPTS / name), *map(str, arguments)]
     found: dict[str, list[tuple[float, float]]] = json.loads(Process(command, stage.folder, stage.environment).output())
     return found
 
 
-def ratios(what: str, against: str, goal: float | None, ours: Rounds, theirs: Rounds) -> Row:
-    """Make a row of rounds that one process measured."""
+def row_of(what: str, against: str, goal: float | None, ours: Rounds, theirs: Rounds) -> Row:
+    """Return the row of rounds that one process measured."""
     row = Row(what, against, goal)
     for one, other in zip(ours, theirs, strict=True):
         row.add(one, other)
     return row
 
 
-def memory(stage: Stage, lengths: tuple[int, ...]) -> str:
-    """Measure the most memory that each operation takes, in a process of its own, as a table."""
-    lines = [f"| at most, in MB (goal ≤ {MOST_MEMORY}) | {' | '.join(f'{length:,} events' for length in lengths)} |"]
+def measure_memory(stage: Stage, lengths: tuple[int, ...]) -> str:
+    """Return a table of the peak memory of each operation, measured in a process of its own."""
+    lines = [f"| peak, in MB (goal ≤ {MOST_MEMORY}) | {' | '.join(f'{length:,} events' for length in lengths)} |"]
     lines.append("|---" * (1 + len(lengths)) + "|")
     for operation in OPERATIONS:
         cells = []
@@ -235,8 +246,8 @@ def memory(stage: Stage, lengths: tuple[int, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def union(stage: Stage, shared: int, rounds: int) -> Row:
-    """Measure a union against a plain copy of what comes of it, both in one process."""
+def measure_union(stage: Stage, shared: int, rounds: int) -> Row:
+    """Measure a union against a plain copy of its result, both in one process."""
     path = stage.long_log(shared)
     command = [stage.python, str(SCRIPTS / "union.py"), str(path), str(stage.folder), str(rounds)]
     seconds = json.loads(Process(command, stage.folder, stage.environment).output())
@@ -247,7 +258,7 @@ def union(stage: Stage, shared: int, rounds: int) -> Row:
     return row
 
 
-def merge(stage: Stage, shared: int, rounds: int) -> Row:
+def measure_merge(stage: Stage, shared: int, rounds: int) -> Row:
     """Time `git merge` of two branches of a ledger against the two seconds that it may take."""
     path = stage.long_log(shared)
     command = [stage.python, str(SCRIPTS / "merge.py"), str(path), str(stage.folder), str(rounds)]
@@ -258,18 +269,18 @@ def merge(stage: Stage, shared: int, rounds: int) -> Row:
     return row
 
 
-def size(stage: Stage, commits: int) -> Row:
-    """Weigh a ledger's history in git against the same events as one JSONL file; it does not vary."""
+def measure_size(stage: Stage, commits: int) -> Row:
+    """Compare the size in git of a ledger's history with that of one JSONL file; the size does not vary."""
     command = [stage.python, str(SCRIPTS / "size.py"), str(stage.folder), str(commits)]
-    weights = json.loads(Process(command, stage.folder, stage.environment).output())
+    sizes = json.loads(Process(command, stage.folder, stage.environment).output())
     row = Row(f"size in git of {commits} commits of 50 events, after `git gc`", "JSONL", GOAL_SIZE)
     for _ in range(2):
-        row.add((weights["ledger"], weights["ledger"]), (weights["jsonl"], weights["jsonl"]))
+        row.add((sizes["ledger"], sizes["ledger"]), (sizes["jsonl"], sizes["jsonl"]))
     return row
 
 
-def facts(stage: Stage, load: float) -> str:
-    """Say what it was measured on; `load` is the machine's load before."""
+def describe_machine(stage: Stage, load: float) -> str:
+    """Return a line about the machine; `load` is its load average before measuring."""
     ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
     known = [
         f"Python {platform.python_version()}",
@@ -284,7 +295,7 @@ def facts(stage: Stage, load: float) -> str:
 
 
 def fsync_seconds(folder: Path) -> float:
-    """Give how long it takes to make 4 KB durable here."""
+    """Return the median time of making 4 KB durable in `folder`."""
     seconds = []
     with (folder / "fsync").open("wb") as file:
         for _ in range(15):

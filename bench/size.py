@@ -1,8 +1,7 @@
-"""What a run's events weigh in git: commits of 50 events each, the same told in a ledger and in one JSONL file.
+"""Compare the size in git of a ledger and of one JSONL file with the same events, committed 50 at a time.
 
-Arguments: a folder, how many commits. Prints the bytes of both repositories' packs after `git gc`, as JSON:
-{"ledger": ..., "jsonl": ...}. The JSONL is what `export` writes: all that the hashes cover, which a log without SQLite
-has to hold too.
+Arguments: a folder, the number of commits. Prints the bytes of both repositories' packs after `git gc`, as JSON:
+{"ledger": ..., "jsonl": ...}. The JSONL is what `export` writes: everything that the hashes cover.
 """
 
 from __future__ import annotations
@@ -24,27 +23,27 @@ GIT = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid",
 
 
 def main() -> None:
-    """Make both repositories and print what they weigh."""
+    """Make both repositories and print their sizes."""
     folder, commits = Path(sys.argv[1]), int(sys.argv[2])
     repositories = {name: folder / f"size-{name}" for name in ("ledger", "jsonl")}
     for repository in repositories.values():
         subprocess.run([*GIT, "init", "--quiet", str(repository)], check=True)
-    ledger, told = repositories["ledger"] / "ledger.db", repositories["jsonl"] / "ledger.jsonl"
+    ledger, lines = repositories["ledger"] / "ledger.db", repositories["jsonl"] / "ledger.jsonl"
     events = drafts()
     for number in range(commits):
         with Log.open(str(ledger)) as log:
-            for place, draft in enumerate(itertools.islice(events, EACH)):
-                log.append([draft], at=BEGIN + 3600 * number + place, writer=WRITER)
+            for number_in, draft in enumerate(itertools.islice(events, EACH)):
+                log.append([draft], at=BEGIN + 3600 * number + number_in, writer=WRITER)
             log.commit()
         with Log.read(str(ledger)) as log:
-            told.write_bytes(b"".join(lines_of(log)))
+            lines.write_bytes(b"".join(lines_of(log)))
         for repository in repositories.values():
             subprocess.run([*GIT, "add", "."], cwd=repository, check=True)
             subprocess.run([*GIT, "commit", "--quiet", "--message", f"{number}"], cwd=repository, check=True)
-    print(json.dumps({name: _packed(repository) for name, repository in repositories.items()}))
+    print(json.dumps({name: _packed_bytes(repository) for name, repository in repositories.items()}))
 
 
-def _packed(repository: Path) -> int:
+def _packed_bytes(repository: Path) -> int:
     subprocess.run([*GIT, "gc", "--quiet", "--prune=now"], cwd=repository, check=True)
     return sum(path.stat().st_size for path in (repository / ".git" / "objects" / "pack").glob("*.pack"))
 

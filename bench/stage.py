@@ -1,4 +1,4 @@
-"""What is measured, set up in a temporary folder: the wheel as users have it, a project with a run, a long log."""
+"""Set up what is measured, in a temporary folder: the wheel as users have it, a project with a run, a long log."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ class Stage:
         subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
 
     def fill(self) -> None:
-        """Make the git project and its run, with artifacts to load, and keep a copy of the run to go back to."""
+        """Make the git project and its run, with artifacts to load, and keep a copy of the run for `restore`."""
         git = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid"]
         for folder in (self.project, self.elsewhere):
-            self.done([*git, "init", "--quiet", str(folder)])
+            self.run_command([*git, "init", "--quiet", str(folder)])
         for name, paragraphs in ARTIFACTS.items():
             path = self.project / name
             path.parent.mkdir(parents=True)
             path.write_text(f"# {path.stem}\n\n" + f"{PARAGRAPH}\n\n" * paragraphs)
-        self.done([*git, "add", "."], self.project)
-        self.done([*git, "commit", "--quiet", "--message", "First"], self.project)
-        self.done([self.command, "run", "start", "--work-id", "258", "--run-id", RUN_ID], self.project)
+        self.run_command([*git, "add", "."], self.project)
+        self.run_command([*git, "commit", "--quiet", "--message", "First"], self.project)
+        self.run_command([self.command, "run", "start", "--work-id", "258", "--run-id", RUN_ID], self.project)
         state = json.loads((self.run / "state.json").read_text())
         state["artifacts"] = {"spec_path": "specs/WORK-00258-session-ledger.md"}
         (self.run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
@@ -83,31 +83,31 @@ class Stage:
         shutil.copytree(self.run, self.folder / "run")
 
     def restore(self) -> None:
-        """Put the run back as it was, on the disk too: its dirty pages must not be written in somebody else's time."""
+        """Restore the run and flush it to disk, so that no measured process writes its dirty pages."""
         for path in (self.folder / "run").iterdir():
             shutil.copy2(path, self.run)
         for mirror in (self.project / ".git" / "faber-ledger" / "runs").rglob("ledger.db"):
-            shutil.copy2(self.folder / "run" / "ledger.db", mirror)  # else each round would unite what it took back
+            shutil.copy2(self.folder / "run" / "ledger.db", mirror)  # else each round would unite with what was undone
         os.sync()
 
     def delivery(self, name: str) -> Path:
-        """Give the file with what the client sends to a hook."""
+        """Return the file with what the client sends to a hook."""
         return self.folder / f"{name}.json"
 
     def hook(self, name: str) -> list[str]:
-        """Give a hook's command."""
+        """Return a hook's command."""
         return [self.command, "hook", name.partition(" ")[0]]
 
     def long_log(self, events: int, reloads: int = 1) -> Path:
-        """Write a log of that many events, unless it is there: sessions with so many reloads of eight artifacts."""
+        """Return a log of that many events, in sessions with `reloads` reloads of eight artifacts; write it once."""
         path = self.folder / f"{events}-{reloads}.db"
         if not path.exists():
             script = str(Path(__file__).with_name("long_log.py"))
-            self.done([self.python, script, str(path), str(events), str(reloads)])
+            self.run_command([self.python, script, str(path), str(events), str(reloads)])
         return path
 
     def long_run(self, events: int) -> Path:
-        """Make a project whose active run has a long log, and give its folder."""
+        """Make a project whose active run has a long log; return its folder."""
         project = self.folder / "long"
         run = project / ".fractary" / "runs" / RUN_ID
         run.mkdir(parents=True)
@@ -116,6 +116,6 @@ class Stage:
         (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
         return project
 
-    def done(self, command: list[str], cwd: Path | None = None) -> None:
-        """Run a command that has to succeed."""
+    def run_command(self, command: list[str], cwd: Path | None = None) -> None:
+        """Run a command that must succeed."""
         subprocess.run(command, cwd=cwd or self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)

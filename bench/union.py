@@ -1,7 +1,7 @@
-"""Unite two logs, and copy what comes of it with a plain `executemany`, in turn. Arguments: a ledger, a folder, rounds.
+"""Time the union of two logs against a plain copy of its result. Arguments: a ledger, a folder, rounds.
 
-The two are copies of the ledger with 500 events of their own each. Prints the seconds of each round as JSON, each with
-its processor time: {"union": [[...]], "copy": [[...]]}.
+Each log is a copy of the ledger with 500 more events. Prints the seconds of each round as JSON, each with its processor
+time: {"union": [[...]], "copy": [[...]]}.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ APART = 500
 
 
 def main() -> None:
-    """Make the two logs, run both in turn, and print how long each took."""
+    """Make the two logs, unite and copy in turn, and print how long each took."""
     ledger, folder, rounds = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     sides = [str(folder / name) for name in ("ours.db", "theirs.db")]
     for number, side in enumerate(sides):
@@ -47,12 +47,12 @@ def main() -> None:
 
 
 def clocks() -> tuple[float, float]:
-    """Give the time, and the processor time of this process."""
+    """Return the time, and the processor time of this process, in seconds."""
     return time.perf_counter(), time.process_time()
 
 
 def since(start: tuple[float, float]) -> list[float]:
-    """Give what has passed of both."""
+    """Return how much of both has passed since `start`."""
     return [now - then for now, then in zip(clocks(), start, strict=True)]
 
 

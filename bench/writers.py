@@ -1,7 +1,7 @@
-"""How many processes can append to one run at once. Arguments: a folder, how many writers, how many appends of each.
+"""Let many processes append to one run at once. Arguments: a folder, the number of writers, and of appends per writer.
 
-Prints {"lost": ..., "doubled": ..., "p99": ..., "longest": ...}, the last two in seconds from asking for the lock until
-the event is durable. A writer is this script with its own number as a fourth argument: it prints its seconds.
+Prints {"lost": ..., "doubled": ..., "p99": ..., "longest": ...}; the last two are the seconds from asking for the
+lock until the event is durable. A writer is this script with its number as a fourth argument; it prints its seconds.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 SECONDS = 10.0
 
 
-def appended(folder: str, writer: int, appends: int) -> list[float]:
-    """Append one event after the other, each durably under the lock, and give how long each took."""
+def append_notes(folder: str, writer: int, appends: int) -> list[float]:
+    """Append one event after another, each durably under the lock; return how long each took."""
     seconds = []
     for number in range(appends):
         text = f"{writer} {number}"
@@ -37,12 +37,12 @@ def appended(folder: str, writer: int, appends: int) -> list[float]:
 
 
 def main() -> None:
-    """Let all writers go at once, and print what came of it."""
+    """Start all writers at once, and print the result."""
     folder, writers, appends = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     if sys.argv[4:]:
-        print(flush=True)  # it has imported what it needs
-        sys.stdin.read()  # all are there before the first one starts
-        print(json.dumps(appended(folder, int(sys.argv[4]), appends)))
+        print(flush=True)  # the imports are done
+        sys.stdin.read()  # until all writers are ready
+        print(json.dumps(append_notes(folder, int(sys.argv[4]), appends)))
         return
     command = [sys.executable, *sys.argv]
     running = [

@@ -1,7 +1,7 @@
-"""Makes the broken ledgers, one a kind: `python tools/break_ledgers.py`.
+"""Write the broken ledgers, one per kind of damage: `python tools/break_ledgers.py`.
 
-Each is the frozen ledger of format 1, changed as somebody would who knows its triggers: they are taken away and put
-back. What `verify` must say of each stands in `test_broken.py`, and in docs/reference/FILE-FORMAT.md.
+Each is the frozen ledger of format 1, changed behind the back of its triggers: they are dropped, and created again
+afterwards. `test_broken.py` and docs/reference/FILE-FORMAT.md have what `verify` must report of each.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from support.forging import forge
 from faber_ledger.ledger.file import FORMAT_1, statements
 
 FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "broken"
-WHOLE = FOLDER.parent / "format-1" / "ledger.db"
+INTACT = FOLDER.parent / "format-1" / "ledger.db"
 TRIGGERS = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER")]
 UNIQUE = "CREATE UNIQUE INDEX event_id ON event (id)"
 BROKEN: dict[str, tuple[str, ...]] = {
@@ -47,13 +47,13 @@ def break_all(folder: Path = FOLDER) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, changes in BROKEN.items():
         break_one(folder / f"{name}.db", changes)
-    shutil.copyfile(WHOLE, folder / "surplus.db")
-    os.truncate(folder / "surplus.db", WHOLE.stat().st_size + 4096)
+    shutil.copyfile(INTACT, folder / "surplus.db")
+    os.truncate(folder / "surplus.db", INTACT.stat().st_size + 4096)
 
 
 def break_one(path: Path, changes: tuple[str, ...]) -> None:
     """Copy the frozen ledger and change the copy."""
-    shutil.copyfile(WHOLE, path)
+    shutil.copyfile(INTACT, path)
     forge(path, *changes)
 
 

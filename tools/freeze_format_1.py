@@ -1,7 +1,7 @@
-"""Makes the frozen ledger of format 1, once and for all: `python tools/freeze_format_1.py`.
+"""Write the frozen ledger of format 1: `python tools/freeze_format_1.py`.
 
-What it wrote lies in `fixtures/format-1/` and must stay readable for ever; it is run again only before the format's
-first release. Ids, salts and times are fixed, so it writes the same events each time.
+The ledger in `fixtures/format-1/` has shipped and must stay readable for ever, so this is not run again. Ids, salts and
+times are fixed: it would write the same events.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[1] / "tests" / "fixtures" / "format-1"
 
 
 def freeze(folder: Path = FOLDER) -> None:
-    """Write ledger.db, and beside it as plain text what must be read out of it."""
+    """Write ledger.db, and beside it, as plain text, the events and blocks that must be read from it."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "ledger.db"
     path.unlink(missing_ok=True)
@@ -43,13 +43,13 @@ def freeze(folder: Path = FOLDER) -> None:
 
 
 def insert_events(log: Log) -> None:
-    """Insert the sample as another clone and this one would have: a line of events, and at its end one beside it."""
+    """Insert the sample history: each event after the one before, but the last one as another clone's, beside it."""
     events = history()
     before: list[tuple[int, bytes]] = []
     heads: list[tuple[int, bytes]] = []
     for count, event in enumerate(events):
         is_last = count == len(events) - 1
-        parents = before if is_last else heads  # the last one was written elsewhere, when the one before was not known
+        parents = before if is_last else heads  # the last one was written without knowing the one before
         head = insert(log, event=dict(event), count=count, parents=parents)
         before, heads = heads, [*heads, head] if is_last else [head]
     log.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", heads)

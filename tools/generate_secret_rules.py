@@ -1,6 +1,6 @@
-"""Writes `recording/secret_rules.py` from detect-secrets: `python tools/generate_secret_rules.py [--check]`.
+"""Write `recording/secret_rules.py` from detect-secrets: `python tools/generate_secret_rules.py [--check]`.
 
-A hook may import the standard library alone, so the library's patterns are written down as data.
+A hook may import the standard library alone, so the patterns of detect-secrets are copied as data.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 
 def rules() -> list[tuple[str, str, int, tuple[str, ...]]]:
-    """Give the name, pattern, flags and required words of each expression that finds a secret, in a fixed order."""
+    """Return the name, pattern, flags and required words of each rule for a secret, in a fixed order."""
     found = []
     for name, detector in sorted(get_mapping_from_secret_type_to_class().items()):
         if inspect.isabstract(detector) or not issubclass(detector, RegexBasedDetector) or name in NO_SECRETS:
@@ -45,7 +45,7 @@ def rules() -> list[tuple[str, str, int, tuple[str, ...]]]:
 
 
 def text() -> str:
-    """Write the module."""
+    """Return the module's text."""
     lines = [f"    {rule!r},\n" for rule in rules()]
     keywords = [f"    {word!r},\n" for word in keyword.DENYLIST]
     return (
@@ -58,7 +58,7 @@ def text() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the module, or with `--check` tell whether it is stale (exit code 1)."""
+    """Write the module, or with `--check` exit with 1 if it is stale."""
     wanted = text()
     if TARGET.is_file() and TARGET.read_text(encoding="utf-8") == wanted:
         return 0

@@ -1,4 +1,4 @@
-"""What a text must contain for a regular expression to match in it: words, of which each match has at least one."""
+"""Find the words of a regular expression: every match contains at least one of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from re import _constants as code
 from re import _parser as parser
 from typing import Any
 
-MOST = 24  # words of one rule: to look for more of them costs what it saves
+MOST = 24  # words of one rule: looking for more costs as much as it saves
 
 
 def required_words(pattern: str, flags: int) -> tuple[str, ...]:
-    """Give words of which every match has at least one, in small letters if case is ignored; none if it can have none.
+    """Return words of which every match contains at least one, lower case if case is ignored; empty if there are none.
 
-    Of all such sets the one with the longest words is taken, and of those the smallest.
+    Among such sets, the one with the longest words is chosen, then the smallest.
     """
     tree = parser.parse(pattern, flags)
     found = sorted({word.lower() if tree.state.flags & re.IGNORECASE else word for word in _best(_sets(tree))})
@@ -26,11 +26,11 @@ def _best(sets: list[set[str]]) -> set[str]:
 
 
 def _sets(tree: Any) -> list[set[str]]:
-    """Give sets of words, of each of which every match of a sequence has one: what stands side by side is joined."""
+    """Return sets of words; every match of the sequence contains a word of each set. Adjacent literals are joined."""
     found: list[set[str]] = []
     run = {""}
     for operation, argument in tree:
-        ends = _whole(operation, argument)
+        ends = _all_texts(operation, argument)
         if ends is not None and len(run) * len(ends) <= MOST:
             run = {one + other for one in run for other in ends}
             continue
@@ -41,8 +41,8 @@ def _sets(tree: Any) -> list[set[str]]:
     return [*found, run]
 
 
-def _whole(operation: Any, argument: Any) -> set[str] | None:
-    """Give all texts that a part can match, where they are few; None where they are not, or it is none to be told."""
+def _all_texts(operation: Any, argument: Any) -> set[str] | None:
+    """Return all texts that a part can match; None if they are too many or unknown."""
     if operation is code.LITERAL:
         return {chr(argument)}
     if operation is code.IN:
@@ -70,7 +70,7 @@ def _of_class(members: Any) -> set[str] | None:
 def _of_sequence(tree: Any) -> set[str] | None:
     texts = {""}
     for operation, argument in tree:
-        ends = _whole(operation, argument)
+        ends = _all_texts(operation, argument)
         if ends is None:
             return None
         texts = {one + other for one in texts for other in ends}
@@ -80,7 +80,7 @@ def _of_sequence(tree: Any) -> set[str] | None:
 
 
 def _inside(operation: Any, argument: Any) -> list[set[str]]:
-    """Give the sets of a part that matches too much to be told whole."""
+    """Return the sets of words inside a part whose texts are too many to list."""
     if operation is code.SUBPATTERN and not argument[1] and not argument[2]:
         return _sets(argument[3])
     if operation in (code.MAX_REPEAT, code.MIN_REPEAT) and argument[0] > 0:

@@ -1,8 +1,7 @@
-"""The commands that the pages show: each page's blocks run in one shell, in order, in an empty folder.
+"""Run the commands that the pages show, each page's in one shell, in order, in an empty folder.
 
 A ```console block shows commands, each after `$ `, with what they print. A ```sh setup block is a script that a reader
-can paste; it prints nothing. `python tools/shown_commands.py [PAGE…]` writes what the commands print today into the
-pages.
+can paste; it prints nothing. `python tools/shown_commands.py [PAGE…]` writes what the commands print now into pages.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import NamedTuple
 
 PROJECT = Path(__file__).parent.parent
 PAGES = sorted([PROJECT / "README.md", *(PROJECT / "docs").rglob("*.md")])
-HOME = "/home/dev"  # what the pages show for the folder in which they run
+HOME = "/home/dev"  # shown in place of the folder in which the commands run
 BLOCK = re.compile(r"^```(console|sh setup)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MASKS = [
     (re.compile(r"\b\d{8}-\d{6}-[a-z0-9]{6}\b"), "<stamp>"),
@@ -27,10 +26,10 @@ MASKS = [
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "<id>"),
     (re.compile(r"(\d+  <time>  \w+ +)[a-z0-9]{6}  "), r"\1<six>  "),
     (re.compile(r"^[a-z0-9]{6}  ", re.MULTILINE), "<six>  "),
-    (re.compile(r"\bopen {2,}"), "open  "),  # in a column that is as wide as those seconds
+    (re.compile(r"\bopen {2,}"), "open  "),  # its column is as wide as the longest number of seconds
     (re.compile(r"^session +machine +.*$", re.MULTILINE), "<the table's head>"),
-    (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with what fills its column up
-    (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state holds its folder's name
+    (re.compile(r"\b\d+ seconds?\b *"), "<seconds>"),  # with the padding of its column
+    (re.compile(r"\b\d+ bytes\b|\b\d+\.\d KB\b"), "<size>"),  # a state contains the name of its folder
     (re.compile(r"\b\d+ minutes? ago\b"), "<minutes> ago"),
     (re.compile(r"\b(linux|darwin)\b"), "<platform>"),
     (re.compile(r"\b[0-9a-f]{7,64}\b"), "<hex>"),
@@ -39,14 +38,14 @@ MASKS = [
 
 
 class Shown(NamedTuple):
-    """A command of a page, and what it prints according to the page."""
+    """A command of a page, and its output according to the page."""
 
     command: str
     output: str
 
 
 def shown_in(page: str) -> list[Shown]:
-    """Return the commands of a page in order; a set-up script counts as one command."""
+    """Return the commands of a page, in order; a set-up script counts as one command."""
     found = []
     for block in BLOCK.finditer(page):
         if block[1] == "sh setup":
@@ -63,7 +62,7 @@ def shown_in(page: str) -> list[Shown]:
 
 
 def printed_by(commands: list[str], folder: Path) -> list[str]:
-    """Run commands in one shell in `folder` and return what each prints, on standard output and error."""
+    """Run commands in one shell in `folder`; return what each prints, standard error included."""
     end = "---- end of a command ----"
     script = "".join([f"{command}\nprintf '%s\\n' '{end}'\n" for command in commands])
     environment = {
@@ -98,14 +97,14 @@ def printed_by(commands: list[str], folder: Path) -> list[str]:
 
 
 def masked(output: str) -> str:
-    """Replace ids, times and whatever else differs from run to run by words."""
+    """Replace ids, times and everything else that differs from run to run."""
     for pattern, word in MASKS:
         output = pattern.sub(word, output)
     return output
 
 
-def renewed(page: str, outputs: list[str]) -> str:
-    """Return the page with today's outputs, or unchanged if they differ in nothing but ids and times."""
+def renew(page: str, outputs: list[str]) -> str:
+    """Return the page with these outputs, or unchanged if only ids and times differ."""
     found = shown_in(page)
     rest = list(zip(found, outputs, strict=True))
 
@@ -125,7 +124,7 @@ def renewed(page: str, outputs: list[str]) -> str:
 
 
 def main() -> int:
-    """Write what the commands print today into the pages that are named, or into all."""
+    """Write what the commands print now into the pages that are named, or into all."""
     for path in [Path(name).resolve() for name in sys.argv[1:]] or PAGES:
         page = path.read_text(encoding="utf-8")
         commands = [shown.command for shown in shown_in(page)]
@@ -133,7 +132,7 @@ def main() -> int:
             continue
         folder = Path(tempfile.mkdtemp())
         try:
-            text = renewed(page, printed_by(commands, folder))
+            text = renew(page, printed_by(commands, folder))
         finally:
             shutil.rmtree(folder)
         if text != page:

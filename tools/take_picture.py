@@ -1,4 +1,4 @@
-"""Writes docs/images/timeline.png, the timeline of the demo as Chromium shows it: `python tools/take_picture.py`."""
+"""Write docs/images/timeline.png, the demo's timeline as Chromium shows it: `python tools/take_picture.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SIZE = (1300, 830)
 
 
 def main() -> int:
-    """Take the picture."""
+    """Play the demo and take the picture."""
     folder = Path(tempfile.mkdtemp())
     try:
         played = subprocess.run([COMMAND, "demo", "--keep", "--json"], stdout=subprocess.PIPE, check=True)
