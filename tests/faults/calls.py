@@ -1,10 +1,9 @@
-"""System calls of the real commands, broken one at a time.
+"""Break system calls of the real commands, one at a time, with strace's `--inject`.
 
-strace does it (`--inject`): it stops the real, unchanged program at its N-th call of a kind, and kills it there or lets
-the call fail with an error that the kernel never gave. A preloaded library would need a compiler, would miss what
-Python and SQLite call without libc's wrappers, and would be code of ours; a VFS layer sees SQLite alone, not state.json
-nor the spool; and our own ptrace loop would be strace once more. The counts are taken from a run that nothing disturbs:
-a hook makes the same calls each time.
+strace stops the real, unchanged program at its N-th call of a kind, and kills it there or makes the call fail. A
+preloaded library would need a compiler and would miss calls that bypass libc's wrappers; a VFS layer sees SQLite alone,
+not state.json or the spool; a ptrace loop of our own would be another strace. The calls are first counted in an
+undisturbed run: a hook makes the same calls each time.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ RANDOM = re.compile(r"\d{17}-[0-9A-Z]{26}|(?<=\.)[0-9a-f]{16}(?=\.faber-ledger\.
 
 
 class Call(NamedTuple):
-    """The `number`-th call of its kind in a process; `file` is what it is about, as the docs name it."""
+    """The `number`-th call of its kind in a process; `file` is its file, as the docs name it."""
 
     name: str
     number: int
@@ -55,15 +54,15 @@ class Call(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a process ended: its exit code, negative for a signal, and what it said."""
+    """How a process ended: its exit code, negative for a signal, and what it printed."""
 
     code: int
     output: str
     errors: str
 
 
-def calls_of(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> list[Call]:
-    """Run a command and give the calls by which it writes into the project, in order."""
+def list_calls(command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes) -> list[Call]:
+    """Run a command; return the calls by which it writes into the project, in order."""
     trace = project.parent / "trace"
     options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={','.join(WRITING)}", "-e", "signal=none"]
     ended = _run([_strace(), *options, *command], project, environment, delivery)
@@ -84,11 +83,11 @@ def calls_of(command: list[str], project: Path, environment: Mapping[str, str], 
     return found
 
 
-def broken_at(
+def break_at(
     call: Call, fault: str, command: list[str], project: Path, environment: Mapping[str, str], delivery: bytes
 ) -> Ended:
-    """Run a command that is killed at a call, or whose call fails with the error `fault`."""
-    ended, line = broken_by(call.name, call.number, fault, command, project, environment, delivery)
+    """Run a command and kill it at a call, or make the call fail with the error `fault`."""
+    ended, line = break_call(call.name, call.number, fault, command, project, environment, delivery)
     path = re.search(re.escape(str(project)) + r"[^>\",]*", line.replace(f"AT_FDCWD<{project}>", ""))
     assert fault == KILL or (path and _shown(path.group()[len(str(project)) :]) == call.file), (
         f"{call} was missed: {line}"
@@ -96,7 +95,7 @@ def broken_at(
     return ended
 
 
-def broken_by(
+def break_call(
     name: str,
     number: int,
     fault: str,
@@ -106,7 +105,7 @@ def broken_by(
     delivery: bytes,
     about: Path | None = None,
 ) -> tuple[Ended, str]:
-    """Break the `number`-th call of a name, or of those about one file; give strace's line, empty if none came."""
+    """Break the `number`-th call of a name, or of those on the file `about`; return strace's line, if any."""
     what = "signal=KILL" if fault == KILL else f"error={fault}"
     trace = project.parent / "trace"
     options = ["-o", str(trace), "-y", "-s", "0", "-e", f"trace={name}", *(["-P", str(about)] if about else [])]
@@ -117,7 +116,7 @@ def broken_by(
 
 
 @contextmanager
-def stopped_at(
+def stop_at(
     call: str,
     number: int,
     file: Path,
@@ -127,7 +126,7 @@ def stopped_at(
     delivery: bytes = b"",
     stdout: IO[bytes] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a command up to its `number`-th call of a name that is about a file, as it names it, and give it stopped."""
+    """Run a command, stop it at its `number`-th call of a name on a file, and yield the stopped process."""
     trace = project.parent / "trace"
     trace.unlink(missing_ok=True)
     options = ["-D", "-o", str(trace), "-P", str(file), "-e", f"inject={call}:signal=STOP:when={number}"]
@@ -146,7 +145,7 @@ def stopped_at(
     try:
         while "--- stopped by SIGSTOP ---" not in (trace.read_text() if trace.exists() else ""):
             assert process.poll() is None, "the command has ended without making the call"
-            assert time.monotonic() < deadline, "the command does not come to the call"
+            assert time.monotonic() < deadline, "the command does not reach the call"
         yield process
     finally:
         process.kill()
@@ -167,7 +166,7 @@ def _strace() -> str:
 
 
 def _shown(path: str) -> str:
-    """Name a file of the project without what differs from run to run."""
+    """Return the name of a project's file without the parts that differ from run to run."""
     path = RANDOM.sub("…", path.lstrip("/"))
     path = re.sub(r"^\.git/faber-ledger/runs/[^/]+", "mirror", path)
     path = re.sub(r"^\.git/faber-ledger/spool/[^/]+", "spool", path)

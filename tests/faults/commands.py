@@ -1,4 +1,4 @@
-"""Commands whose calls are broken: what is going on then, and what has to hold afterwards."""
+"""Break the calls of commands: the commands, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 from support.project import COMMAND, Project
 
-from faults.calls import KILL, Call, broken_at, calls_of
-from faults.stories import START, Outcome, compiled, events_of, left_behind, state_is
+from faults.calls import KILL, Call, break_at, list_calls
+from faults.stories import START, Outcome, compare_state, events_of, left_behind, make_compiled
 
 
 class Command(NamedTuple):
-    """A command on a run with a session; `records` is the type of the event that it appends, None if it has none."""
+    """A command on a run with a session; `records` is the type of the event that it appends, or None."""
 
     name: str
-    told: str
+    title: str
     arguments: tuple[str, ...]
     records: str | None
 
@@ -32,52 +32,52 @@ COMMANDS = {
 
 
 def template(command: Command, folder: Path) -> Project:
-    """Make the project as it is before the command."""
-    project = compiled(folder)
+    """Make the project for the command."""
+    project = make_compiled(folder)
     behind = project.state_path.read_bytes()
     project.deliver(START, client="one", pid="1")
     if command.records is None:
-        project.state_path.write_bytes(behind)  # as git takes it back
+        project.state_path.write_bytes(behind)  # as after a rollback by git
     return project
 
 
 def calls_in(command: Command, folder: Path) -> list[Call]:
-    """Give the calls of the command when nothing is broken."""
+    """Return the calls of the undisturbed command."""
     project = template(command, folder)
-    return calls_of([str(COMMAND), *command.arguments], project.root, _environment(project), b"")
+    return list_calls([str(COMMAND), *command.arguments], project.root, _environment(project), b"")
 
 
 def outcome_of(command: Command, made: Project, call: Call, fault: str, folder: Path) -> Outcome:
-    """Break one call of the command in a copy of the project, let others come, and say what held."""
+    """Break one call of the command in a copy of the project, run others after it, and return what held."""
     shutil.copytree(made.root, folder / "project", symlinks=True)
     project = Project(folder / "project")
     before, old = project.state_path.read_bytes(), events_of(project)
-    ended = broken_at(call, fault, [str(COMMAND), *command.arguments], project.root, _environment(project), b"")
+    ended = break_at(call, fault, [str(COMMAND), *command.arguments], project.root, _environment(project), b"")
     problems = []
     if (ended.code != -9) if fault == KILL else (ended.code not in (0, 1) or "Traceback" in ended.errors):
         problems.append(f"exit code {ended.code}: {ended.errors}")
     events = events_of(project)
     if events[: len(old)] != old:
         problems.append("what was acknowledged before is gone")
-    state = state_is(project, before, events, waited=False)
+    state = compare_state(project, before, events, waited=False)
     added = [event["event"]["type"] for event in events[len(old) :]]
     if state == "broken" or added not in ([], [command.records]):
         problems.append(f"state.json is {state}, and {added} are in the log")
     is_done = state == "new" if command.records is None else bool(added)
     if ended.code == 0 and not is_done:
-        problems.append("nothing is done, and nothing is told")
+        problems.append("nothing is done, and nothing is reported")
     if ended.code == 1 and not ended.errors:
-        problems.append("nothing is told")
+        problems.append("nothing is reported")
     if ended.code != 0 and not is_done and events != old:
         problems.append("half of it is done")
-    problems += _healed(project)
+    problems += _check_next(project)
     shutil.rmtree(folder)
     where = "in the log" if added else "done" if is_done else "absent" if fault == KILL else "refused, and it says so"
     return Outcome(where, state, tuple(problems))
 
 
-def _healed(project: Project) -> list[str]:
-    """Let another command and a hook come, and give what does not hold after them."""
+def _check_next(project: Project) -> list[str]:
+    """Run another command and a hook; return what does not hold after them."""
     done = project.faber("project")
     answer = project.deliver("SessionStart.resume.print", client="three", pid="3")
     if done.returncode != 0 or answer.code != 0 or not answer.packet or answer.errors:

@@ -1,4 +1,4 @@
-"""Many at once: hooks of all kinds, a reader that never rests, and another tool that rewrites state.json."""
+"""Many processes at once: hooks of all kinds, a constant reader, and another tool that rewrites state.json."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from support.project import Project
 
 from faber_ledger.recording.sessions import delivery_of
-from faults.page import put
+from faults.page import write_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,7 @@ AT_ONCE = 40
 
 
 class Crowd(NamedTuple):
-    """What came of many hooks at once; `lost` are deliveries that the log lacks, `torn` reads that were no JSON."""
+    """The outcome of many hooks at once: `lost` deliveries are not in the log, `torn` reads were not JSON."""
 
     delivered: int
     lost: int
@@ -43,8 +43,8 @@ class Crowd(NamedTuple):
     torn: int
 
 
-def crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
-    """Start `at_once` hooks at a time, `rounds` times, and read state.json all the while."""
+def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
+    """Start `at_once` hooks at a time, `rounds` times, and read state.json constantly."""
     stop, reads = threading.Event(), [0, 0]
     reader = threading.Thread(target=_read, args=(project, stop, reads))
     reader.start()
@@ -63,7 +63,7 @@ def crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
     finally:
         stop.set()
         reader.join()
-    assert project.deliver("SessionStart.startup.print", client="the last").packet  # it takes in what waits
+    assert project.deliver("SessionStart.startup.print", client="the last").packet  # it records what waits
     found = [event["client"] for event in project.events if delivery_of(event["event"])]
     lost = set(delivered) - set(found)
     return Crowd(len(delivered), len(lost), len(found) - len(set(found)), spooled, reads[0], reads[1])
@@ -78,8 +78,8 @@ def _read(project: Project, stop: threading.Event, reads: list[int]) -> None:
             reads[1] += 1
 
 
-class Rewriting(NamedTuple):
-    """What came of another tool's writes while hooks project; `lost` are its writes that were gone when it looked."""
+class Rewrites(NamedTuple):
+    """The outcome of another tool's writes while hooks project: `lost` are its writes that were overwritten."""
 
     writes: int
     lost: int
@@ -87,8 +87,8 @@ class Rewriting(NamedTuple):
     events: int
 
 
-def rewriting(project: Project, writes: int, pause: float = 0.01) -> Rewriting:
-    """Let another tool count in state.json, each time through a rename, under constant projection."""
+def run_rewrites(project: Project, writes: int, pause: float = 0.01) -> Rewrites:
+    """Let another tool count in state.json, by renames, while hooks project constantly."""
     stop, clients = threading.Event(), _clients(project)
 
     def deliver() -> int:
@@ -114,7 +114,7 @@ def rewriting(project: Project, writes: int, pause: float = 0.01) -> Rewriting:
         delivered = hooks.result()
     project.deliver("SessionEnd.other.print", client="nobody")
     events = sum(event["event"]["type"] == "session_started" for event in project.events)
-    return Rewriting(writes, lost, delivered, events)
+    return Rewrites(writes, lost, delivered, events)
 
 
 def _clients(project: Project) -> Iterator[str]:
@@ -129,10 +129,10 @@ SHELL_HOOK = (
 )
 
 
-def broken_by_shell_hooks(folder: Path, rounds: int) -> int:
-    """Let as many shell hooks at once add an entry and rename, without a lock; give after how many rounds it was lost.
+def count_broken_by_shell_hooks(folder: Path, rounds: int) -> int:
+    """Let `AT_ONCE` shell hooks add an entry and rename, without a lock; return how many rounds broke the file.
 
-    Lost is a file that is empty, gone or no JSON.
+    A broken file is empty, missing or not JSON.
     """
     broken = 0
     for _ in range(rounds):
@@ -152,11 +152,11 @@ def broken_by_shell_hooks(folder: Path, rounds: int) -> int:
 
 
 def figures(rounds: int, writes: int) -> Iterator[str]:
-    """Give the page's lines about the crowds; raises SystemExit where something was lost."""
+    """Return the page's lines about the crowds; raises SystemExit if something was lost."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        many = crowd(Project.made(Path(folder) / "many"), rounds)
-        tool = rewriting(Project.made(Path(folder) / "tool"), writes)
-        broken = broken_by_shell_hooks(Path(folder), 6)
+        many = run_crowd(Project.made(Path(folder) / "many"), rounds)
+        tool = run_rewrites(Project.made(Path(folder) / "tool"), writes)
+        broken = count_broken_by_shell_hooks(Path(folder), 6)
     yield ""
     yield "| what | figure |"
     yield "|---|---|"
@@ -174,4 +174,4 @@ def figures(rounds: int, writes: int) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    put("the crowds", list(figures(*map(int, sys.argv[1:3])) if sys.argv[2:] else figures(200, 3_000)))
+    write_lines("the crowds", list(figures(*map(int, sys.argv[1:3])) if sys.argv[2:] else figures(200, 3_000)))

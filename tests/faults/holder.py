@@ -18,7 +18,7 @@ sys.stdin.read()
 """
 
 
-def holder_of(project: Project) -> subprocess.Popen[bytes]:
+def start_holder(project: Project) -> subprocess.Popen[bytes]:
     """Start a process that holds the run's lock until its standard input ends."""
     process = subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(project.run / "ledger.lock")],

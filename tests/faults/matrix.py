@@ -1,4 +1,4 @@
-"""`make faults`: break every call of every story in every way, and write what came of it into RELIABILITY.md."""
+"""`make faults`: break every call of every story in every way, and write the outcomes into RELIABILITY.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from faults import commands, stories
 from faults.calls import ERRORS, KILL, Call
 from faults.commands import COMMANDS, Command
-from faults.page import put
+from faults.page import write_lines
 from faults.stories import STORIES, Outcome, Story
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ FAULTS = (KILL, *ERRORS)
 
 
 def matrix(stage: ModuleType, story: Story | Command) -> Iterator[str]:
-    """Give the page's lines about a story of `stories` or `commands`; raises SystemExit where a promise was broken."""
+    """Return the page's lines about a story of `stories` or `commands`; raises SystemExit if a promise was broken."""
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         calls = stage.calls_in(story, Path(folder) / "calls")
-        found = _broken(stage, story, calls, Path(folder))
+        found = _break_all(stage, story, calls, Path(folder))
     problems = [f"{story.name}: {key}: {outcome.problems}" for key, outcome in found if outcome.problems]
     if problems:
         sys.exit("\n".join(problems))
-    yield from ("", f"### {story.told[0].upper()}{story.told[1:]}", "")
+    yield from ("", f"### {story.title[0].upper()}{story.title[1:]}", "")
     yield f"| call | times | {' | '.join(FAULTS)} |"
     yield "|---" * (2 + len(FAULTS)) + "|"
     for name in dict.fromkeys(map(str, calls)):
@@ -43,10 +43,10 @@ def matrix(stage: ModuleType, story: Story | Command) -> Iterator[str]:
     yield from ("", f"{len(found):,} faults, promises broken: 0.")
 
 
-def _broken(
+def _break_all(
     stage: ModuleType, story: Story | Command, calls: list[Call], folder: Path
 ) -> list[tuple[tuple[Call, str], Outcome]]:
-    """Kill at every call; let fail the first of those that do the same to the same file."""
+    """Kill at every call; make the first call of each name on each file fail."""
     made = stage.template(story, folder / "made")
     first = {str(call): call for call in reversed(calls)}.values()
     cells = [(call, fault) for call in calls for fault in FAULTS if fault == KILL or call in first]
@@ -66,4 +66,4 @@ if __name__ == "__main__":
     of_hooks: list[tuple[ModuleType, Story | Command]] = [(stories, one) for one in STORIES.values()]
     for stage, one in of_hooks + [(commands, one) for one in COMMANDS.values()]:
         if one.name in (sys.argv[1:] or [one.name]):
-            put(f"the matrix: {one.told}", list(matrix(stage, one)))
+            write_lines(f"the matrix: {one.title}", list(matrix(stage, one)))

@@ -1,4 +1,4 @@
-"""docs/internals/RELIABILITY.md, where the harness writes what it has found."""
+"""Write results into docs/internals/RELIABILITY.md."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "internals" / "RELIABILITY.md"
 
 
-def put(name: str, lines: Iterable[str], *, by: str = "make faults") -> None:
-    """Write lines between a name's marks on the page."""
+def write_lines(name: str, lines: Iterable[str], *, by: str = "make faults") -> None:
+    """Write lines between the marks of `name` on the page."""
     begin, end = f"<!-- begin of {name}, written by `{by}` -->", f"<!-- end of {name} -->"
     text = "\n".join([begin, *lines, "", end])
     page = PAGE.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""`make soak`: all of it at once for some minutes, and then every delivery that was acknowledged is looked for."""
+"""`make soak`: break everything at once for some minutes, then look for every acknowledged delivery in the log."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from support.project import COMMAND, Answer, Project, units
 from faber_ledger.recording import spool
 from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.run import find_run
-from faults.calls import ERRORS, KILL, broken_by
+from faults.calls import ERRORS, KILL, break_call
 from faults.crowds import KINDS
-from faults.holder import holder_of
-from faults.page import put
+from faults.holder import start_holder
+from faults.page import write_lines
 
 START = "SessionStart.startup.print"
 CLIENTS = 3
 WITH_DRIVER = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"  # where git finds the merge driver
-# About how often a hook makes each call; `openat` is the matrix's alone, since Python itself makes it by the hundred.
+# About how often a hook makes each call. Only the matrix breaks `openat`: Python makes hundreds of these calls.
 BREAKABLE = {
     "pwrite64": 40,
     "fdatasync": 7,
@@ -67,12 +67,12 @@ LARGE = {
 
 
 class Soak(NamedTuple):
-    """What came of it. `acknowledged` deliveries are to be in the log once; of those that were killed nobody knows."""
+    """The outcome. `acknowledged` deliveries must be in the log once; those of killed hooks may be there or not."""
 
     seconds: int
     acknowledged: int
     killed: int
-    told: int
+    refused: int
     waited: int
     injected: int
     hostile: int
@@ -87,7 +87,7 @@ class Soak(NamedTuple):
 
 
 class Tally:
-    """What the actors have done, counted by whoever did it."""
+    """What the actors have done; each counts its own work."""
 
     def __init__(self, seconds: float, seed: int) -> None:
         self.end = time.monotonic() + seconds
@@ -96,17 +96,17 @@ class Tally:
         self.killed: list[str] = []
         self.wrong: list[str] = []
         self.counts = dict.fromkeys(
-            ("told", "waited", "injected", "hostile", "held", "commits", "merges", "rewritten"), 0
+            ("refused", "waited", "injected", "hostile", "held", "commits", "merges", "rewritten"), 0
         )
         self._mutex = threading.Lock()
-        self.committing = threading.Lock()  # a state.json that is broken for a moment must not come back from a commit
+        self.committing = threading.Lock()  # so that no commit holds a state.json that is broken for a moment
 
     def count(self, name: str) -> None:
         with self._mutex:
             self.counts[name] += 1
 
     def take(self, client: str, answer: Answer, kind: str) -> None:
-        """Take a hook's answer: its delivery is acknowledged unless it says that it is not."""
+        """Count a hook's answer: its delivery is acknowledged unless the hook reports that it was refused."""
         if answer.code != 0 or "Traceback" in answer.errors:
             self.wrong.append(f"{client}: exit code {answer.code}: {answer.errors}")
         if kind.startswith("SessionStart"):
@@ -115,29 +115,29 @@ class Tally:
         elif answer.output and answer.hint is None:
             self.wrong.append(f"{client}: {answer.output!r}")
         if any(said in answer.errors for said in REFUSED):
-            self.count("told")
+            self.count("refused")
             return
         self.acknowledged.append(client)
         if "it waits in" in answer.errors:
             self.count("waited")
 
 
-def client(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A client whose hooks nothing happens to."""
+def run_client(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Run an undisturbed hook."""
     kind = chance.choice(KINDS)
     tally.take(name, project.deliver(kind, client=name, pid=name), kind)
 
 
-def hostile(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A client that sends what is no delivery; its variables say who it is."""
+def send_hostile(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Send a hook something that is not a delivery; its variables name the client."""
     kind = chance.choice(KINDS[:-1])
     content = chance.choice(HOSTILE)
     tally.take(name, project.deliver(kind, client=name, pid=name, stdin=content), kind)
     tally.count("hostile")
 
 
-def killed(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A client that kills its hook at any moment."""
+def kill_hook(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Run a hook and kill it at a random moment."""
     kind = chance.choice(KINDS)
     process = project.started(kind, client=name, pid=name)
     tally.killed.append(name)
@@ -147,15 +147,15 @@ def killed(project: Project, tally: Tally, chance: random.Random, name: str) -> 
     process.communicate()
 
 
-def broken(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A client one of whose hook's calls fails, or kills it."""
+def break_hook(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Run a hook; make one of its calls fail, or kill it there."""
     kind = chance.choice(KINDS)
     content, environment, event = project.prepared(kind, client=name, pid=name)
     fault = chance.choice((KILL, *ERRORS))
     command = [str(COMMAND), "hook", event]
     call = chance.choice(list(BREAKABLE))
     number = chance.randint(1, BREAKABLE[call])
-    ended, line = broken_by(call, number, fault, command, project.root, environment, content)
+    ended, line = break_call(call, number, fault, command, project.root, environment, content)
     if line or ended.code < 0:
         tally.count("injected")
     if ended.code == -signal.SIGKILL and fault == KILL:
@@ -164,10 +164,10 @@ def broken(project: Project, tally: Tally, chance: random.Random, name: str) -> 
         tally.take(name, Answer(ended.code, ended.output.encode(), ended.errors.encode()), kind)
 
 
-def holder(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A process that is stopped while it holds the lock."""
+def stop_holder(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Stop a process while it holds the lock."""
     time.sleep(chance.uniform(1, 6))
-    process = holder_of(project)
+    process = start_holder(project)
     process.send_signal(signal.SIGSTOP)
     time.sleep(chance.uniform(0.1, 4))
     process.kill()
@@ -175,52 +175,52 @@ def holder(project: Project, tally: Tally, chance: random.Random, name: str) -> 
     tally.count("held")
 
 
-def other_tool(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """A tool that rewrites state.json through its own rename, and now and then breaks it for a moment."""
+def rewrite_state(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Rewrite state.json by a rename, as another tool does, and sometimes break it for a moment."""
     time.sleep(chance.uniform(0.01, 0.2))
     temporary = project.state_path.with_name(f"state.{name}")
     try:
         before = project.state_path.read_bytes()
         if not before:
-            return  # git has just made it
+            return  # git has just created it
         state = json.loads(before)
     except FileNotFoundError:
-        return  # git is just making it
+        return  # git is replacing it
     except ValueError as error:
         tally.wrong.append(f"state.json: {error}")
         return
-    whole = json.dumps({**state, "counter": name}, indent=2)
+    intact = json.dumps({**state, "counter": name}, indent=2)
     with tally.committing if chance.random() < 0.02 else nullcontext() as is_broken:
         if is_broken:
             temporary.write_bytes(before[: len(before) // 2])
             os.replace(temporary, project.state_path)
             time.sleep(0.1)
-        temporary.write_text(whole)
+        temporary.write_text(intact)
         os.replace(temporary, project.state_path)
     tally.count("rewritten")
 
 
-def committer(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
-    """Somebody who commits, takes the ledger back to an earlier commit, and merges what another machine has done."""
+def commit_and_merge(project: Project, tally: Tally, chance: random.Random, name: str) -> None:
+    """Commit, sometimes check out an older ledger before, and merge the work of another machine."""
     time.sleep(chance.uniform(0.2, 1))
     if chance.random() < 0.3:
         ledger = str(project.ledger_path.relative_to(project.root))
         _git(project, "checkout", f"HEAD~{chance.randrange(3)}", "--", ledger)
     with tally.committing:
-        tally.counts["commits"] += _committed(project, name)
+        tally.counts["commits"] += _commit(project, name)
     elsewhere = _elsewhere(project)
-    client(elsewhere, tally, chance, name)
-    assert _committed(elsewhere, name)
+    run_client(elsewhere, tally, chance, name)
+    assert _commit(elsewhere, name)
     with tally.committing:
-        tally.counts["merges"] += _merged(project, elsewhere)
+        tally.counts["merges"] += _merge(project, elsewhere)
 
 
-def _committed(project: Project, message: str) -> bool:
+def _commit(project: Project, message: str) -> bool:
     return _git(project, "add", "-A") and _git(project, "commit", "-qm", message)
 
 
-def _merged(project: Project, elsewhere: Project) -> bool:
-    """Merge what another machine has committed; git refuses where hooks have written since the last commit."""
+def _merge(project: Project, elsewhere: Project) -> bool:
+    """Merge another machine's commits; return whether git did, as it refuses if hooks wrote after the last commit."""
     if _git(project, "pull", "-q", "--no-rebase", "--no-edit", str(elsewhere.root), "main"):
         return True
     _git(project, "merge", "--abort")
@@ -239,23 +239,29 @@ def _git(project: Project, *arguments: str) -> bool:
     return True
 
 
-ACTORS = (*[client] * CLIENTS, hostile, killed, broken, broken, holder, other_tool, committer)
+ACTORS = (
+    *[run_client] * CLIENTS,
+    send_hostile,
+    kill_hook,
+    break_hook,
+    break_hook,
+    stop_holder,
+    rewrite_state,
+    commit_and_merge,
+)
 
 
-def soaked(folder: Path, seconds: float, seed: int) -> Soak:
-    """Let all of them loose on one run for some seconds; then let the last hook come, and count.
-
-    PATH has to hold `WITH_DRIVER`.
-    """
+def soak_run(folder: Path, seconds: float, seed: int) -> Soak:
+    """Run all actors on one run for some seconds, then a last hook, and count. PATH must be `WITH_DRIVER`."""
     project = Project.made(folder / "project")
     assert project.faber("init", "--git-only").returncode == 0
     project.deliver(START, client="the first")
-    assert _committed(project, "begin")
+    assert _commit(project, "begin")
     elsewhere = project.clone(folder / "elsewhere", "dev-machine-2")
     assert elsewhere.faber("init", "--git-only").returncode == 0
     tally = Tally(seconds, seed)
     with ThreadPoolExecutor(len(ACTORS)) as pool:
-        work = [pool.submit(_acted, project, tally, number) for number in range(len(ACTORS))]
+        work = [pool.submit(_act, project, tally, number) for number in range(len(ACTORS))]
         for done in work:
             done.result()
     _settle(project, elsewhere, tally)
@@ -276,7 +282,7 @@ def soaked(folder: Path, seconds: float, seed: int) -> Soak:
     )
 
 
-def _acted(project: Project, tally: Tally, number: int) -> None:
+def _act(project: Project, tally: Tally, number: int) -> None:
     chance = random.Random(f"{tally.seed}-{number}")
     turn = 0
     while time.monotonic() < tally.end:
@@ -285,14 +291,14 @@ def _acted(project: Project, tally: Tally, number: int) -> None:
 
 
 def _settle(project: Project, elsewhere: Project, tally: Tally) -> None:
-    """Take in what waits, and what the other machine has."""
+    """Record what waits, and merge what the other machine has."""
     for each in (project, elsewhere):
         answer = each.deliver(START, client=f"the last on {each.hostname}")
         if answer.code != 0 or spool.waiting(find_run(str(each.root), each.run_id)):
             tally.wrong.append(f"deliveries still wait: {answer.errors}")
-        if not _committed(each, "end"):
+        if not _commit(each, "end"):
             tally.wrong.append("the last commit was refused")
-    if not _merged(project, elsewhere):
+    if not _merge(project, elsewhere):
         tally.wrong.append("the other machine's events cannot be merged")
     for command in ("project", "verify"):
         done = project.faber(command)
@@ -300,8 +306,8 @@ def _settle(project: Project, elsewhere: Project, tally: Tally) -> None:
             tally.wrong.append(f"{command}: {done.stdout}{done.stderr}")
 
 
-def slowest(folder: Path) -> tuple[float, str]:
-    """Give the longest time that a hook has taken for 10 MB, in seconds, and for what; the shortest of three each."""
+def measure_slowest(folder: Path) -> tuple[float, str]:
+    """Return the longest time of a hook on 10 MB, in seconds, and its input; the best of three for each input."""
     project = Project.made(folder / "large")
     project.deliver(START, client="one")
     found = []
@@ -317,7 +323,7 @@ def slowest(folder: Path) -> tuple[float, str]:
 
 
 def figures(soak: Soak, longest: tuple[float, str], seed: int) -> list[str]:
-    """Give the page's lines."""
+    """Return the page's lines."""
     rows: list[tuple[str, Any]] = [
         (f"length, seconds; {os.cpu_count()} processors; seed {seed}", soak.seconds),
         ("deliveries acknowledged", soak.acknowledged),
@@ -325,7 +331,7 @@ def figures(soak: Soak, longest: tuple[float, str], seed: int) -> list[str]:
         ("of them spooled, and recorded later", soak.waited),
         ("killed at any moment, so their outcome is unknown", soak.killed),
         ("calls broken, or killed at", soak.injected),
-        ("refused by log and spool, and reported", soak.told),
+        ("refused by log and spool, and reported", soak.refused),
         ("times the lock was held by a stopped process", soak.held),
         ("commits / merges of another machine's run, meanwhile", f"{soak.commits} / {soak.merges}"),
         ("times another tool rewrote `state.json`", soak.rewritten),
@@ -343,11 +349,11 @@ if __name__ == "__main__":
     drawn = int(sys.argv[2]) if sys.argv[2:] else random.randrange(10_000)
     os.environ["PATH"] = WITH_DRIVER
     scene = Path(tempfile.mkdtemp(prefix="faber-ledger-"))
-    sys.stdout.write(f"in {scene}, which is kept unless all is well; seed {drawn}\n")
+    sys.stdout.write(f"in {scene}, which is kept if anything fails; seed {drawn}\n")
     sys.stdout.flush()
-    outcome = soaked(scene, minutes * 60, drawn)
+    outcome = soak_run(scene, minutes * 60, drawn)
     sys.stdout.write("\n".join([str(outcome._replace(wrong=())), *outcome.wrong]) + "\n")
-    put("the soak", figures(outcome, slowest(scene), drawn), by="make soak")
+    write_lines("the soak", figures(outcome, measure_slowest(scene), drawn), by="make soak")
     if outcome.lost or outcome.doubled or outcome.wrong:
-        sys.exit(f"promises were broken; again with: make soak MINUTES={minutes:g} SEED={drawn}")
+        sys.exit(f"promises were broken; to repeat: make soak MINUTES={minutes:g} SEED={drawn}")
     shutil.rmtree(scene)

@@ -1,4 +1,4 @@
-"""What is going on when a call is broken, and what has to hold afterwards."""
+"""Break the calls of hooks: the stories, and what must hold afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.recording import spool
 from faber_ledger.recording.sessions import delivery_of
 from faber_ledger.runs.run import find_run
-from faults.calls import KILL, Call, broken_at, calls_of
+from faults.calls import KILL, Call, break_at, list_calls
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -26,10 +26,10 @@ START, PRE, END = "SessionStart.startup.print", "PreCompact.auto.print", "Sessio
 
 
 class Story(NamedTuple):
-    """A delivery to a project that `waits` for nothing, or for a start that was refused; `refuses` now, too."""
+    """A delivery to a project; `waits`: others wait in the spool already; `refuses`: the ledger refuses this one."""
 
     name: str
-    told: str
+    title: str
     recorded: str
     has_ledger: bool
     waits: bool
@@ -61,12 +61,12 @@ class Outcome(NamedTuple):
 
 
 def template(story: Story, folder: Path) -> Project:
-    """Make the project as it is before the delivery."""
-    project = compiled(folder)
+    """Make the project for the delivery."""
+    project = make_compiled(folder)
     if story.has_ledger:
         project.deliver(START, client="one", pid="1")
     else:
-        project.deliver("SessionEnd.other.print", env={"CLAUDE_PROJECT_DIR": str(folder)})  # its Python is compiled
+        project.deliver("SessionEnd.other.print", env={"CLAUDE_PROJECT_DIR": str(folder)})  # only compiles Python
     if story.waits:
         _refuse(project)
         project.deliver("SessionEnd.clear.print", client="one", pid="1")
@@ -78,8 +78,8 @@ def template(story: Story, folder: Path) -> Project:
     return project
 
 
-def compiled(folder: Path) -> Project:
-    """Make a project; all of faber-ledger is compiled, else the first process that does it changes the counts."""
+def make_compiled(folder: Path) -> Project:
+    """Make a project with all of faber-ledger compiled: the process that compiles makes other calls."""
     for package in Path(faber_ledger.__file__).parent.iterdir():
         compileall.compile_dir(package, quiet=2)
     project = Project.made(folder / "project")
@@ -88,19 +88,19 @@ def compiled(folder: Path) -> Project:
 
 
 def calls_in(story: Story, folder: Path) -> list[Call]:
-    """Give the calls of the story's delivery when nothing is broken."""
+    """Return the calls of the story's undisturbed delivery."""
     project = template(story, folder)
     delivery, environment = _delivery(story, project)
-    return calls_of(_command(story), project.root, environment, delivery)
+    return list_calls(_command(story), project.root, environment, delivery)
 
 
 def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path) -> Outcome:
-    """Break one call of the story in a copy of the project, let the next hook come, and say what held."""
+    """Break one call of the story in a copy of the project, run the next hook, and return what held."""
     shutil.copytree(made.root, folder / "project", symlinks=True)
     project = Project(folder / "project")
     before, old = project.state_path.read_bytes(), events_of(project)
     delivery, environment = _delivery(story, project)
-    ended = broken_at(call, fault, _command(story), project.root, environment, delivery)
+    ended = break_at(call, fault, _command(story), project.root, environment, delivery)
     problems = []
     if ended.code != (0 if fault != KILL else -9):
         problems.append(f"exit code {ended.code}: {ended.errors}")
@@ -115,18 +115,18 @@ def outcome_of(story: Story, made: Project, call: Call, fault: str, folder: Path
     where = "in the log" if is_recorded else "in the spool" if waits else "absent"
     if where == "absent" and fault != KILL:
         if "cannot be spooled" not in ended.errors:
-            problems.append(f"the delivery is lost without a word: {ended.errors}")
+            problems.append(f"the delivery is lost without a message: {ended.errors}")
         where = "refused, and the hook says so"
-    state = state_is(project, before, events, waited=story.waits)
+    state = compare_state(project, before, events, waited=story.waits)
     if state == "broken":
         problems.append("state.json is neither the old nor the new one")
-    problems += _healed(story, project, hook, must=where in ("in the log", "in the spool"))
+    problems += _check_next(story, project, hook, must=where in ("in the log", "in the spool"))
     shutil.rmtree(folder)
     return Outcome(where, state, tuple(problems))
 
 
-def _healed(story: Story, project: Project, hook: str, *, must: bool) -> list[str]:
-    """Let the next hook come, and give what does not hold after it."""
+def _check_next(story: Story, project: Project, hook: str, *, must: bool) -> list[str]:
+    """Run the next hook; return what does not hold after it."""
     if story.refuses:
         _relent(project)
     answer = project.deliver("SessionStart.resume.print", client="three", pid="3")
@@ -150,7 +150,7 @@ def _healed(story: Story, project: Project, hook: str, *, must: bool) -> list[st
 
 
 def left_behind(project: Project) -> list[str]:
-    """Tell of journals and temporary files in the run's folder."""
+    """Return a problem if journals or temporary files are left in the run's folder."""
     left = [path.name for path in project.run.iterdir() if path.name.endswith(("-journal", ".tmp"))]
     return [f"left behind: {left}"] if left else []
 
@@ -164,21 +164,21 @@ def _count(events: list[Recorded], hook: str, client: str | None = None) -> int:
     )
 
 
-def state_is(project: Project, before: bytes, events: list[Recorded], *, waited: bool) -> str:
-    """Tell whether state.json is the old one, or the new one, to the byte."""
+def compare_state(project: Project, before: bytes, events: list[Recorded], *, waited: bool) -> str:
+    """Return whether state.json is, to the byte, the old one, the new one, one between them, or broken."""
     found = project.state_path.read_bytes()
     if found == before:
         return "old"
     document = JsonText(before.decode())
     if found == document.with_members(dict(fold(events))).encode():
         return "new"
-    # Whoever takes in what waited writes twice: then it may be the one between.
+    # A hook that drains the spool writes twice, so a kill may leave the state between.
     between = [document.with_members(dict(fold(events[:count]))).encode() for count in range(len(events))]
     return "between" if waited and found in between else "broken"
 
 
 def events_of(project: Project) -> list[Recorded]:
-    """Read the project's log, whatever was done to it; raises LedgerError if it cannot be."""
+    """Return the events of the project's log, also after a fault; raises LedgerError if it is not readable."""
     if not project.ledger_path.is_file():
         aside = project.run / "aside"
         return _read(aside) if aside.is_file() else []
@@ -191,7 +191,7 @@ def _read(path: Path) -> list[Recorded]:
             events = list(log.stream())
     except LedgerError:
         if path.stat().st_size == 0 or not _has_events(path):
-            return []  # killed in its very first transaction
+            return []  # killed in its first transaction
         raise
     return events
 
@@ -212,7 +212,7 @@ def _delivery(story: Story, project: Project) -> tuple[bytes, dict[str, str]]:
 
 
 def _refuse(project: Project) -> None:
-    """Put a folder in the ledger's place, and one in its lock's."""
+    """Put a folder in the ledger's place."""
     project.ledger_path.rename(project.run / "aside")
     project.ledger_path.mkdir()
 

@@ -1,4 +1,4 @@
-"""The world around a hook: a lock that is never let go, a folder that moves, a clock that goes back, a crowd."""
+"""A hook whose surroundings fail: a lock that is never released, a renamed folder, a clock set back, a crowd."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
 from faber_ledger.runs.run import find_run
-from faults.calls import broken_by, stopped_at
-from faults.crowds import crowd, rewriting
-from faults.holder import holder_of
+from faults.calls import break_call, stop_at
+from faults.crowds import run_crowd, run_rewrites
+from faults.holder import start_holder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,15 +41,15 @@ def waiting(project: Project) -> int:
 
 
 def assert_ended_once(project: Project) -> None:
-    """Let the next hook come, and check that the session's end is recorded, once."""
+    """Run the next hook, and check that the session's end is recorded once."""
     assert project.deliver(START, client="two").packet
     assert waiting(project) == 0
     assert [event["inferred"] for event in project.of_type("session_ended")] == [False]
     project.assert_projected()
 
 
-def test_a_lock_that_a_stopped_process_holds_for_ever_stops_no_hook(project: Project) -> None:
-    holder = holder_of(project)
+def test_a_lock_held_by_a_stopped_process_blocks_no_hook(project: Project) -> None:
+    holder = start_holder(project)
     holder.send_signal(signal.SIGSTOP)
     assert project.deliver(END, client="one").code == 0
     assert project.deliver(START, client="one").packet
@@ -61,14 +61,13 @@ def test_a_lock_that_a_stopped_process_holds_for_ever_stops_no_hook(project: Pro
     project.assert_projected()
 
 
-def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Project) -> None:
-    holder = holder_of(project)
+def test_renaming_the_run_folder_under_a_running_hook_loses_nothing(project: Project) -> None:
+    holder = start_holder(project)
     hook = project.started(END, client="one")
     content = project.prepared(END, client="one")[0]
     assert hook.stdin is not None
     hook.stdin.write(content)
     hook.stdin.close()
-    hook.stdin = None
     hook.stdin = None
     while not is_waiting_for_lock(hook):
         assert hook.poll() is None, "the hook has ended without waiting for the lock"
@@ -91,7 +90,7 @@ def test_a_folder_that_is_renamed_under_a_running_hook_loses_nothing(project: Pr
         ("unlink", "{run}/ledger.db-journal"),
     ],
 )
-def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
+def test_renaming_the_project_under_a_running_hook_loses_nothing(
     tmp_path: Path, has_git: bool, call: str, name: str
 ) -> None:
     project = Project.made(tmp_path / "project")
@@ -101,7 +100,7 @@ def test_a_project_that_is_renamed_under_a_running_hook_loses_nothing(
     content, environment, _ = project.prepared(END, client="one")
     file = project.root / name.format(run=project.run.relative_to(project.root))
     command = [str(COMMAND), "hook", "session-end"]
-    with stopped_at(call, 1, file, command, project.root, environment, content) as hook:
+    with stop_at(call, 1, file, command, project.root, environment, content) as hook:
         moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
         hook.send_signal(signal.SIGCONT)
         assert hook.wait() == 0
@@ -119,7 +118,7 @@ def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp
     file = project.run / name
     with (
         (tmp_path / "answer").open("wb") as output,
-        stopped_at("openat", 1, file, command, project.root, environment, content, stdout=output) as hook,
+        stop_at("openat", 1, file, command, project.root, environment, content, stdout=output) as hook,
     ):
         moved = Project(project.root.rename(tmp_path / "moved"), project.run_id)
         hook.send_signal(signal.SIGCONT)
@@ -136,7 +135,7 @@ def test_a_session_that_starts_while_its_project_is_renamed_gets_its_context(tmp
     moved.assert_projected()
 
 
-def test_a_held_folder_is_found_after_each_rename_and_nothing_else_is_taken_for_it(tmp_path: Path) -> None:
+def test_a_tracked_folder_is_found_after_each_rename_and_no_other_is_mistaken_for_it(tmp_path: Path) -> None:
     (tmp_path / "first").mkdir()
     held = TrackedFolder(str(tmp_path / "first"))
     for name in ("second", "third"):
@@ -153,14 +152,14 @@ def is_waiting_for_lock(process: subprocess.Popen[bytes]) -> bool:
 
 
 @pytest.mark.parametrize(("call", "number"), [("unlink", 1), ("openat", 2)])
-def test_a_log_that_git_is_just_writing_is_left_to_git(project: Project, call: str, number: int) -> None:
+def test_a_log_that_git_is_writing_is_not_touched(project: Project, call: str, number: int) -> None:
     project.git("add", "-A")
     project.git("commit", "-qm", "one")
     assert project.deliver(END, client="one").code == 0
     ended = project.events[-1]
     before = project.state_path.read_bytes()
     ledger = project.ledger_path.relative_to(project.root)
-    with stopped_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project.root) as git:
+    with stop_at(call, number, ledger, ["git", "checkout", "HEAD", "--", "."], project.root) as git:
         assert not project.ledger_path.exists() or project.ledger_path.stat().st_size == 0
         assert "git is at work" in project.deliver(START, client="two").errors
         assert waiting(project) == 1
@@ -174,7 +173,7 @@ def test_a_log_that_git_is_just_writing_is_left_to_git(project: Project, call: s
     project.assert_projected()
 
 
-def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
+def test_a_lock_file_of_another_user_blocks_no_hook(project: Project) -> None:
     (project.run / "ledger.lock").chmod(0)
     assert project.changed(END, without_overrides, client="one").code == 0
     assert waiting(project) == 1
@@ -182,7 +181,7 @@ def test_a_lock_file_of_somebody_else_stops_no_hook(project: Project) -> None:
     assert_ended_once(project)
 
 
-def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("CLAUDE", "GIT_"))]:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
@@ -193,7 +192,7 @@ def test_a_clock_that_goes_back_a_day_changes_no_order(project: Project, monkeyp
     assert_ended_once(project)
 
 
-def test_where_no_file_may_grow_the_hook_says_so_and_exits_0(project: Project) -> None:
+def test_a_hook_that_may_not_write_says_so_and_exits_with_0(project: Project) -> None:
     before = project.state_path.read_bytes()
     answer = project.changed(END, lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)), client="one")
     assert answer.code == 0
@@ -215,8 +214,8 @@ def test_too_few_descriptors_lose_nothing(project: Project, most: int) -> None:
     project.assert_projected()
 
 
-def test_forty_hooks_at_once_lose_nothing_and_tear_nothing(project: Project) -> None:
-    found = crowd(project, rounds=1)
+def test_forty_hooks_at_once_lose_no_delivery_and_tear_no_read(project: Project) -> None:
+    found = run_crowd(project, rounds=1)
     assert found._replace(spooled=0, reads=0) == (40, 0, 0, 0, 0, 0)
     assert found.reads
     project.assert_projected()
@@ -226,13 +225,13 @@ def test_forty_hooks_at_once_lose_nothing_and_tear_nothing(project: Project) -> 
 def test_an_active_file_that_cannot_be_read_for_a_moment_ends_nothing(project: Project, error: str) -> None:
     content, environment, name = project.prepared(END, client="one")
     command = [str(COMMAND), "hook", name]
-    ended, line = broken_by("openat", 1, error, command, project.root, environment, content, project.active_path)
+    ended, line = break_call("openat", 1, error, command, project.root, environment, content, project.active_path)
     assert (ended.code, error in line) == (0, True)
     assert_ended_once(project)
 
 
-def test_another_tool_that_rewrites_the_state_costs_us_no_event(project: Project) -> None:
-    found = rewriting(project, writes=50)
+def test_another_tool_that_rewrites_the_state_loses_us_no_event(project: Project) -> None:
+    found = run_rewrites(project, writes=50)
     assert found.events == found.hooks + 1
     assert project.faber("project").returncode == 0
     project.assert_projected()

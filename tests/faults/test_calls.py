@@ -1,4 +1,4 @@
-"""Killed, or refused, at any call by which it writes, a hook leaves nothing half done, and the next one goes on."""
+"""A hook that is killed, or refused, at any of its writes leaves nothing half done, and the next hook continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def outcomes(story: Story, cells: list[tuple[Call, str]], folder: Path) -> list[Outcome]:
-    """Break the story at each cell, and check that all promises held."""
+    """Break the story at each cell, and check that every promise held."""
     made = template(story, folder / "made")
 
     def outcome(number: int) -> Outcome:
@@ -30,13 +30,13 @@ def outcomes(story: Story, cells: list[tuple[Call, str]], folder: Path) -> list[
 
 
 def once(calls: list[Call], *, last: bool = False) -> list[Call]:
-    """Give the first of the calls that do the same to the same file, or the last; `make faults` has them all."""
+    """Return the first, or last, call of each name on each file; `make faults` breaks every one."""
     found = {str(call): call for call in (calls if last else reversed(calls))}.values()
     return sorted(found, key=calls.index)
 
 
-def breaks_in_order(story: Story, calls: list[Call], folder: Path) -> None:
-    """Kill at each call, in their order, and check that the delivery is acknowledged at one and from there on."""
+def assert_breaks_in_order(story: Story, calls: list[Call], folder: Path) -> None:
+    """Kill at each call, in order, and check that from one call on the delivery is recorded."""
     assert {"openat", "fsync", "rename", "mkdir"} <= {call.name for call in calls} | {"mkdir"}
     found = [outcome.delivery for outcome in outcomes(story, [(call, KILL) for call in calls], folder)]
     assert set(found) == {"absent", "in the spool" if story.refuses else "in the log"}
@@ -45,20 +45,20 @@ def breaks_in_order(story: Story, calls: list[Call], folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["first", "spool", "drain"])
 def test_a_hook_that_is_killed_at_a_write_has_recorded_all_or_nothing(tmp_path: Path, name: str) -> None:
-    breaks_in_order(STORIES[name], once(calls_in(STORIES[name], tmp_path / "calls"), last=True), tmp_path)
+    assert_breaks_in_order(STORIES[name], once(calls_in(STORIES[name], tmp_path / "calls"), last=True), tmp_path)
 
 
-def test_an_append_that_is_killed_at_its_first_and_last_write_of_a_file_is_there_or_not(tmp_path: Path) -> None:
+def test_an_append_that_is_killed_at_its_first_or_last_write_of_a_file_is_recorded_or_absent(tmp_path: Path) -> None:
     calls = calls_in(STORIES["append"], tmp_path / "calls")
     chosen = sorted({*once(calls), *once(calls, last=True)}, key=calls.index)
-    breaks_in_order(STORIES["append"], chosen, tmp_path)
+    assert_breaks_in_order(STORIES["append"], chosen, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["append", "first", "spool"])
-def test_what_the_system_refuses_is_recorded_or_waits(tmp_path: Path, name: str) -> None:
+def test_a_delivery_that_the_system_refuses_is_recorded_or_waits(tmp_path: Path, name: str) -> None:
     story = STORIES[name]
     calls = once(calls_in(story, tmp_path / "calls"))
-    if name == "append":  # what it does to the same files as the first append is refused there
+    if name == "append":  # the story `first` covers the files that both write
         known = {str(call) for call in calls_in(STORIES["first"], tmp_path / "known")}
         calls = [call for call in calls if str(call) not in known or call.file in ("ledger.db", "ledger.db-journal")]
     cells = [(call, ERRORS[number % len(ERRORS)]) for number, call in enumerate(calls)]

@@ -1,10 +1,10 @@
-"""Everything at once, for some seconds: `make soak` does it for minutes."""
+"""Break everything at once for some seconds; `make soak` does it for minutes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from faults.soak import WITH_DRIVER, soaked
+from faults.soak import WITH_DRIVER, soak_run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 def test_nothing_acknowledged_is_lost_whatever_happens_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", WITH_DRIVER)
-    found = soaked(tmp_path, seconds=6, seed=1)
+    found = soak_run(tmp_path, seconds=6, seed=1)
     assert (found.lost, found.doubled, found.wrong) == (0, 0, ())
     assert found.acknowledged

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings.common import get_event_factory_for_version
 from cloudevents.core.formats.json import JSONFormat
-from faults.calls import KILL, broken_by
+from faults.calls import KILL, break_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.exchange import COMMAND, changed, export_of, faber, imported, redacted
@@ -138,7 +138,7 @@ def test_an_import_that_is_killed_while_it_makes_the_run_is_repeated(
     if has_git:
         subprocess.run(["git", "init", "-q"], cwd=empty, check=True)
     command = [str(COMMAND), "import", str(tmp_path / "lines"), "--run-id", RUN]
-    ended, _ = broken_by("pwrite64", 300, KILL, command, empty, dict(os.environ), b"", ledger_of(empty))
+    ended, _ = break_call("pwrite64", 300, KILL, command, empty, dict(os.environ), b"", ledger_of(empty))
     assert ended.code == -signal.SIGKILL
     assert not ledger_of(empty).read_bytes().startswith(b"SQLite")
     again = faber(empty, "import", tmp_path / "lines", "--run-id", RUN)

@@ -15,7 +15,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from faults.calls import broken_by
+from faults.calls import break_call
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.project import COMMAND, Project, heeding_interrupts, without_overrides
@@ -732,7 +732,7 @@ def test_a_start_that_is_refused_at_its_commit_is_spooled_with_what_it_loaded(pr
     project.deliver(START, client="one")
     content, environment, name = project.prepared(START, client="two")
     command = [str(COMMAND), "hook", name]
-    broken_by("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.ledger_path)
+    break_call("pwrite64", 1, "ENOSPC", command, project.root, environment, content, project.ledger_path)
     assert len(waiting(project)) == 1
     assert project.faber("project").returncode == 0
     assert waiting(project) == []
