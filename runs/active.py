@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
+from faber_ledger.files.untrusted import FileRefused, folder_around, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
 from faber_ledger.runs import progress, state_file
@@ -257,19 +257,20 @@ def _read_active_file(root: str, claim: str | None) -> tuple[str | None, list[st
     """
     problems: list[str] = []
     for name in ACTIVE_FILES:
-        path = os.path.join(root, *name.split("/"))
         try:
-            # No link is followed and no pipe waited for: the file may have come with the repository.
-            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-            text = _beginning(os.open(path, flags))
+            with open(open_regular(os.path.join(root, *name.split("/"))), "rb") as file:
+                content = file.read(ACTIVE_FILE_BYTES)
+            text = content.decode(errors="strict" if len(content) < ACTIVE_FILE_BYTES else "ignore")
         except FileNotFoundError:
             continue
-        except (OSError, ValueError) as error:
-            if claim is not None and isinstance(error, OSError) and error.errno in TEMPORARY_ERRORS:
+        except OSError as error:
+            if claim is not None and error.errno in TEMPORARY_ERRORS:
                 return claim, problems
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else reason
-            problems.append(f"{name} cannot be read: {'a link' if os.path.islink(path) else reason}")
+            problems.append(f"{name} cannot be read: {error.strerror}")
+            continue
+        except (FileRefused, UnicodeDecodeError) as error:
+            reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+            problems.append(f"{name} cannot be read: {reason}")
             continue
         lines = text.removeprefix("\ufeff").strip().splitlines()
         if lines:
@@ -277,22 +278,8 @@ def _read_active_file(root: str, claim: str | None) -> tuple[str | None, list[st
     return None, problems
 
 
-def _beginning(descriptor: int) -> str:
-    """Read the beginning of a regular file and close it; raises ValueError for anything else."""
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise ValueError("a directory" if stat.S_ISDIR(mode) else "a pipe or device, not a regular file")
-        content = os.read(descriptor, ACTIVE_FILE_BYTES)
-    finally:
-        os.close(descriptor)
-    return content.decode(errors="strict" if len(content) < ACTIVE_FILE_BYTES else "ignore")
-
-
 def check_active_folder(root: str) -> None:
     """Raise LedgerError if a link leads from the active file's folder out of the project."""
-    from faber_ledger.files.untrusted import folder_around  # hooks do not write the active file
-
     folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
     if folder_around(folder, [root]) is None:
         message = f"{folder} is behind a link that leads out of the project, to {os.path.realpath(folder)}"

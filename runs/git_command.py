@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 NO_TIME_LEFT = 0.0  # git was too slow once: it is not asked again
+# No argument: the limit of one `doctor` holds for each call below it, and the first answer that is late ends them all.
 _limit: ContextVar[float | None] = ContextVar("seconds for an answer of git", default=None)
 
 

@@ -146,7 +146,10 @@ class Anchors:
 
 
 def _versions(run: Run, revisions: str) -> Iterator[Version]:
-    """Yield each version once, newest first, under the paths of both layouts, also those that only a merge made."""
+    """Yield each version once, newest first, under the paths of both layouts, also those that only a merge made.
+
+    `copies_of` returns the newest copy in each place; here every version counts that was ever committed.
+    """
     paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
     options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
     listed = run_git("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)

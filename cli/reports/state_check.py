@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from contextlib import contextmanager
 from itertools import islice
@@ -20,6 +19,7 @@ from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
+from faber_ledger.runs.copies import HEAD, copies_of
 from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.state_file import read_state
 
@@ -51,7 +51,7 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
     results = []
     with Log.read(run.ledger_path) as log, progress(run, "checking") as advance:
         results.append({"where": "the work tree", **_compare_work_tree(run, log, advance)})
-    committed = _read_from_head(run, "state.json")
+    committed = _read_state_of_head(run)
     if committed is None:
         return [*results, {"where": "HEAD", "outcome": "missing", "reason": "git has no state.json of this run there"}]
     with _open_log_of_head(run) as log:
@@ -152,27 +152,20 @@ def _sides(log: Log) -> Iterator[Side]:
         yield Side(flags)
 
 
-def _read_from_head(run: Run, name: str) -> bytes | None:
-    """Return a file of the run's folder from HEAD; None if HEAD does not have it, or without git."""
+def _read_state_of_head(run: Run) -> bytes | None:
+    """Return the run's state.json from HEAD; None if HEAD does not have it, or without git."""
     if top_of(run.root) is None:
         return None
-    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown(name)}", at=run.root)
+    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown('state.json')}", at=run.root)
     return shown.stdout if shown.returncode == 0 else None
 
 
 @contextmanager
 def _open_log_of_head(run: Run) -> Iterator[Log]:
     """Open the log of HEAD; if HEAD has none, that of the work tree."""
-    content = _read_from_head(run, "ledger.db")
-    if content is None:
-        with Log.read(run.ledger_path) as log:
-            yield log
-        return
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
-        path = os.path.join(folder, "ledger.db")
-        with open(path, "wb") as file:
-            file.write(content)
-        with open_untrusted(path) as log:
+        path = next((copy.write_in(folder) for copy in copies_of(run, (HEAD,))), None)
+        with Log.read(run.ledger_path) if path is None else open_untrusted(path) as log:
             yield log
 
 

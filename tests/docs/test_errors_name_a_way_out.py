@@ -307,14 +307,21 @@ def in_place(path: Path, what: str) -> None:
 COMMANDS = (["status"], ["session-load"], ["session-save"], ["config", "show"])
 
 
-@pytest.mark.parametrize("what", ["a directory", "a pipe", "not UTF-8"])
-def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, what: str) -> None:
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        ("a directory", "a directory, not a regular file"),
+        ("a pipe", "a named pipe, not a regular file"),
+        ("not UTF-8", "not UTF-8 text"),
+    ],
+)
+def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: Path, what: str, reason: str) -> None:
     project = Project.made(tmp_path / "project")
     project.change_state(status="completed")  # so that no scan finds it
     in_place(project.active_path, what)
     for command in COMMANDS:
         done = project.faber(*command)
-        said = f".fractary/faber/.active-run-id cannot be read: {what}"
+        said = f".fractary/faber/.active-run-id cannot be read: {reason}"
         assert said in done.stdout + done.stderr, command
     assert any(said in line for line in [project.deliver(START).errors])
 

@@ -97,5 +97,6 @@ def test_a_hook_without_an_active_run_asks_no_more_than_that(tmp_path: Path, rec
     project = Project.made(tmp_path / "project")
     project.active_path.unlink()
     opened = opened_by(project, recorded, errors="No active workflow found")
-    assert opened[".fractary/faber/.active-run-id"] == opened[".fractary/faber/runs/.active-run-id"] == 1
+    # A file that does not exist is not even opened.
+    assert opened[".fractary/faber/.active-run-id"] == opened[".fractary/faber/runs/.active-run-id"] == 0
     assert opened[".git/commondir"] == 1
