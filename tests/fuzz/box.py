@@ -1,4 +1,4 @@
-"""A project to which anything may be done: it is put back for each case, and what a hook promises is checked."""
+"""A project that is restored for each case, and checks of what every hook promises."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Box:
         for name in KEPT:
             shutil.copytree(self.project.root / name, self._good / name)
 
-    def put_back(self) -> Project:
-        """Make the project what it was at first."""
+    def restore(self) -> Project:
+        """Restore the project, and return it."""
         for name in KEPT:
             shutil.rmtree(self.project.root / name, ignore_errors=True)
             shutil.copytree(self._good / name, self.project.root / name)
         return self.project
 
     def deliver(self, recorded: str, content: bytes | None = None) -> Answer:
-        """Deliver these bytes, or what was recorded, and check all that holds whatever was in them."""
+        """Deliver these bytes, or the recorded ones, and check what holds for every delivery."""
         project = self.project
         usual, environment, event = project.prepared(recorded, client="one", pid="1")
         content = usual if content is None else content
@@ -53,7 +53,7 @@ class Box:
 
 
 def check_answer(answer: Answer, hook: str) -> None:
-    """Check that a hook has exited with 0 and printed a packet, a hint to the summarizer, or nothing."""
+    """Check that a hook exited with 0, and printed a packet, a hint to the summarizer, or nothing."""
     assert answer.code == 0, answer.errors
     assert "Traceback" not in answer.errors
     assert "a bug in faber-ledger" not in answer.errors, answer.errors
@@ -69,7 +69,7 @@ def check_answer(answer: Answer, hook: str) -> None:
 
 
 def check_state(before: bytes, after: bytes) -> None:
-    """Check that a state.json that could be read can be read, every member but ours to the byte, and others stand."""
+    """Check that a readable state.json is readable, with every other member unchanged, and a broken one unchanged."""
     try:
         old = JsonText(before.decode())
     except ValueError:
@@ -84,11 +84,11 @@ def _others(document: JsonText) -> dict[str, str]:
 
 
 def check_leftovers(project: Project) -> None:
-    """Check that nothing half written is left."""
+    """Check that no half-written file is left."""
     left = [path.name for path in project.run.iterdir() if path.name.endswith((".tmp", "-journal", "-wal"))]
     assert left == []
 
 
 def state_with(project: Project, **changes: Any) -> dict[str, Any]:
-    """Give the run's state with members changed."""
+    """Return the run's state with members changed."""
     return {**json.loads(project.state_path.read_bytes()), **changes}

@@ -1,7 +1,7 @@
-"""The command as a process at the price of a fork: a worker has imported everything, and forks for each case.
+"""Run the command in a process at the cost of a fork: a worker has imported everything, and forks for each case.
 
-Each case has its own real process, with its own standard streams, environment, directory and exit code. What a case
-does not pay is the start of the interpreter.
+Each case is a real process with its own standard streams, environment, directory and exit code. It saves only the start
+of the interpreter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-SECONDS = 60  # a process that waits for something is ended, and its signal is the exit code
+SECONDS = 60  # a process that hangs is killed, and its signal is the exit code
 IMPORTED = (
     "cli.app",
     "cli.commands.export",
@@ -40,7 +40,7 @@ IMPORTED = (
 
 
 class Forks:
-    """The worker, seen from the test."""
+    """The worker, as the tests use it."""
 
     def __enter__(self) -> Forks:
         self._worker = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -52,7 +52,7 @@ class Forks:
     def run(
         self, arguments: list[str], directory: Path, environment: Mapping[str, str], content: bytes = b""
     ) -> tuple[int, bytes, bytes]:
-        """Run `faber-ledger` with these arguments; give the exit code, negative for a signal, and what was written."""
+        """Run `faber-ledger`; return its exit code, negative for a signal, its output and its errors."""
         case = {
             "arguments": arguments,
             "directory": str(directory),
@@ -68,7 +68,7 @@ class Forks:
 
 
 def _work() -> None:
-    """Read cases, one a line, fork for each, and answer with a line."""
+    """Read cases, one per line, fork for each, and answer each with a line."""
     for name in IMPORTED:
         importlib.import_module(f"faber_ledger.{name}")
     cases, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -1,7 +1,7 @@
-"""`make fuzz`: the readers of what comes from outside, guided by coverage with atheris.
+"""`make fuzz`: fuzz the readers of outside input, guided by coverage with atheris.
 
-A reader may refuse what it is given, in its own words. Any other exception is a defect, which atheris shows with the
-file that holds the bytes. `python -m fuzz.guided SECONDS` tries each reader for so long, one process each.
+A reader may refuse its input with an error of its own. Any other exception is a defect, and atheris names the file with
+the input. `python -m fuzz.guided SECONDS` fuzzes each reader for that long, in a process of its own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ BLOCKS = {"sessions": {"total_sessions": 1, "session_history": []}, "context_met
 
 
 def delivery(content: bytes) -> None:
-    """A hook's delivery."""
+    """Read a hook's delivery."""
     call = Call("SessionStart", content, {})
     for name in ("session_id", "cwd", "source", "trigger", "reason", "agent_id"):
         text = call.text(name)
@@ -48,7 +48,7 @@ def delivery(content: bytes) -> None:
 
 
 def document(content: bytes) -> None:
-    """A state.json: what is replaced is there afterwards, and everything else stays."""
+    """Read a state.json, and check that replacing members changes nothing else."""
     try:
         found = JsonText(content.decode("utf-8", "replace"))
     except ValueError:
@@ -59,7 +59,7 @@ def document(content: bytes) -> None:
 
 
 def condition(content: bytes) -> None:
-    """A workflow's condition."""
+    """Evaluate a workflow's condition."""
     try:
         assert evaluate(content.decode("utf-8", "replace"), STATE) in (True, False)
     except ConditionError:
@@ -67,14 +67,14 @@ def condition(content: bytes) -> None:
 
 
 def lines(content: bytes) -> None:
-    """An exported file."""
+    """Stage an exported file."""
     with closing(Staged(io.BytesIO(content), check_event, are_events)) as staged:
         assert staged.problems or staged.lines >= 0
         staged.problems_with(None)
 
 
 def ledger(content: bytes) -> None:
-    """A ledger that somebody else wrote."""
+    """Read a ledger from elsewhere."""
     Path("ledger.db").write_bytes(content)
     try:
         with Log.read("ledger.db") as log:
@@ -93,7 +93,7 @@ READERS: dict[str, tuple[Callable[[bytes], None], list[Path], tuple[str, ...]]] 
 
 
 def fuzz(name: str, seconds: int) -> None:
-    """Fuzz one reader in the working directory; ends the process, with another code than 0 if it found a defect."""
+    """Fuzz one reader in the working directory, and end the process; its exit code is not 0 if it found a defect."""
     reader, paths, words = READERS[name]
     os.mkdir("seeds")
     for path in paths:
@@ -109,14 +109,14 @@ def fuzz(name: str, seconds: int) -> None:
 
 
 def fuzz_all(seconds: int) -> None:
-    """Fuzz each reader in a process of its own, in a folder that goes with it; raises SystemExit for a defect."""
+    """Fuzz each reader in a process and a temporary folder of its own; raises SystemExit for a defect."""
     for name in READERS:
         sys.stdout.write(f"{name}: {seconds} seconds\n")
         sys.stdout.flush()
         with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as folder:
             command = [sys.executable, __file__, str(seconds), name]
             if subprocess.run(command, cwd=folder, check=False).returncode:
-                sys.exit(f"a defect was found where this is read: {name}")
+                sys.exit(f"a defect was found in the reader: {name}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What arrives from outside, and how it can be spoiled: values of any shape, mutated objects, mutated bytes."""
+"""Strategies for hostile input: values of any shape, mutated objects, mutated bytes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ LONGEST = 50_000
 
 
 def some(count: int) -> settings:
-    """Take this many examples, and as many times more as the profile does: `--hypothesis-profile=long`."""
-    profile = settings()  # what the profile says
+    """Return settings for this many examples, scaled by the profile: `--hypothesis-profile=long` has more."""
+    profile = settings()  # those of the profile
     return settings(max_examples=count * profile.max_examples // 100)
 
 
@@ -30,7 +30,7 @@ values = st.recursive(
 
 
 def nested(depth: int, kind: str) -> Any:
-    """Give a value as deep as this."""
+    """Return an empty list inside `depth` lists or objects."""
     value: Any = []
     for _ in range(depth):
         value = [value] if kind == "list" else {"a": value}
@@ -40,14 +40,14 @@ def nested(depth: int, kind: str) -> Any:
 hard_values = st.one_of(
     values,
     st.builds(nested, st.sampled_from([50, 300, 900]), st.sampled_from(["list", "object"])),
-    st.builds(lambda: list(range(5_000))),  # a new one each time: it may be mutated in its turn
+    st.builds(lambda: list(range(5_000))),  # a new one each time: it may be mutated
     st.builds(lambda: {str(number): number for number in range(2_000)}),
 )
 
 
 @st.composite
 def mutated(draw: st.DrawFn, whole: Any) -> Any:
-    """Give a JSON value in which members at any depth are dropped, retyped, added, or put in another's place."""
+    """Draw a copy of a JSON value with members dropped, retyped, added or swapped at any depth."""
     whole = json.loads(json.dumps(whole))
     for _ in range(draw(st.integers(1, 4))):
         inside = whole
@@ -81,13 +81,13 @@ def _mutate(draw: st.DrawFn, whole: Any, inside: Any, key: Any) -> None:
 
 
 def rendered(value: Any, ascii_only: bool, indent: int | None = None) -> bytes:
-    """Give a value's bytes; a lone surrogate stands in them raw unless they are ASCII: no UTF-8 then."""
+    """Return a value's JSON; unless it is ASCII, a lone surrogate is encoded raw, which is not UTF-8."""
     return json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode("utf-8", "surrogatepass")
 
 
 @st.composite
 def spoiled(draw: st.DrawFn, content: bytes) -> bytes:
-    """Give bytes that are cut, flipped, filled, doubled or in another encoding."""
+    """Draw a copy of `content` that is cut, flipped, filled, doubled or in another encoding."""
     how = draw(st.sampled_from(["cut", "cut in front", "flip", "insert", "double", "utf-16", "bom", "nul"]))
     at = draw(st.integers(0, max(len(content) - 1, 0)))
     if how == "cut":

@@ -1,4 +1,4 @@
-"""Whatever arrives, lies in state.json, in a workflow or in a ledger: a hook exits with 0 and breaks nothing."""
+"""Whatever is in a delivery, a state.json, a workflow or a ledger, a hook exits with 0 and breaks nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
 
 @st.composite
 def deliveries(draw: st.DrawFn) -> tuple[str, bytes]:
-    """Give a recorded delivery and what arrives in its place."""
+    """Draw the name of a recorded delivery, and bytes to send in its place."""
     recorded = draw(recorded_names)
     value = draw(mutated(payload_of(recorded)["stdin"]))
     content = rendered(value, draw(st.booleans())) + b"\n"
@@ -42,16 +42,16 @@ def deliveries(draw: st.DrawFn) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("recorded", RECORDED)
-def test_every_recorded_delivery_is_taken_as_it_is(box: Box, recorded: str) -> None:
-    project = box.put_back()
+def test_every_recorded_delivery_is_accepted(box: Box, recorded: str) -> None:
+    project = box.restore()
     box.deliver(recorded)
     project.assert_projected()
 
 
 @given(deliveries())
 @some(60)
-def test_a_delivery_that_was_changed_harms_nothing(box: Box, delivery: tuple[str, bytes]) -> None:
-    project = box.put_back()
+def test_a_mutated_delivery_harms_nothing(box: Box, delivery: tuple[str, bytes]) -> None:
+    project = box.restore()
     known = project.events
     box.deliver(*delivery)
     assert project.events[: len(known)] == known
@@ -60,25 +60,23 @@ def test_a_delivery_that_was_changed_harms_nothing(box: Box, delivery: tuple[str
 
 @given(kinds, st.binary(max_size=200) | st.builds(rendered, hard_values, st.booleans()))
 @some(30)
-def test_bytes_and_json_of_any_shape_are_taken(box: Box, kind: str, content: bytes) -> None:
-    project = box.put_back()
+def test_any_bytes_and_any_json_are_accepted(box: Box, kind: str, content: bytes) -> None:
+    project = box.restore()
     box.deliver(kind, content)
     project.assert_projected()
 
 
 @st.composite
 def states(draw: st.DrawFn, state: dict[str, Any]) -> bytes:
-    """Give a state.json that another tool, a person or a disk has changed."""
+    """Draw a state.json that another tool, a person or a disk has changed."""
     content = rendered(draw(mutated(state)), draw(st.booleans()), draw(st.sampled_from([None, 0, 2])))
     return draw(spoiled(content)) if draw(st.integers(0, 3)) == 0 else content
 
 
 @given(st.data(), kinds, st.booleans())
 @some(60)
-def test_any_state_stays_what_it_is_but_for_our_blocks(
-    box: Box, data: st.DataObject, kind: str, has_ledger: bool
-) -> None:
-    project = box.put_back()
+def test_any_state_keeps_everything_but_our_blocks(box: Box, data: st.DataObject, kind: str, has_ledger: bool) -> None:
+    project = box.restore()
     state = {**project.state, "artifacts": {"spec_path": "specs/a.md"}, "worktree": {"path": "../x", "branch": "b"}}
     project.state_path.write_bytes(data.draw(states(state)))
     if not has_ledger:
@@ -90,7 +88,7 @@ def test_any_state_stays_what_it_is_but_for_our_blocks(
 @given(st.data(), st.sampled_from(WORKFLOWS))
 @some(40)
 def test_any_workflow_gives_a_packet(box: Box, data: st.DataObject, workflow: dict[str, Any]) -> None:
-    project = box.put_back()
+    project = box.restore()
     project.change_state(workflow_id="special")
     content = rendered(data.draw(mutated(workflow)), data.draw(st.booleans()))
     if data.draw(st.integers(0, 3)) == 0:
@@ -102,10 +100,8 @@ def test_any_workflow_gives_a_packet(box: Box, data: st.DataObject, workflow: di
 
 @given(st.data(), st.lists(kinds, min_size=1, max_size=2))
 @some(30)
-def test_a_ledger_that_was_changed_on_the_disk_stops_no_hook(
-    box: Box, data: st.DataObject, delivered: list[str]
-) -> None:
-    project = box.put_back()
+def test_a_ledger_that_was_changed_on_disk_stops_no_hook(box: Box, data: st.DataObject, delivered: list[str]) -> None:
+    project = box.restore()
     project.ledger_path.write_bytes(data.draw(spoiled(project.ledger_path.read_bytes())))
     for kind in delivered:
         answer = box.deliver(kind)
@@ -115,8 +111,8 @@ def test_a_ledger_that_was_changed_on_the_disk_stops_no_hook(
 
 @pytest.fixture(scope="module")
 def waiting(box: Box) -> tuple[str, dict[str, Any]]:
-    """Give the place and the content of a delivery that waits in the spool."""
-    project = box.put_back()
+    """Return the path and the content of a delivery that waits in the spool."""
+    project = box.restore()
     project.ledger_path.unlink()
     project.ledger_path.mkdir()
     box.deliver("SessionStart.clear.print")
@@ -128,10 +124,10 @@ def waiting(box: Box) -> tuple[str, dict[str, Any]]:
 
 @given(st.data(), kinds)
 @some(40)
-def test_a_waiting_delivery_that_was_changed_stops_no_hook(
+def test_a_mutated_waiting_delivery_stops_no_hook(
     box: Box, waiting: tuple[str, dict[str, Any]], data: st.DataObject, kind: str
 ) -> None:
-    project = box.put_back()
+    project = box.restore()
     known = project.events
     path, spooled = waiting
     content = rendered(data.draw(mutated(spooled)), data.draw(st.booleans()))
@@ -149,8 +145,8 @@ REFUSED = (1, 10, 12, 20, 22)
 
 @given(st.data(), st.booleans())
 @some(50)
-def test_changed_lines_are_imported_whole_or_not_at_all(box: Box, data: st.DataObject, is_new: bool) -> None:
-    project = box.put_back()
+def test_mutated_lines_are_imported_completely_or_not_at_all(box: Box, data: st.DataObject, is_new: bool) -> None:
+    project = box.restore()
     environment = project.environment()
     code, exported, _ = box.forks.run(["export"], project.root, environment)
     assert code == 0
