@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.patients import ILLS, Patient, another_run, copied, ills, well
+from support.patients import FAULTS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import COMMAND, RUN
 
 from faber_ledger.cli.commands.doctor import doctor, run_checks
@@ -25,7 +25,7 @@ from faber_ledger.runs.git_command import limit_answers
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Patient:
-    return well(tmp_path_factory.mktemp("well") / "project")
+    return make_healthy(tmp_path_factory.mktemp("well") / "project")
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def patient(made: Patient, tmp_path: Path) -> Patient:
 
 def test_a_project_in_which_all_is_well_gets_no_finding(patient: Patient) -> None:
     data = patient.doctor(code=0)
-    assert ills(data) == {}
+    assert problems_of(data) == {}
     assert [one["check"] for one in data["checks"]] == [check.name for check in CHECKS]
     said = patient.call("doctor").stdout
     assert said.endswith(f"\n{len(CHECKS)} checks: no problems\n")
@@ -43,14 +43,14 @@ def test_a_project_in_which_all_is_well_gets_no_finding(patient: Patient) -> Non
     assert f"{RUN}: claude-session-" in said
 
 
-@pytest.mark.parametrize("name", ILLS)
+@pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Patient, name: str) -> None:
-    check, level, make_ill = ILLS[name]
-    make_ill(patient)
+    check, level, make_fault = FAULTS[name]
+    make_fault(patient)
     before = patient.snapshot()
     done = patient.call("doctor", "--json")
     assert (patient.snapshot(), done.stderr) == (before, "")
-    code, found = done.returncode, ills(json.loads(done.stdout)["data"])
+    code, found = done.returncode, problems_of(json.loads(done.stdout)["data"])
     assert check in found, found
     assert level in {one["level"] for one in found[check]}
     assert all([one["what"] and one["hint"] for items in found.values() for one in items])
@@ -60,7 +60,7 @@ def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Pa
 
 
 def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
-    silent = {check.name for check in CHECKS} - {check for check, _, _ in ILLS.values()}
+    silent = {check.name for check in CHECKS} - {check for check, _, _ in FAULTS.values()}
     assert silent == {"versions", "files.system", "files.space"}  # those are asked below
 
 
@@ -157,17 +157,17 @@ def test_a_subdirectory_is_the_same_project(patient: Patient) -> None:
 def test_a_linked_worktree_is_run_checks_and_the_main_one_too(patient: Patient) -> None:
     patient.git("worktree", "add", "-q", "../tree")
     tree = patient.root.parent / "tree"
-    assert "hooks.installed" not in ills(patient.doctor(cwd=tree))
+    assert "hooks.installed" not in problems_of(patient.doctor(cwd=tree))
     (tree / ".claude" / "settings.json").unlink()
-    assert "hooks.installed" in ills(patient.doctor(cwd=tree))
-    assert "clone.worktrees" in patient.told()
+    assert "hooks.installed" in problems_of(patient.doctor(cwd=tree))
+    assert "clone.worktrees" in patient.problems()
 
 
 def test_a_worktree_of_a_bare_repository_is_a_project(patient: Patient, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     patient.git("clone", "-q", "--bare", ".", str(bare))
     subprocess.run(["git", "-C", str(bare), "worktree", "add", "-q", "../tree", "main"], check=True)
-    found = ills(patient.doctor(cwd=tmp_path / "tree"))
+    found = problems_of(patient.doctor(cwd=tmp_path / "tree"))
     assert {"git.drivers", "git.autostash"} == {name for name in found if name.startswith("git.")}
 
 
@@ -180,8 +180,8 @@ def test_a_submodule_is_a_project_of_its_own(patient: Patient, tmp_path: Path) -
     )
     data = patient.doctor("--fix", cwd=outer / "sub")
     assert data["root"] == str(outer / "sub")
-    assert "git.drivers" not in ills(data)
-    assert "hooks.installed" not in ills(data)
+    assert "git.drivers" not in problems_of(data)
+    assert "hooks.installed" not in problems_of(data)
 
 
 def test_git_that_is_not_installed_stops_no_other_check(patient: Patient, tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_hundreds_of_runs_with_one_fault_are_counted(patient: Patient) -> None:
         if number < 40:
             (patient.root / ".fractary" / "runs" / f"many-{number:03}" / "ledger.db").write_bytes(b"junk")
     before = patient.snapshot()
-    found = patient.told()
+    found = patient.problems()
     assert len(found["ledger.format"]) == 11
     assert found["ledger.format"][-1]["what"] == "… and 30 more like these"
     assert patient.snapshot() == before
@@ -286,13 +286,13 @@ def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
     monkeypatch.setattr("faber_ledger.cli.commands.doctor.GIT_SECONDS", 0.5)
     done = CliRunner().invoke(doctor, ["--json"])
     data = json.loads(done.stdout)
-    assert [one["what"] for one in ills(data["data"])["git.repository"]] == ["git did not answer in time"]
+    assert [one["what"] for one in problems_of(data["data"])["git.repository"]] == ["git did not answer in time"]
 
 
 def test_a_runs_folder_that_is_a_file_is_told(patient: Patient) -> None:
     shutil.rmtree(patient.root / ".fractary" / "runs")
     (patient.root / ".fractary" / "runs").write_text("")
-    assert patient.told()["runs.folder"][0]["level"] == "error"
+    assert patient.problems()["runs.folder"][0]["level"] == "error"
 
 
 def test_a_check_that_fails_is_a_finding_and_the_others_go_on(

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from support.patients import ILLS, SETTINGS, Patient, another_run, copied, ills, well
+from support.patients import FAULTS, SETTINGS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
 
 MENDED = [
@@ -36,7 +36,7 @@ MENDED = [
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Patient:
-    return well(tmp_path_factory.mktemp("well") / "project")
+    return make_healthy(tmp_path_factory.mktemp("well") / "project")
 
 
 @pytest.fixture
@@ -46,14 +46,14 @@ def patient(made: Patient, tmp_path: Path) -> Patient:
 
 @pytest.mark.parametrize("name", MENDED)
 def test_what_is_safe_is_mended_and_then_all_is_well(patient: Patient, name: str) -> None:
-    ILLS[name][2](patient)
+    FAULTS[name][2](patient)
     before = patient.snapshot()
     dry = patient.doctor("--fix", "--dry-run", code=23)
     assert patient.snapshot() == before
     assert dry["would_mend"]
     assert all([one["what"] and one["diff"] for one in dry["would_mend"]])
     data = patient.doctor("--fix", code=0)
-    assert ills(data) == {}
+    assert problems_of(data) == {}
     assert [one["problem"] for one in data["mended"]] == [None] * len(data["mended"])
     changed = {path for path, (_, _, content) in before.items() if content and is_changed(Path(path), content)}
     kept = {Path(copy).read_bytes() for one in data["mended"] for copy in one["copies"]}
@@ -69,20 +69,20 @@ def is_changed(path: Path, content: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(ILLS) - set(MENDED) - {"no repository", "over", "open in a run that is over"})
+    "name", sorted(set(FAULTS) - set(MENDED) - {"no repository", "over", "open in a run that is over"})
 )
 def test_what_is_not_safe_is_left_as_it_is(patient: Patient, name: str) -> None:
-    ILLS[name][2](patient)
+    FAULTS[name][2](patient)
     before = patient.snapshot()
     data = patient.doctor("--fix")
     if not data["mended"]:
         assert patient.snapshot() == before
-    assert ILLS[name][0] in ills(data)
+    assert FAULTS[name][0] in problems_of(data)
 
 
 def test_several_faults_of_one_file_are_mended_together(patient: Patient) -> None:
-    ILLS["one hook missing"][2](patient)
-    ILLS["twice in a file"][2](patient)
+    FAULTS["one hook missing"][2](patient)
+    FAULTS["twice in a file"][2](patient)
     mine = (patient.root / SETTINGS).read_bytes()
     data = patient.doctor("--fix", code=0)
     assert len(data["mended"]) == 2
@@ -95,7 +95,7 @@ def test_several_faults_of_one_file_are_mended_together(patient: Patient) -> Non
 
 
 def test_the_copies_lie_where_no_commit_and_no_clean_reaches(patient: Patient) -> None:
-    ILLS["older attributes"][2](patient)
+    FAULTS["older attributes"][2](patient)
     (copy,) = patient.doctor("--fix")["mended"][0]["copies"]
     assert copy.startswith(str(patient.root / ".git" / "faber-ledger" / "doctor"))
     said = patient.call("doctor").stdout
@@ -104,7 +104,7 @@ def test_the_copies_lie_where_no_commit_and_no_clean_reaches(patient: Patient) -
 
 def test_without_git_the_copies_lie_beside_the_log(patient: Patient) -> None:
     shutil.rmtree(patient.root / ".git")
-    ILLS["one hook missing"][2](patient)
+    FAULTS["one hook missing"][2](patient)
     (copy,) = patient.doctor("--fix", code=0)["mended"][0]["copies"]
     assert copy.startswith(str(patient.root / ".fractary" / "faber" / "logs" / "doctor"))
 
@@ -120,23 +120,23 @@ def test_hooks_go_where_the_others_are(patient: Patient) -> None:
 
 def test_an_active_file_is_not_guessed_where_two_runs_are_at_work(patient: Patient) -> None:
     another_run(patient, "other-1")
-    ILLS["a run that is not here"][2](patient)
+    FAULTS["a run that is not here"][2](patient)
     before = patient.snapshot()
     assert patient.doctor("--fix", code=23)["mended"] == []
     assert patient.snapshot() == before
 
 
 def test_a_damaged_log_is_not_projected(patient: Patient) -> None:
-    ILLS["changed payload"][2](patient)
-    ILLS["state changed"][2](patient)
+    FAULTS["changed payload"][2](patient)
+    FAULTS["state changed"][2](patient)
     before = patient.snapshot()
     assert patient.doctor("--fix", code=23)["mended"] == []
     assert patient.snapshot() == before
 
 
 def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) -> None:
-    ILLS["no attributes"][2](patient)
-    ILLS["one hook missing"][2](patient)
+    FAULTS["no attributes"][2](patient)
+    FAULTS["one hook missing"][2](patient)
     (patient.root / ".git" / "faber-ledger" / "doctor").write_text("in the way of the copies")
     done = patient.call("doctor", "--fix")
     assert done.returncode == 23
@@ -146,7 +146,7 @@ def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) 
 
 
 def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) -> None:
-    ILLS["older attributes"][2](patient)
+    FAULTS["older attributes"][2](patient)
     dry = patient.call("doctor", "--fix", "--dry-run").stdout
     assert "would    put our lines in .fractary/.gitattributes\n--- a/.fractary/.gitattributes\n" in dry
     said = patient.call("doctor", "--fix").stdout
@@ -155,7 +155,7 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
 
 
 def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
-    ILLS["1 delivery waiting"][2](patient)
+    FAULTS["1 delivery waiting"][2](patient)
     data = patient.doctor("--fix", code=0)
     assert [one["what"] for one in data["mended"]] == [f"{RUN}: record what waits in the spool"]
     assert patient.types[-1] == "session_ended"

@@ -30,7 +30,7 @@ def test_no_part_of_a_hostile_payload_runs(tmp_path: Path) -> None:
         path = written(tmp_path, page([timeline(HOSTILE, hostile(), seconds_of)]))
         browser.open(path)
         assert browser.title == f"{HOSTILE}: timeline".replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
-        assert not browser.alert()
+        assert not browser.has_alert()
         assert browser.url == path.as_uri()
         assert browser.run("return document.querySelectorAll('script, img, iframe, object').length") == 0
         assert browser.run("return document.body.innerText.includes('\\u202e')") is False

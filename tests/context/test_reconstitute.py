@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import COMMAND, RUN, Project, heeding_interrupts, usual_state
+from support.project import COMMAND, RUN, Project, heed_interrupts, usual_state
 
 from faber_ledger.context.reconstitution.branch import NAME
 
@@ -805,7 +805,7 @@ def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         encoding="utf-8",
-        preexec_fn=heeding_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
+        preexec_fn=heed_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
     )
     assert process.stderr is not None
     told = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))

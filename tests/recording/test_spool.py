@@ -18,7 +18,7 @@ import pytest
 from faults.calls import break_call
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.project import COMMAND, Project, heeding_interrupts, without_overrides
+from support.project import COMMAND, Project, heed_interrupts, without_overrides
 
 from faber_ledger.files import folders
 from faber_ledger.files.folders import TrackedFolder
@@ -707,7 +707,7 @@ def test_a_command_that_is_interrupted_while_it_waits_for_the_lock_ends_at_once(
             env={**project.environment(), "ENDS": "SIGINT"},
             capture_output=True,
             check=False,
-            preexec_fn=heeding_interrupts,
+            preexec_fn=heed_interrupts,
         )
     assert done.returncode == 130, done.stderr
     assert waiting(project) == []

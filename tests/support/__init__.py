@@ -1,1 +1,1 @@
-"""What tests share: projects, clones, logs, patients, a browser."""
+"""Helpers that tests share: projects, clones, logs, patients, a browser."""

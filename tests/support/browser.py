@@ -1,4 +1,4 @@
-"""A real Chromium without a window, driven through WebDriver; `chromium` and `chromedriver` have to be installed."""
+"""A headless Chromium, driven through WebDriver; `chromium` and `chromedriver` must be installed."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Browser:
 
     @property
     def url(self) -> str:
-        """Where the browser is."""
+        """The address of the page."""
         return str(self._ask("GET", "/url"))
 
     @property
     def title(self) -> str:
-        """What the page is called."""
+        """The title of the page."""
         return str(self._ask("GET", "/title"))
 
     def click(self, selector: str) -> None:
@@ -72,20 +72,20 @@ class Browser:
         self._ask("POST", f"/element/{self._find(selector)}/click", {})
 
     def style(self, selector: str, name: str) -> str:
-        """Give a computed style of an element."""
+        """Return a computed style of an element."""
         return str(self._ask("GET", f"/element/{self._find(selector)}/css/{name}"))
 
     def label(self, selector: str) -> tuple[str, str]:
-        """Give the role and the name by which assistive software knows an element."""
+        """Return the role and the name of an element for assistive software."""
         element = f"/element/{self._find(selector)}"
         return self._ask("GET", f"{element}/computedrole"), self._ask("GET", f"{element}/computedlabel")
 
     def run(self, script: str) -> Any:
-        """Run a script in the page and give what it returns."""
+        """Run a script in the page, and return its result."""
         return self._ask("POST", "/execute/sync", {"script": script, "args": []})
 
-    def alert(self) -> bool:
-        """Tell whether the page has opened a dialog."""
+    def has_alert(self) -> bool:
+        """Return whether the page has opened a dialog."""
         try:
             self._ask("GET", "/alert/text")
         except urllib.error.HTTPError:
@@ -93,12 +93,12 @@ class Browser:
         return True
 
     def picture(self, width: int, height: int) -> bytes:
-        """Give the page as a PNG."""
+        """Return the page as a PNG."""
         self._ask("POST", "/window/rect", {"width": width, "height": height})
         return base64.b64decode(self._ask("GET", "/screenshot"))
 
     def printed(self) -> bytes:
-        """Give the page as a PDF."""
+        """Return the page as a PDF."""
         return base64.b64decode(self._ask("POST", "/print", {"background": True}))
 
     def _find(self, selector: str) -> str:
@@ -112,6 +112,6 @@ class Browser:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json"},
         )
-        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy knows nothing of this machine
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # a proxy does not reach this machine
         with opener.open(request, timeout=120) as answer:
             return json.load(answer)["value"]

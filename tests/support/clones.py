@@ -1,4 +1,4 @@
-"""Clones of one repository, each a machine of its own, with real git and the installed command."""
+"""Clones of one repository, each as on a machine of its own, with real git and the installed command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Done = subprocess.CompletedProcess
 
 
 class Clone:
-    """A clone, with a run that is active in it."""
+    """A clone with an active run."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -31,7 +31,7 @@ class Clone:
 
     @classmethod
     def first(cls, root: Path, *, driver: bool = True) -> Clone:
-        """Make the repository: a run with one session, set up and committed."""
+        """Make the repository, set up, with a run that has one session, all committed."""
         clone = cls(root)
         root.mkdir()
         clone.git("init", "-q", "-b", "main")
@@ -47,7 +47,7 @@ class Clone:
         return clone
 
     def clone(self, name: str, *, driver: bool = True) -> Clone:
-        """Clone onto another machine."""
+        """Clone the repository, as on another machine."""
         self.git("clone", "-q", ".", f"../{name}")
         made = Clone(self.root.parent / name)
         if driver:
@@ -55,7 +55,7 @@ class Clone:
         return made
 
     def forget_driver(self) -> None:
-        """Take the drivers out of the clone's config, as in a clone that was never set up."""
+        """Remove the merge driver from the clone's configuration, as in a clone that was never set up."""
         self.git("config", "--local", "--remove-section", "merge.faber-ledger")
 
     @property
@@ -71,7 +71,7 @@ class Clone:
         return {**kept, **who, **own, **path, **quiet}
 
     def call(self, *arguments: str, cwd: Path | None = None, **more: str) -> Done[str]:
-        """Run a program in the clone, whatever comes of it."""
+        """Run a program in the clone; any exit code is accepted."""
         done = subprocess.run(
             arguments,
             cwd=cwd or self.root,
@@ -97,7 +97,7 @@ class Clone:
         return done
 
     def record(self, client: str) -> None:
-        """Let a client's session start on the run: its events are acknowledged when this returns."""
+        """Start a client's session on the run; its events are in the log when this returns."""
         delivery = {
             "session_id": client,
             "hook_event_name": "SessionStart",
@@ -148,14 +148,14 @@ class Clone:
         return found
 
     def assert_sound(self) -> None:
-        """Check the log and that state.json shows it."""
+        """Check that the log is sound, and that state.json shows it."""
         assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
         with Log.read(str(self.ledger)) as log:
             assert shape.text(shape.blocks_of(self.state)) == shape.text(fold(log.stream()))
 
 
 def forge(ledger: Path, payload: str, kind: str = "note") -> None:
-    """Put a row into a ledger that no writer made; `payload` is an SQL expression."""
+    """Insert a row that no writer would write; `payload` is an SQL expression."""
     with sqlite3.connect(ledger) as connection:
         connection.execute(
             f"INSERT INTO event SELECT 1 + max(seq), '7' || id, ?, 1, at, writer, NULL, NULL, hash, salt, {payload},"

@@ -1,4 +1,4 @@
-"""Exporting and importing in tests."""
+"""Export and import in tests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def export_of(path: str) -> bytes:
 
 
 def imported(content: bytes, path: str) -> None:
-    """Take lines into the log at a path, as the command does."""
+    """Import lines into the log at a path, as the command does."""
     staged = Staged(io.BytesIO(content), check_event, are_events)
     raise_problems(staged.problems, "the file")
     with Log.open(path, "OFF") as log:

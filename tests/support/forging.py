@@ -1,4 +1,4 @@
-"""Changing a ledger as somebody would who knows its triggers: taken away, and put back as they were."""
+"""Change a ledger behind the back of its triggers: they are dropped, and created again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRIGGERS = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRI
 
 
 def forge(ledger: Path, *changes: str) -> None:
-    """Make changes, each a statement of SQL, that the triggers of a ledger would refuse."""
+    """Execute SQL statements that the triggers of a ledger would refuse."""
     with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         for text in TRIGGERS:
             connection.execute(f"DROP TRIGGER {text.split()[2]}")

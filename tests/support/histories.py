@@ -1,4 +1,4 @@
-"""Histories for hypothesis: runs in any order that clones and clients can bring about, and broken ones."""
+"""Strategies for histories: events in any order that clones and clients can produce, and broken events."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ events = st.one_of(
 
 @st.composite
 def histories(draw: st.DrawFn, max_size: int = 25) -> list[Recorded]:
-    """Draw a run's events: sessions that overlap, end twice or never, are adopted, and get loads after their end."""
+    """Draw a run's events: sessions overlap, end twice or never, are adopted, and have loads after their end."""
     drawn = draw(st.lists(st.tuples(events, times), max_size=max_size))
     return [recorded(number, event, at) for number, (event, at) in enumerate(drawn, 1)]
 
@@ -160,10 +160,10 @@ def recorded(seq: int, event: Any, at: Any) -> Recorded:
 
 @st.composite
 def broken_histories(draw: st.DrawFn) -> list[Recorded]:
-    """Draw a history in which fields are missing or of any type, envelopes lie, and adopted blocks are any JSON."""
+    """Draw a history with missing fields, fields of any type, false envelopes, and any JSON as adopted blocks."""
     history = copy.deepcopy(draw(histories(12)))
     for one in history:
-        event: dict[str, Any] = one["event"]  # type: ignore[assignment]  # it is about to be broken
+        event: dict[str, Any] = one["event"]  # type: ignore[assignment]  # so that it can be broken
         if event["type"] == "run_adopted" and draw(st.booleans()):
             event["blocks"] = draw(st.one_of(texts, st.one_of(json_values, st.deferred(_shuffled)).map(block_text)))
         field = draw(st.sampled_from([None, "at", "version", *event]))
@@ -180,7 +180,7 @@ def broken_histories(draw: st.DrawFn) -> list[Recorded]:
 
 
 def _shuffled() -> st.SearchStrategy[Any]:
-    """Give blocks in which any part is any JSON."""
+    """Draw blocks in which any part is any JSON."""
     anything = json_values
     session = st.one_of(anything, entries, st.fixed_dictionaries({"session_id": st.one_of(anything, sessions)}))
     return st.fixed_dictionaries(

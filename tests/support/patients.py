@@ -1,4 +1,4 @@
-"""Projects for `doctor`: one in which all is well, copied for each test, and the ways in which it can be ill."""
+"""Projects for `doctor`: a healthy one, copied for each test, and the faults that the checks must find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Patient(Project):
 
     @property
     def bin(self) -> Path:
-        """The folder of the client, which prints its version."""
+        """The folder of the client's program."""
         return self.root.parent / "bin"
 
     def environment(self, more: Any = None) -> dict[str, str]:
@@ -39,7 +39,7 @@ class Patient(Project):
         return Path(self.environment()["HOME"])
 
     def client(self, printed: str) -> None:
-        """Put a client on PATH."""
+        """Put a client on PATH that prints this as its version."""
         self.bin.mkdir(exist_ok=True)
         program = self.bin / "claude"
         program.write_text(f"#!/bin/sh\ncat <<'END'\n{printed}\nEND\n")
@@ -53,11 +53,11 @@ class Patient(Project):
         self.write(path, json.dumps(values, indent=2))
 
     def doctor(self, *arguments: str, code: int | None = None, cwd: Path | None = None) -> dict[str, Any]:
-        """Run doctor and give its data; whatever it finds, it ends by itself."""
+        """Run doctor and return its data; check that it does not crash."""
         done = self.call("doctor", "--json", *arguments, cwd=cwd)
         assert done.returncode in (0, 23), done.stderr
         assert code is None or done.returncode == code, done.stdout
-        assert done.stderr == "" or "recovered from" in done.stderr  # what a mended run had to say
+        assert done.stderr == "" or "recovered from" in done.stderr  # what a repaired run reports
         data: dict[str, Any] = json.loads(done.stdout)["data"]
         return data
 
@@ -76,12 +76,12 @@ class Patient(Project):
         assert "Traceback" not in done.stderr
         return done
 
-    def told(self, *arguments: str) -> dict[str, list[dict[str, Any]]]:
-        """Run doctor and give what is not well, by check."""
-        return ills(self.doctor(*arguments))
+    def problems(self, *arguments: str) -> dict[str, list[dict[str, Any]]]:
+        """Run doctor and return the findings that are not `ok`, by check."""
+        return problems_of(self.doctor(*arguments))
 
     def snapshot(self) -> dict[str, tuple[int, int, bytes]]:
-        """Everything below the project and its git directory, folders too: mode, time and content."""
+        """Return the mode, time and content of everything below the project, its git directory and folders included."""
         found = {}
         for path in [self.root, *sorted(self.root.rglob("*"))]:
             status = path.lstat()
@@ -90,14 +90,14 @@ class Patient(Project):
         return found
 
 
-def ills(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Give the findings of a doctor's data that are not `ok`, by check."""
+def problems_of(data: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Return the findings that are not `ok`, by check."""
     found = {one["check"]: [item for item in one["findings"] if item["level"] != "ok"] for one in data["checks"]}
     return {name: items for name, items in found.items() if items}
 
 
-def well(root: Path) -> Patient:
-    """Make a project in which all is well: set up, committed, with an open session of an active run."""
+def make_healthy(root: Path) -> Patient:
+    """Make a healthy project: set up, committed, with an open session of an active run."""
     Project.made(root, usual_state())
     patient = Patient(root)
     patient.client(NEW_CLIENT)
@@ -116,7 +116,7 @@ def copied(patient: Patient, root: Path) -> Patient:
 
 
 def another_run(patient: Patient, run_id: str, **state: Any) -> Path:
-    """Put a run there that other tools have made."""
+    """Add a run that other tools have made."""
     folder = patient.root / ".fractary" / "runs" / run_id
     folder.mkdir(parents=True)
     (folder / "state.json").write_text(json.dumps({**usual_state(run_id), **state}))
@@ -127,7 +127,7 @@ def hooks_of(values: dict[str, Any], event: str) -> Any:
     return values["hooks"][event]
 
 
-# Each makes one check fire.
+# The faults: each makes one check report it.
 
 
 def _no_hooks(patient: Patient) -> None:
@@ -217,7 +217,7 @@ def _mute_client(patient: Patient) -> None:
 
 def _a_failure(patient: Patient) -> None:
     patient.active_path.unlink()
-    patient.deliver("SessionStart.startup.print")  # its line is no failure
+    patient.deliver("SessionStart.startup.print")  # this line is not a failure
     patient.active_path.write_text(f"{RUN}\n")
     ledger = patient.ledger_path.read_bytes()
     patient.ledger_path.write_bytes(b"no ledger")
@@ -355,7 +355,7 @@ def _long_quiet(patient: Patient) -> None:
 
 
 def session_block(host: str, at: str) -> dict[str, Any]:
-    """Give the block of one session that is open."""
+    """Return the block of one open session."""
     entry = {"session_id": "s-1", "started_at": at, "environment": {"hostname": host}}
     return {"current_session_id": "s-1", "total_sessions": 1, "session_history": [entry]}
 
@@ -444,7 +444,7 @@ def _wrong_configuration(patient: Patient) -> None:
     patient.write(".fractary/faber/ledger.json", '{"packet_budget": 3}')
 
 
-ILLS = {
+FAULTS = {
     "no hooks": ("hooks.installed", "warning", _no_hooks),
     "one hook missing": ("hooks.installed", "warning", _one_hook_missing),
     "twice in a file": ("hooks.once", "warning", _twice_in_a_file),

@@ -1,4 +1,4 @@
-"""A project with a run, and the client's recorded deliveries made to it through the installed command."""
+"""A project with a run, to which the client's recorded deliveries are sent through the installed command."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ARGUMENTS = {event: name for event, (name, _) in HOOKS.items()}
 
 
 class Answer:
-    """What a hook's process gave back."""
+    """The exit code, output and errors of a hook."""
 
     def __init__(self, code: int, output: bytes, errors: bytes) -> None:
         self.code = code
@@ -56,7 +56,7 @@ class Answer:
 
     @property
     def hint(self) -> str | None:
-        """What a PreCompact tells the summarizer; None if it tells nothing."""
+        """The hint that a PreCompact gives the summarizer; None without one."""
         if not self.output.startswith(b"Keep in the summary"):
             return None
         assert (self.output.count(b"\n"), self.output[-1:]) == (3, b"\n")
@@ -64,7 +64,7 @@ class Answer:
 
 
 class Project:
-    """A git project with an active run, as FABER's own tools leave it, on a machine of the given name."""
+    """A git project with an active run, as FABER's own tools leave it, on the machine `hostname`."""
 
     def __init__(self, root: Path, run_id: str = RUN, hostname: str = "dev-machine-1") -> None:
         self.root = root
@@ -79,7 +79,7 @@ class Project:
 
     @classmethod
     def made(cls, root: Path, state: dict[str, Any] | str | bytes | None = None, run_id: str = RUN) -> Project:
-        """Make the project: a commit, the run's state (a usual one if none is given), the active file, the protocol."""
+        """Make the project: a commit, the run's state (by default `usual_state`), the active file, the protocol."""
         project = cls(root, run_id)
         root.mkdir(parents=True, exist_ok=True)
         project.git("init", "--quiet", "--initial-branch=main")
@@ -94,7 +94,7 @@ class Project:
 
     @classmethod
     def noted(cls, root: Path) -> Project:
-        """Make the project with git's drivers, a session and a note in its run, all of it committed."""
+        """Make the project with git's drivers, and a session and a note in its run, all committed."""
         project = cls.made(root)
         assert project.faber("init", "--git-only").returncode == 0
         project.deliver("SessionStart.startup.print")
@@ -111,7 +111,7 @@ class Project:
         return path
 
     def git(self, *arguments: str) -> str:
-        """Run git in the project, untouched by this machine's configuration."""
+        """Run git in the project, without this machine's configuration."""
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
         names = {f"GIT_{who}_{what}": f"dev@{who}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
         done = subprocess.run(
@@ -120,19 +120,19 @@ class Project:
         return done.stdout.decode().strip()
 
     def clone(self, root: Path, hostname: str) -> Project:
-        """Clone the project, as it is committed, onto another machine."""
+        """Clone the project, as on another machine."""
         self.git("clone", "--quiet", str(self.root), str(root))
         return Project(root, self.run_id, hostname)
 
-    # What is called
+    # Running commands and hooks
 
     def environment(self, more: Mapping[str, str | None] | None = None) -> dict[str, str]:
-        """Give a user's environment without a client; `more` sets variables, and takes out those that are None."""
+        """Return a user's environment without a client; `more` sets variables, and removes those that are None."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("CLAUDE", "GIT_"))}
         home = str(self.root.parent / f"home-{self.hostname}")
         own = {"HOME": home, "XDG_CONFIG_HOME": f"{home}/.config", "FABER_LEDGER_HOSTNAME": self.hostname}
-        whole: dict[str, str | None] = {**inherited, **own, **(more or {})}
-        return {name: value for name, value in whole.items() if value is not None}
+        merged: dict[str, str | None] = {**inherited, **own, **(more or {})}
+        return {name: value for name, value in merged.items() if value is not None}
 
     def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in the project."""
@@ -148,7 +148,7 @@ class Project:
         )
 
     def on_terminal(self, *arguments: str, answers: list[str] | None = None) -> tuple[str, int]:
-        """Run a command on a terminal, type an answer at each prompt, and give what was shown and the exit code."""
+        """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
         ours, theirs = pty.openpty()
         process = subprocess.Popen(
             [COMMAND, *arguments], cwd=self.root, env=self.environment(), stdin=theirs, stdout=theirs, stderr=theirs
@@ -158,7 +158,7 @@ class Project:
         while True:
             try:
                 piece = os.read(ours, 4096)
-            except OSError:  # Linux ends a terminal whose other side is closed so
+            except OSError:  # on Linux: the other side is closed
                 break
             if not piece:
                 break
@@ -169,12 +169,12 @@ class Project:
         return shown.decode().replace("\r\n", "\n"), process.wait(timeout=60)
 
     def deliver(self, recorded: str, **changes: Any) -> Answer:
-        """Deliver a recorded payload, named as its file is, changed as `prepared` says, and give the answer."""
+        """Deliver a recorded payload, named after its file and changed as in `prepared`; return the answer."""
         process = self.started(recorded, **changes)
         return answer_of(process, changes.get("stdin", self.prepared(recorded, **changes)[0]))
 
     def started(self, recorded: str, **changes: Any) -> subprocess.Popen[bytes]:
-        """Start the hook's process for a recorded payload; the caller hands it the delivery."""
+        """Start the hook's process for a recorded payload; the caller writes the delivery."""
         _, environment, event = self.prepared(recorded, **changes)
         return subprocess.Popen(
             [COMMAND, "hook", changes.get("argument", ARGUMENTS.get(event, event))],
@@ -186,7 +186,7 @@ class Project:
         )
 
     def changed(self, recorded: str, before_it_runs: Callable[[], None], **changes: Any) -> Answer:
-        """Deliver to a hook whose process is changed before it runs."""
+        """Deliver to a hook whose process calls `before_it_runs` first."""
         content, environment, event = self.prepared(recorded, **changes)
         done = subprocess.run(
             [COMMAND, "hook", ARGUMENTS[event]],
@@ -201,11 +201,11 @@ class Project:
         return Answer(done.returncode, done.stdout, done.stderr)
 
     def prepared(self, recorded: str, **changes: Any) -> tuple[bytes, dict[str, str], str]:
-        """Give a delivery's bytes, its environment and its event, in this project.
+        """Return a delivery's bytes, its environment and its event, in this project.
 
-        `client` and `pid` stand in for the recorded session id and process; `env` changes variables (None takes one
-        out), `fields` changes the payload and `without` names fields to leave out; `stdin` stands in for the bytes,
-        `argument` for the hook's name, `directory` for the working directory.
+        `client` and `pid` replace the recorded session id and process; `env` changes variables (None removes one);
+        `fields` changes the payload, and `without` names fields to leave out; `stdin` replaces the bytes, `argument`
+        the hook's name, and `directory` the working directory.
         """
         payload = payload_of(recorded)
         values, variables = payload["stdin"], payload["env"]
@@ -222,7 +222,7 @@ class Project:
         environment = self.environment({**variables, **changes.get("env", {})})
         return changes.get("stdin", content), environment, payload["stdin"]["hook_event_name"]
 
-    # What is there afterwards
+    # Reading the result
 
     def put_state(self, state: dict[str, Any] | str | bytes) -> None:
         """Write state.json as another tool does."""
@@ -235,14 +235,14 @@ class Project:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What state.json says."""
+        """The content of state.json."""
         found = json.loads(self.state_path.read_bytes().decode("utf-8-sig"))
         assert isinstance(found, dict)
         return found
 
     @property
     def history(self) -> list[dict[str, Any]]:
-        """The session history, checked for its count."""
+        """The session history; its length is checked."""
         sessions = self.state["sessions"]
         found: list[dict[str, Any]] = sessions["session_history"]
         assert sessions["total_sessions"] == len(found)
@@ -256,13 +256,13 @@ class Project:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What is in context."""
+        """The block `context_metadata`."""
         found: dict[str, Any] = self.state["context_metadata"]
         return found
 
     @property
     def in_context(self) -> list[str]:
-        """The artifacts in context."""
+        """The ids of the artifacts in context."""
         return [load["artifact_id"] for load in shape.artifacts_in_context(self.state) if "artifact_id" in load]
 
     @property
@@ -273,12 +273,12 @@ class Project:
 
     @property
     def types(self) -> list[str]:
-        """The types of the log's events, in order, without what a reload records of each artifact."""
+        """The types of the log's events, in order, without those of a reload."""
         kinds = [recorded["event"]["type"] for recorded in self.events]
         return [kind for kind in kinds if not kind.startswith("artifact_") and kind != "context_reloaded"]
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
-        """Give the events of one type, in order."""
+        """Return the events of one type, in order."""
         return [dict(recorded["event"]) for recorded in self.events if recorded["event"]["type"] == kind]
 
     def folded(self) -> Blocks:
@@ -286,7 +286,7 @@ class Project:
         return fold(self.events)
 
     def assert_projected(self) -> None:
-        """Check that state.json shows what the whole log says, and that the log is whole."""
+        """Check that state.json shows the log, and that the log has no problem."""
         assert shape.text(shape.blocks_of(self.state)) == shape.text(self.folded())
         assert list(find_problems(str(self.ledger_path), check_event=check_event)) == []
 
@@ -297,7 +297,7 @@ class Project:
 
 
 def usual_state(run_id: str = RUN) -> dict[str, Any]:
-    """Give the state of a run in Build, as FABER's own tools write one: without our blocks."""
+    """Return the state of a run in Build, as FABER's own tools write it, without our blocks."""
     return {
         "run_id": run_id,
         "workflow_id": "fractary-faber:default",
@@ -310,7 +310,7 @@ def usual_state(run_id: str = RUN) -> dict[str, Any]:
 
 
 def spec_state(**changes: Any) -> dict[str, Any]:
-    """Give SPEC's example state (section 2) with its `sessions` changed."""
+    """Return SPEC's example state (section 2) with its `sessions` changed."""
     state: dict[str, Any] = json.loads((FIXTURES / "states" / "spec-00027.json").read_text())
     state["sessions"].update(changes)
     return state
@@ -324,8 +324,8 @@ def payload_of(recorded: str) -> dict[str, Any]:
 
 
 def answer_of(process: subprocess.Popen[bytes], content: bytes) -> Answer:
-    """Hand a delivery to a hook's process and wait for its answer."""
-    output, errors = process.communicate(content, timeout=60)  # a hook that waits for something fails the test
+    """Write a delivery to a hook's process and return its answer."""
+    output, errors = process.communicate(content, timeout=60)  # a hook that hangs fails the test
     return Answer(process.returncode, output, errors)
 
 
@@ -334,13 +334,13 @@ def units(text: str) -> int:
     return len(text.encode("utf-16-le")) // 2
 
 
-def heeding_interrupts() -> None:
-    """Heed interrupts, in a child, which a shell lets everything ignore that it runs in the background."""
+def heed_interrupts() -> None:
+    """Let a child process react to interrupts, which a shell makes its background processes ignore."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def without_overrides() -> None:
-    """Give up, in a child that is root, what lets root write where the mode forbids it."""
+    """Drop root's permission-bypass capabilities in a child process."""
     if os.geteuid() == 0 and sys.platform == "linux":
         for capability in (1, 2, 3):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER
-            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP: it holds from the exec that follows
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP takes effect at the exec that follows

@@ -1,4 +1,4 @@
-"""Clones that take payloads out."""
+"""Clones that redact events."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def secret(number: int) -> str:
 
 
 def note(number: int) -> Any:
-    return {**NOTE, "text": f"it is {secret(number)} that nobody may know"}
+    return {**NOTE, "text": f"the password is {secret(number)}"}
 
 
 def redact(path: str, name: str, *fields: str) -> None:
-    """Redact an event of a log as the command does, and write the log anew."""
+    """Redact an event of a log as the command does, and write the log again."""
     with Log.open(path, "OFF") as log:
         plan = plan_redaction(log, name, fields, None, check_event)
         if plan.event is not None:
@@ -34,7 +34,7 @@ def redact(path: str, name: str, *fields: str) -> None:
 
 
 class Redacting(Clones):
-    """Clones that write notes with a secret in each, and take some of them out."""
+    """Clones that write notes with a secret in each, and redact some of them."""
 
     count = 0
 
@@ -52,7 +52,7 @@ class Redacting(Clones):
 
 
 def sample(path: Path) -> dict[str, str]:
-    """Write a log with every type and give the id of the first event of each."""
+    """Write a log with every type; return the id of the first event of each."""
     with Log.open(str(path)) as log:
         recorded = log.append([{"event": event} for event in EVENTS], at=START, writer="a" * 32)
         log.commit()

@@ -1,4 +1,4 @@
-"""One event of every type, and runs made of them, for tests that need a log with something in it."""
+"""One event of every type, and runs made of them, for tests that need a log with events."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def delivery(hook: str) -> Delivery:
 
 
 def every_type() -> list[Event]:
-    """Give an event of each type."""
+    """Return an event of each type."""
     return [*history(), *later_types(), redaction()]
 
 
 def redaction() -> Event:
-    """Give the redaction of an event that no log here has."""
+    """Return the redaction of an event that no log here has."""
     return {
         "type": "event_redacted",
         "event_id": "01KE791W1GBZPEPSQZS1QKHPAJ",
@@ -49,7 +49,7 @@ def redaction() -> Event:
 
 
 def later_types() -> list[Event]:
-    """Give an event of each type that is not in the short history."""
+    """Return an event of each type that is not in the short history."""
     return [
         {
             "type": "note_recorded",
@@ -74,7 +74,7 @@ def later_types() -> list[Event]:
 
 
 def history() -> list[Event]:
-    """Give a short history of a run."""
+    """Return a short history of a run."""
     return [
         {"type": "run_started", "run_id": RUN, "workflow_id": "fractary-faber:default", "work_id": "258"},
         {"type": "run_adopted", "run_id": RUN, "blocks": adopted()},
@@ -181,7 +181,7 @@ def append_sample(path: Path) -> list[Recorded]:
 
 
 def write_run(project: Path, run_id: str = RUN) -> Path:
-    """Make a run with a log and the state.json that it projects to, active in the project, and give its folder."""
+    """Make an active run with a log and the state.json that it projects to; return its folder."""
     folder = project / ".fractary" / "runs" / run_id
     folder.mkdir(parents=True)
     active = project / ".fractary" / "faber" / ".active-run-id"

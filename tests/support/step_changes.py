@@ -1,4 +1,4 @@
-"""Applying the changes that steps tell."""
+"""Apply the changes that a step reports."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
 
 
-def applied(blocks: Any, told: list[Change]) -> Any:
-    """Put each change at its path."""
-    whole = {"": copy.deepcopy(blocks)}
-    for path, before, after in told:
-        holder: Any = whole
+def applied(blocks: Any, changes: list[Change]) -> Any:
+    """Return blocks with each change made at its path."""
+    root = {"": copy.deepcopy(blocks)}
+    for path, before, after in changes:
+        holder: Any = root
         *steps, last = ("", *path)
         for step in steps:
             holder = holder[step]
@@ -27,4 +27,4 @@ def applied(blocks: Any, told: list[Change]) -> Any:
         else:
             assert before is MISSING or holder[last] == before
             holder[last] = after
-    return whole[""]
+    return root[""]

@@ -18,7 +18,7 @@ HEAD = "## What another conversation on this run came to"
 
 
 def compacted(project: Project, client: str, said: str, **more: Any) -> None:
-    """Let a client's conversation be compacted, with a summary."""
+    """Compact a client's conversation, with a summary."""
     project.deliver(PRE, client=client, fields={"prompt_id": said[:40]})
     project.deliver(COMPACT, client=client, fields={"prompt_id": said[:40]})
     assert project.deliver(POST, client=client, fields={"compact_summary": said}, **more).output == b""

@@ -26,7 +26,7 @@ def story_timeline(story: str) -> Timeline:
 
 
 class History:
-    """A history to which events are added, each some seconds after the one before."""
+    """A history to which events are added, each `after` seconds after the one before."""
 
     def __init__(self, at: float = 1767600000) -> None:
         self.at = at

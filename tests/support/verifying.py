@@ -1,4 +1,4 @@
-"""Running `verify` on a folder of ledgers."""
+"""Run `verify` in a project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How clones that worked apart exchange their logs."""
+"""Clones that append apart and exchange their logs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Clones:
             log.commit()
 
     def pull(self, clone: int, other: int) -> None:
-        """Let one clone take in what another has."""
+        """Unite one clone's log with another's."""
         write_union([self.paths[clone], self.paths[other]], self.paths[clone])
 
     def restore(self, clone: int, other: int) -> None:
-        """Restore a clone from a copy of another, which goes on writing under the same id."""
+        """Restore a clone from a copy of another; both write under the same id afterwards."""
         Path(self.paths[clone]).write_bytes(Path(self.paths[other]).read_bytes())
         self.writers[clone] = self.writers[other]
 
@@ -67,7 +67,7 @@ Work = tuple[list[int], list[int], list[tuple[Any, ...]]]
 
 
 def done(folder: Path, work: Work) -> Clones:
-    """Do the work and give the clones after it."""
+    """Do the work, and return the clones."""
     made = Clones(folder, list(work[0]), list(work[1]))
     for name, *arguments in work[2]:
         getattr(made, name)(*arguments)
@@ -85,12 +85,12 @@ def blocks(path: str) -> str:
 
 
 def united(*paths: str) -> bytes:
-    """Give the bytes of the union of logs."""
+    """Return the bytes of the union of logs."""
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/united.db"
         write_union(paths, out)
         found = [item for item in find_problems(out, check_event=check_event) if not item.is_note]
-        # A payload is cut out by hand, or each of two clones has redacted the same event.
+        # A test cut out a payload by hand, or two clones redacted the same event.
         assert [item for item in found if item.kind not in ("unexplained_redaction", "redacted_apart")] == []
         return Path(out).read_bytes()
 

@@ -41,7 +41,7 @@ def in_worktree(project: Project, work_id: str) -> Project:
 
 
 def finished(tree: Project, status: str = "completed") -> None:
-    """Let a run come to its end as FABER's own tools do, and commit."""
+    """Finish a run as FABER's own tools do, and commit."""
     tree.change_state(status=status)
     tree.git("add", "-A")
     tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
