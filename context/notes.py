@@ -126,11 +126,11 @@ def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = 
         summary = _remembered(recorded, values.get("summary"))
         if summary is None and keeper is not None:
             if kept is None:
-                from faber_ledger.runs.kept_summaries import kept_paths, read_kept
+                from faber_ledger.runs.kept_summaries import read_summary, summary_paths
 
-                kept = kept_paths(keeper)
+                kept = summary_paths(keeper)
             path = kept.get(recorded["id"])
-            summary = _remembered(recorded, read_kept(path)) if path else None
+            summary = _remembered(recorded, read_summary(path)) if path else None
             if summary is not None and path:
                 summary["path"] = os.path.relpath(path, keeper.root).replace(os.sep, "/")
         if summary is not None:

@@ -103,10 +103,10 @@ class IncomingCall:
         return self._recorded_summary
 
     def _keep_summary(self) -> None:
-        from faber_ledger.runs.kept_summaries import keep  # only where a project wants it
+        from faber_ledger.runs.kept_summaries import keep_summary  # only where a project wants it
 
         try:
-            keep(self.run, self.id, self.summary())
+            keep_summary(self.run, self.id, self.summary())
         except OSError as error:
             self.warn(f"the compaction's summary cannot be kept: {error.filename or ''} {error.strerror or error}")
 

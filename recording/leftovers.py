@@ -8,7 +8,7 @@ import os
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.recording import spool
-from faber_ledger.runs.kept_summaries import kept_paths
+from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
 
@@ -80,7 +80,7 @@ def _kept_beside(places: list[Run]) -> Iterator[str]:
     copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
     yield from spool.set_aside(places[0])  # all work trees share it
-    yield from kept_paths(places[0]).values()
+    yield from summary_paths(places[0]).values()
 
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:

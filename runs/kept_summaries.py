@@ -22,7 +22,7 @@ MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it was
 MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
 
 
-def keep(run: Run, event_id: str, text: str) -> None:
+def keep_summary(run: Run, event_id: str, text: str) -> None:
     """Write a summary that only its owner can read, and remove the run's oldest ones; raises OSError.
 
     Without git nothing is written: a later `git add` would add it.
@@ -32,11 +32,11 @@ def keep(run: Run, event_id: str, text: str) -> None:
         return
     make_kept_folder(run, folder)
     whole_file.put(os.path.join(folder, PREFIX + event_id), text.encode(), mode=0o600)
-    for path in list(kept_paths(run).values())[:-MAX_KEPT]:
+    for path in list(summary_paths(run).values())[:-MAX_KEPT]:
         whole_file.remove(path)
 
 
-def kept_paths(run: Run) -> dict[str, str]:
+def summary_paths(run: Run) -> dict[str, str]:
     """Return the path of each kept summary by its event's id, oldest first."""
     folder = summaries_folder(run)
     if folder is None:
@@ -48,7 +48,7 @@ def kept_paths(run: Run) -> dict[str, str]:
     return {name[len(PREFIX) :]: os.path.join(folder, name) for name in names if name.startswith(PREFIX)}
 
 
-def read_kept(path: str) -> str | None:
+def read_summary(path: str) -> str | None:
     """Return the text of a kept file; None if it cannot be read."""
     try:
         return read_text(path, MAX_BYTES)
@@ -56,19 +56,19 @@ def read_kept(path: str) -> str | None:
         return None
 
 
-def remove_redacted(run: Run, log: Log) -> list[str]:
+def remove_redacted_summaries(run: Run, log: Log) -> list[str]:
     """Remove the summaries of events that the log has redacted, and all others of the same text; return their paths.
 
     A compaction that waited in the spool may have been delivered twice: then one of the two files has no event.
     """
-    kept = kept_paths(run)
+    kept = summary_paths(run)
     question = "SELECT 1 FROM event WHERE id = ? AND payload IS NULL"
     # A killed process may have left `ID.tmp`, or that with its process id, of which it had written a part.
     gone = {
         path for name, path in kept.items() if log.connection.execute(question, (name.partition(".")[0],)).fetchone()
     }
-    texts = {read_kept(path) for path in gone} - {None}
-    removed = [path for path in kept.values() if path in gone or (texts and read_kept(path) in texts)]
+    texts = {read_summary(path) for path in gone} - {None}
+    removed = [path for path in kept.values() if path in gone or (texts and read_summary(path) in texts)]
     for path in removed:
         os.unlink(path)
     return removed

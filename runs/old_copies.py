@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger.whole_file import OURS
 from faber_ledger.runs.clone import doctor_folders, mirror_path
-from faber_ledger.runs.kept_summaries import remove_redacted
+from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import BACKUP_ENDING, COPY_ENDINGS, JOURNAL_ENDING, STATE_BACKUP, UNFINISHED_ENDINGS
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ def remove_old_copies(run: Run, log: Log) -> list[str]:
 
     The caller holds the run's lock.
     """
-    removed = remove_redacted(run, log)
+    removed = remove_redacted_summaries(run, log)
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)

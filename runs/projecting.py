@@ -17,7 +17,7 @@ from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.run import find_run, is_run_id
-from faber_ledger.runs.state_merge import OF_A_WHOLE_STATE, is_whole
+from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ def _best_of(states: Iterable[OldState]) -> OldState | None:
     partial = None
     for one in states:
         _, state, _ = one
-        if is_whole(state.value):
+        if is_complete(state.value):
             return one
-        if partial is None and any([key in state.value for key in OF_A_WHOLE_STATE]):
+        if partial is None and any([key in state.value for key in REQUIRED_KEYS]):
             partial = one
     return partial
 

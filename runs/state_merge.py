@@ -9,7 +9,7 @@ import tempfile
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections import blocks
 from faber_ledger.runs.git_command import run_git
 
 TYPE_CHECKING = False
@@ -20,153 +20,165 @@ if TYPE_CHECKING:
     Left = tuple[str, str, str]  # a key's name, and what ours and theirs say of it, as JSON
 
 
-OF_A_WHOLE_STATE = ("status", "phases")  # keys that a state lacks if it was written from the log alone
+REQUIRED_KEYS = ("status", "phases")  # keys that a state lacks if it was written from the log alone
 ABSENT = object()
-DEEPEST = 20  # objects in each other; below it a value is taken as a whole
+DEEPEST = 20  # nested objects; a deeper value is merged as one
 
 
-def with_one_shape(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return the three sides with the same blocks and the later `updated_at`, so that only other lines can conflict.
+def merge_states(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
+    """Merge three versions of a state; return the merge, and the keys that both sides changed, with our value kept.
 
-    The next projection writes the blocks again from the log. An empty base means none, and stays empty. Raises
-    ValueError if a side is not a JSON object, or the two are states of different runs.
+    Git merges the lines, except for our blocks and the later `updated_at`. A base that is not a state counts as none:
+    git merges several bases, and may leave conflict markers. Raises LedgerError if a side is not a state.
     """
-    mine, other = document_of(ours), document_of(theirs)
+    try:
+        sides = _align_blocks(base if is_state(base) else b"", ours, theirs)
+    except ValueError as error:
+        raise LedgerError(f"a side cannot be read: {error}") from error
+    merged = None if _has_gutted_side(*sides) else _merge_lines(*sides)
+    return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides)
+
+
+def _align_blocks(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes, bytes]:
+    """Return the three versions with the same blocks and the later `updated_at`, so that only other lines can conflict.
+
+    The next projection writes the blocks again from the log. An empty base stays empty. Raises ValueError if a side is
+    not a JSON object, or the two are states of different runs.
+    """
+    mine, other = _document_of(ours), _document_of(theirs)
     if mine.value.get("run_id") != other.value.get("run_id"):
         raise ValueError("the two sides are the states of two runs")
-    members = shape.blocks_of(other.value) | shape.blocks_of(mine.value)
+    members = blocks.blocks_of(other.value) | blocks.blocks_of(mine.value)
     time = {"updated_at": _later(mine.value, other.value)}
 
-    def shaped(document: JsonText) -> bytes:
+    def align(document: JsonText) -> bytes:
         return document.with_members(members | (time if "updated_at" in document.value else {})).encode()
 
-    return shaped(document_of(base)) if base.strip() else b"", shaped(mine), shaped(other)
-
-
-def usable_base(base: bytes) -> bytes:
-    """Return the base, or nothing if it is not a state: git merges several bases, and may leave conflict markers."""
-    return base if is_state(base) else b""
+    return align(_document_of(base)) if base else b"", align(mine), align(other)
 
 
 def merge_by_key(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
     """Merge key by key, in nested objects too; return the merge, and the keys that are left to a person.
 
-    A key comes from the side that changed it, and from ours if both did, which is then left. This is for sides whose
-    changed lines are too near to each other for a merge of lines, such as two tools that each added a key. A removed
-    key is left, too. A gutted side beside a whole one counts as the base, except for the keys that it alone has; if
-    both are gutted, each gets the keys that it lacks from the base. What the other side removed then stays removed.
+    A key comes from the side that changed it, and from ours if both did; then, or if one side removed it, it is left to
+    a person. This is for sides whose changed lines are too near to each other for a merge of lines, such as two tools
+    that each added a key. A gutted side beside a complete one counts as the base, except for the keys that only it has;
+    if both are gutted, each gets the keys that it lacks from the base. A key that a complete side removed then stays
+    removed.
     """
-    before, mine, other = (document_of(side or b"{}") for side in (base, ours, theirs))
+    before, mine, other = (_document_of(version or b"{}") for version in (base, ours, theirs))
     all_three = (before.value, mine.value, other.value)
     gutted = [_is_gutted(side.value, all_three) for side in (mine, other)]
     here, there = mine.value, other.value
     if gutted == [True, True]:
-        here, there = _filled(here, before.value), _filled(there, before.value)
+        here, there = _fill(here, before.value), _fill(there, before.value)
     elif gutted[0]:
-        here = _with_what_it_alone_has(before.value, here, there)
+        here = _add_own_keys(before.value, here, there)
     elif gutted[1]:
-        there = _with_what_it_alone_has(before.value, there, here)
+        there = _add_own_keys(before.value, there, here)
     left: list[Left] = []
-    merged = _merged(before.value, here, there, (), left, takes_removals=any(gutted))
-    written = other if gutted == [True, False] else mine  # so that nothing need be taken out of it
-    taken = {name: value for name, value in merged.items() if not _same(value, written.value.get(name, ABSENT))}
-    return written.with_members(taken).encode(), left
+    merged = _merge(before.value, here, there, (), left, takes_removals=any(gutted))
+    written = other if gutted == [True, False] else mine  # the complete one: no key has to be removed from it
+    return _write(written, merged), left
 
 
-def has_gutted_side(base: bytes, ours: bytes, theirs: bytes) -> bool:
-    """Return whether a side lacks `status` or `phases`, which the base or the other has; raises ValueError.
+def _has_gutted_side(base: bytes, ours: bytes, theirs: bytes) -> bool:
+    """Return whether a side lacks `status` or `phases`, which the base or the other side has.
 
     0.1.0 wrote such a state.json from the log where it was missing, and sealed it: the keys were never removed.
     """
-    before, mine, other = (document_of(side or b"{}").value for side in (base, ours, theirs))
+    before, mine, other = (_document_of(version or b"{}").value for version in (base, ours, theirs))
     return any([_is_gutted(side, (before, mine, other)) for side in (mine, other)])
 
 
-def with_what_it_lacks(side: bytes, base: bytes) -> bytes:
-    """Return a gutted side that has no other, with the base's keys that it lacks; any other side is not changed."""
-    if not (is_state(side) and base):
+def fill_gutted(side: bytes, base: bytes) -> bytes:
+    """Add the base's keys to a gutted side that has no other side; any other side is returned unchanged."""
+    if not (is_state(side) and is_state(base)):
         return side
-    document, before = document_of(side), document_of(base).value
+    document, before = _document_of(side), _document_of(base).value
     if not _is_gutted(document.value, (before,)):
         return side
-    filled = _filled(document.value, before)
-    taken = {name: value for name, value in filled.items() if not _same(value, document.value.get(name, ABSENT))}
-    return document.with_members(taken).encode()
+    return _write(document, _fill(document.value, before))
 
 
-def with_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: bytes) -> tuple[bytes, list[Left]]:
+def add_edits(base: bytes, ours: bytes, merged: bytes, left: list[Left], here: bytes) -> tuple[bytes, list[Left]]:
     """Add to a merge what a person or a hook has changed since in the file, whose bytes are `here`.
 
     A value counts as changed if neither the merge, nor ours, nor the base has it, so a restored backup changes nothing.
     A changed key is no longer left to a person. In nested objects only the changed key is taken.
     """
-    found, document = document_of(here), document_of(merged)
+    found, document = _document_of(here), _document_of(merged)
+    before = _document_of(base if is_state(base) else b"{}")
     changed: list[str] = []
     is_gutted = _is_gutted(found.value, (document.value,))
-    edited = _edited(
-        _filled(found.value, document.value) if is_gutted else found.value,
-        [document.value, document_of(ours).value, document_of(base or b"{}").value],
+    edited = _take_edits(
+        _fill(found.value, document.value) if is_gutted else found.value,
+        [document.value, _document_of(ours).value, before.value],
         (),
         changed,
     )
     if not changed:
         return merged, left
-    taken = {name: value for name, value in edited.items() if not _same(value, found.value.get(name, ABSENT))}
-    open_still = [one for one in left if not any([_touches(one[0], name) for name in changed])]
-    return found.with_members(taken).encode(), open_still
+    return _write(found, edited), [one for one in left if not any([_touches(one[0], name) for name in changed])]
+
+
+def _write(document: JsonText, members: Members) -> bytes:
+    """Return a document with the members that differ from its own replaced, and every other byte as it was."""
+    differing = {name: value for name, value in members.items() if not _same(value, document.value.get(name, ABSENT))}
+    return document.with_members(differing).encode()
 
 
 def names(left: list[Left]) -> list[str]:
-    """Return the names of the keys that a merge has left; nested ones have dots: `phases.build.status`."""
+    """Return the names of the keys that are left to a person; nested ones have dots: `phases.build.status`."""
     return [name for name, _, _ in left]
 
 
-def is_whole(state: Members) -> bool:
-    """Return whether a state says what one lacks that was written from the log alone; an empty value says nothing."""
-    return all([state.get(name) for name in OF_A_WHOLE_STATE])
+def is_complete(state: Members) -> bool:
+    """Return whether a state has a value for each key that one written from the log alone lacks."""
+    return all([state.get(name) for name in REQUIRED_KEYS])
 
 
 def _is_gutted(state: Members, versions: tuple[Members, ...]) -> bool:
-    return any([name not in state and any([name in one for one in versions]) for name in OF_A_WHOLE_STATE])
+    return any([name not in state and any([name in one for one in versions]) for name in REQUIRED_KEYS])
 
 
-def _filled(value: Any, before: Any, depth: int = 0) -> Any:
-    """Return a value with the keys of `before` that it lacks, in nested objects too."""
+def _fill(value: Any, before: Any, depth: int = 0) -> Any:
+    """Add to a value the keys of `before` that it lacks, in nested objects too."""
     if not (isinstance(value, dict) and isinstance(before, dict)) or depth >= DEEPEST:
         return value
     keys = dict.fromkeys([*before, *value])
-    return {key: _filled(value[key], before.get(key), depth + 1) if key in value else before[key] for key in keys}
+    return {key: _fill(value[key], before.get(key), depth + 1) if key in value else before[key] for key in keys}
 
 
-def _with_what_it_alone_has(before: Any, gutted: Any, whole: Any, depth: int = 0) -> Any:
-    """Return the base with the keys that only a gutted side has, those of nested objects too.
+def _add_own_keys(before: Any, gutted: Any, complete: Any, depth: int = 0) -> Any:
+    """Add to the base the keys that only a gutted side has, in nested objects too.
 
-    Its values are older than the base: they are those of the log, which knows the phase that a session began in.
+    Its other values are older than the base's: the log knows only the phase that a session began in.
     """
-    if not all([isinstance(value, dict) for value in (before, gutted, whole)]) or depth >= DEEPEST:
+    if not all([isinstance(value, dict) for value in (before, gutted, complete)]) or depth >= DEEPEST:
         return before
-    alone = {key: value for key, value in gutted.items() if key not in before and key not in whole}
-    both = [key for key in before if key in gutted and key in whole]
+    alone = {key: value for key, value in gutted.items() if key not in before and key not in complete}
+    both = [key for key in before if key in gutted and key in complete]
     return {
         **before,
-        **{key: _with_what_it_alone_has(before[key], gutted[key], whole[key], depth + 1) for key in both},
+        **{key: _add_own_keys(before[key], gutted[key], complete[key], depth + 1) for key in both},
         **alone,
     }
 
 
-def _merged(
+def _merge(
     before: Any, mine: Any, other: Any, path: tuple[str, ...], left: list[Left], *, takes_removals: bool = False
 ) -> Any:
-    """Merge three values key by key; add to `left` the keys that are left to a person, which keep our value.
+    """Merge three values key by key; add the keys that are left to a person, with our value kept, to `left`.
 
-    A key that only one side removed is left, too, unless `takes_removals` is set.
+    A key that only one side removed is left to a person too, unless `takes_removals` is set.
     """
     if _same(mine, other) or _same(before, other):
         return mine
     if _both_objects(mine, other, path):
         keys = dict.fromkeys([*mine, *other])
         parts = {
-            key: _merged(
+            key: _merge(
                 _at(before, key), _at(mine, key), _at(other, key), (*path, key), left, takes_removals=takes_removals
             )
             for key in keys
@@ -178,14 +190,15 @@ def _merged(
     return mine
 
 
-def _edited(here: Any, others: list[Any], path: tuple[str, ...], changed: list[str]) -> Any:
-    """Return the merge, the first of `others`, with the values that only `here` has; add their names to `changed`."""
+def _take_edits(here: Any, others: list[Any], path: tuple[str, ...], changed: list[str]) -> Any:
+    """Put the values that only `here` has into the merge, the first of `others`; add their names to `changed`."""
     if any([_same(here, other) for other in others]):
         return others[0]
     if _both_objects(here, others[0], path):
         keys = dict.fromkeys([*others[0], *(others[1] if isinstance(others[1], dict) else ()), *here])
         parts = {
-            key: _edited(_at(here, key), [_at(other, key) for other in others], (*path, key), changed) for key in keys
+            key: _take_edits(_at(here, key), [_at(other, key) for other in others], (*path, key), changed)
+            for key in keys
         }
         return {key: value for key, value in parts.items() if value is not ABSENT}
     changed.append(_name(path))
@@ -212,14 +225,14 @@ def _touches(one: str, other: str) -> bool:
 def is_state(content: bytes) -> bool:
     """Return whether bytes are one JSON object without duplicate keys, which a merge of lines may make."""
     try:
-        document_of(content)
-        json.loads(content.decode("utf-8-sig"), object_pairs_hook=_without_doubles)
+        _document_of(content)
+        json.loads(content.decode("utf-8-sig"), object_pairs_hook=_refuse_doubles)
     except (ValueError, RecursionError):
         return False
     return True
 
 
-def document_of(content: bytes) -> JsonText:
+def _document_of(content: bytes) -> JsonText:
     """Read a state's bytes; raises ValueError."""
     return JsonText(content.decode())
 
@@ -244,27 +257,14 @@ def _later(mine: Members, other: Members) -> Any:
     return mine.get("updated_at")
 
 
-def _without_doubles(pairs: list[tuple[str, Any]]) -> Members:
+def _refuse_doubles(pairs: list[tuple[str, Any]]) -> Members:
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")
     return found
 
 
-def merge_states(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, list[Left]]:
-    """Merge three versions of a state; return the merge, and the keys that both sides changed, with our value kept.
-
-    Our blocks and the later time are taken, and git merges the other lines. Raises LedgerError for any other file.
-    """
-    try:
-        sides = with_one_shape(usable_base(base), ours, theirs)
-    except ValueError as error:
-        raise LedgerError(f"a side cannot be read: {error}") from error
-    merged = None if has_gutted_side(*sides) else _merged_lines(*sides)
-    return (merged, []) if merged is not None and is_state(merged) else merge_by_key(*sides)
-
-
-def _merged_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+def _merge_lines(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
     with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
         for name, content in (("ours", ours), ("base", base), ("theirs", theirs)):
             overwrite(os.path.join(folder, name), content)

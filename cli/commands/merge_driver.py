@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,15 +13,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
 from faber_ledger.runs.run import ACTIVE_FILES, find_root
-from faber_ledger.runs.state_merge import (
-    merge_states,
-    names,
-    overwrite,
-)
-
-if TYPE_CHECKING:
-    pass
-
+from faber_ledger.runs.state_merge import merge_states, names, overwrite
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
 

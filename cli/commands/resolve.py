@@ -26,7 +26,7 @@ from faber_ledger.runs.conflicts import BASE, OURS, THEIRS, Conflict, find_confl
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.state_merge import is_state, merge_states, usable_base, with_edits, with_what_it_lacks
+from faber_ledger.runs.state_merge import add_edits, fill_gutted, is_state, merge_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -137,7 +137,7 @@ def _choose(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
     if ours is None or theirs is None:
         side = ours if theirs is None else theirs
         if side is not None and conflict.name == "state.json":
-            side = with_what_it_lacks(side, usable_base(base or b""))
+            side = fill_gutted(side, base or b"")
         return "the side that has it", side, []
     if conflict.name != "state.json":
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
@@ -145,7 +145,7 @@ def _choose(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
         return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
     merged, left = merge_states(base or b"", ours, theirs)
     if here is not None and is_state(here):
-        merged, left = with_edits(usable_base(base or b""), ours, merged, left, here)
+        merged, left = add_edits(base or b"", ours, merged, left, here)
     return "both sides changed the same key" if left else "our blocks, and both sides' keys", merged, left
 
 

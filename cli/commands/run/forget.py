@@ -16,7 +16,7 @@ from faber_ledger.recording import spool
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import worktree_roots
-from faber_ledger.runs.kept_summaries import kept_paths
+from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.run import find_root, find_run
 
 
@@ -61,7 +61,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
-    kept = kept_paths(run).values()
+    kept = summary_paths(run).values()
     for one in kept:
         whole_file.remove(one)
     _remove(path, clone_folder(root) or "")
