@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 MAX_BYTES = 1024 * 1024
-COMMANDS = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
+COMMAND_TYPES = {"work_plugin", "skill", "git_info"}  # types that have a command; all others have a path
 STRATEGIES = ("all", "latest_only", "summary")
 REFUSED = "Command refused: "  # the beginning of the reason if a command is not on the list
 TEXT_FIELDS = ("path", "path_from_state", "command", "description", "load_strategy")

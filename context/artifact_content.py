@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from faber_ledger.context.artifact import COMMANDS, MAX_BYTES, STRATEGIES, ArtifactError
+from faber_ledger.context.artifact import COMMAND_TYPES, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_placeholders, find_file, no_value_for
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
@@ -32,7 +32,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     loader = LOADERS.get(artifact["type"])
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
-    where = "a command" if artifact["type"] in COMMANDS else "a path"
+    where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
     empty = empty_placeholders(_source_text(artifact, surroundings), surroundings, where)
     try:
         content = loader(artifact, surroundings)
@@ -90,7 +90,7 @@ def given_text(text: str, is_state: bool) -> str:
 
 def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
     """Return the text of an artifact that may have placeholders, before they are filled."""
-    if artifact["type"] in COMMANDS:
+    if artifact["type"] in COMMAND_TYPES:
         return artifact["command"] or ""
     if artifact["path"] or not artifact["path_from_state"]:
         return artifact["path"] or ""

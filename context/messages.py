@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.context.artifact import COMMANDS, REFUSED
+from faber_ledger.context.artifact import COMMAND_TYPES, REFUSED
 from faber_ledger.files.text import LONGEST_ID, LONGEST_QUOTE, one_line, quoted
 from faber_ledger.ledger.errors import StateInvalid, StateRefused
 
@@ -22,7 +22,7 @@ def source_of(artifact: Artifact) -> str:
 
 def required_failed(artifact: Artifact, error: ArtifactError) -> str:
     """Return the message for a required artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
-    if artifact["type"] in COMMANDS:
+    if artifact["type"] in COMMAND_TYPES:
         return f"""\
 ❌ ERROR: Required artifact {_failed_command(artifact, error)}
 
@@ -45,7 +45,7 @@ Recovery:
 
 def optional_failed(artifact: Artifact, error: ArtifactError) -> str:
     """Return the message for an optional artifact that failed (RELOAD, Step 5; AGENT, Session Load, Error Handling)."""
-    if artifact["type"] in COMMANDS:
+    if artifact["type"] in COMMAND_TYPES:
         return f"""\
 ⚠️ WARNING: Optional artifact {_failed_command(artifact, error)}
 

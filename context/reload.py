@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.context import messages, notes, packet, selection
-from faber_ledger.context.artifact import COMMANDS, ArtifactError, is_named_by_state
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError, is_named_by_state
 from faber_ledger.context.artifact_content import load
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.selection import HINT_LOAD_ALL, MAX_BYTES_READ, limit_for_hook
@@ -97,7 +97,7 @@ class Reload:
 
     def _place_of(self, loaded: Loaded) -> str:
         """Return a source that the agent can read: as recorded, or the absolute path of a file in a plugin root."""
-        if loaded["artifact"]["type"] in COMMANDS or around(loaded["resolved"], [self.root]):
+        if loaded["artifact"]["type"] in COMMAND_TYPES or around(loaded["resolved"], [self.root]):
             return loaded["source"]
         return loaded["resolved"]
 

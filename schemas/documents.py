@@ -7,15 +7,14 @@ are generated from them: no command loads them, since a reader has to say in one
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from faber_ledger.ledger.clock import seconds_of
 
-FILES = ("json", "markdown", "directory")
-COMMANDS = ("work_plugin", "skill", "git_info")
-
+FileType = Literal["json", "markdown", "directory"]
+CommandType = Literal["work_plugin", "skill", "git_info"]
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
 LOAD = r"^(session_start|phase_start:[a-z]+|phase_transition:[a-z]+->[a-z]+|manual|compaction_detected)$"
 Trigger = Annotated[str, Field(pattern=LOAD)]
@@ -181,15 +180,15 @@ class Artifact(Closed):
     model_config = ConfigDict(
         json_schema_extra={
             "oneOf": [
-                {"properties": {"type": {"enum": list(FILES)}}, "required": ["path"]},
-                {"properties": {"type": {"enum": list(FILES)}}, "required": ["path_from_state"]},
-                {"properties": {"type": {"enum": list(COMMANDS)}}, "required": ["command"]},
+                {"properties": {"type": {"enum": list(get_args(FileType))}}, "required": ["path"]},
+                {"properties": {"type": {"enum": list(get_args(FileType))}}, "required": ["path_from_state"]},
+                {"properties": {"type": {"enum": list(get_args(CommandType))}}, "required": ["command"]},
             ]
         }
     )
 
     id: Name
-    type: Literal["json", "markdown", "directory", "work_plugin", "skill", "git_info"]
+    type: Literal[FileType, CommandType]
     path: str | None = None
     path_from_state: str | None = None
     command: str | None = None
@@ -201,7 +200,7 @@ class Artifact(Closed):
 
     @model_validator(mode="after")
     def _has_one_source(self) -> Artifact:
-        if self.type in COMMANDS:
+        if self.type in get_args(CommandType):
             if self.command is None:
                 raise ValueError(f"an artifact of type {self.type} needs `command`")
         elif (self.path is None) == (self.path_from_state is None):

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.context import messages, selection
-from faber_ledger.context.artifact import COMMANDS, ArtifactError
+from faber_ledger.context.artifact import COMMAND_TYPES, ArtifactError
 from faber_ledger.context.artifact_command import fill_program
 from faber_ledger.context.conditions import MAX_QUOTED
 from faber_ledger.files.text import one_line
@@ -164,7 +164,7 @@ def dry_data(tried: DryRun) -> dict[str, Any]:
 def _dry_artifact(
     artifact: Artifact, outcome: Loaded | ArtifactError, is_skipped: bool, tried: DryRun
 ) -> Iterator[str]:
-    is_command = artifact["type"] in COMMANDS
+    is_command = artifact["type"] in COMMAND_TYPES
     size = None if _is_deferred(outcome) else _file_size(outcome)
     mark, action = ("⊘", "SKIP (recently loaded)") if is_skipped else ("✓", "LOAD")
     if isinstance(outcome, ArtifactError) and not _is_missing(outcome, is_command):

@@ -6,15 +6,16 @@ import copy
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ValidationError
 from support.sample_log import every_type
 
+from faber_ledger.context.artifact import COMMAND_TYPES
 from faber_ledger.ledger import event_types
-from faber_ledger.schemas.documents import HookDelivery, State, Workflow
+from faber_ledger.schemas.documents import CommandType, HookDelivery, State, Workflow
 from faber_ledger.schemas.events import check_event
 from faber_ledger.schemas.generate import FOLDER, main, schemas, stale_files
 
@@ -50,6 +51,10 @@ def test_a_stale_schema_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", list(schemas()))
 def test_every_schema_is_one(name: str) -> None:
     Draft202012Validator.check_schema(json.loads((FOLDER / name).read_text()))
+
+
+def test_the_models_and_the_loader_agree_on_which_artifacts_have_a_command() -> None:
+    assert {*get_args(CommandType)} == COMMAND_TYPES
 
 
 @pytest.mark.parametrize("event", every_type(), ids=lambda event: event["type"])
