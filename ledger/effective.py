@@ -27,7 +27,7 @@ from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, compute_hash, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Any
 
     from faber_ledger.ledger.redaction import Payload, Redaction
@@ -36,18 +36,18 @@ REDACTIONS = f"{ROW} WHERE type = 'event_redacted' AND payload IS NOT NULL"
 
 
 class Effective:
-    """The effect of the redactions in one or several copies of a log.
+    """The effect of the redactions in one or several copies of a log; `by_id` has all of them.
 
-    `standing`: by event, its effective redactions that no other superseded: one, or several that clones made apart.
+    `by_event`: an event's effective redactions that no other superseded: one, or several that clones made apart.
     `gone`: the events whose payload a copy still has and must lose, each with the redaction that removes it.
     `forged`: by id, what is wrong with a redaction that removes nothing; `disproved`: by event, the redactions that its
     payload shows to be forged. `missing`: by id, the events that a redaction names and no copy has; until they are
-    there, it removes nothing either. `every`: all redactions by id.
+    there, it removes nothing either.
     """
 
-    def __init__(self, every: dict[str, Redaction]) -> None:
-        self.every = every
-        self.standing: dict[str, list[Redaction]] = {}
+    def __init__(self, by_id: dict[str, Redaction]) -> None:
+        self.by_id = by_id
+        self.by_event: dict[str, list[Redaction]] = {}
         self.gone: dict[str, Redaction] = {}
         self.forged: dict[str, str] = {}
         self.disproved: dict[str, list[Redaction]] = {}
@@ -56,8 +56,7 @@ class Effective:
     @property
     def explained(self) -> set[str]:
         """Return the events whose payload may be missing, because an effective redaction names them."""
-        holding = [one for several in self.standing.values() for one in several]
-        return {name for one in holding for name in (one.target, *one.supersedes)}
+        return {name for several in self.by_event.values() for one in several for name in one.names}
 
 
 def effective_redactions(*copies: sqlite3.Connection) -> Effective:
@@ -68,58 +67,52 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
     logs can be united in any order with the same result.
     """
     found = Effective(_redactions_in(copies))
-    if not found.every:
-        return found
-    kinds = _Kinds(copies)
-    for one in found.every.values():
-        _judge_alone(one, kinds, found)
-    able = [one for one in found.every.values() if one.id not in found.forged and one.id not in found.missing]
-    made_from = {one.id: _replaced_by(one, found.every, kinds) for one in able}
-    astray: dict[str, str] = {}
+    redactions = list(found.by_id.values())
+    types = _types_of({name for one in redactions for name in one.names}, copies)
+    for one in redactions:
+        missing = [name for name in one.names if name not in types]
+        if (fault := _find_fault(one, types)) is not None:
+            found.forged[one.id] = fault
+        elif missing:
+            found.missing[one.id] = missing
+    able = [one for one in redactions if one.id not in found.forged and one.id not in found.missing]
+    made_from = {one.id: _predecessors(one, found.by_id, types[one.target]) for one in able}
     is_done = False
-    while not is_done:  # a redaction that was removed disproves no other any more
+    while not is_done:  # a redaction that was removed no longer disproves another
         astray = {one.id: name for one in able if (name := _of_another_event(one, found)) is not None}
-        taken = {name: one for one in able if one.id not in astray for name in made_from[one.id]}
-        is_done = taken.keys() <= found.gone.keys()
-        found.gone = {**taken, **found.gone}
+        removed = {name: one for one in able if one.id not in astray for name in made_from[one.id]}
+        is_done = removed.keys() <= found.gone.keys()
+        found.gone = {**removed, **found.gone}
     for name, other in astray.items():
-        found.forged[name] = f"it says that it takes the place of {other}, which is of another event"
-    for one in found.every.values():
+        found.forged[name] = f"it says that it replaces {other}, which is of another event"
+    candidates: dict[str, list[Redaction]] = {}
+    for one in redactions:
         if one.id not in found.forged and one.id not in found.gone:
-            found.standing.setdefault(one.target, []).append(one)
-    for target in list(found.standing):
+            candidates.setdefault(one.target, []).append(one)
+    for target, several in candidates.items():
         row = row_at_hand(copies, target)
         if row is not None:
-            _hold_against_payload(row, found)
+            _compare_with_payload(several, row, found)
         else:
-            _hold_against_each_other(target, made_from, found)
+            _compare_with_predecessors(several, made_from, found)
     return found
 
 
-class _Kinds:
-    """The types of events, looked up in the copies of a log once each; None for an event that no copy has."""
-
-    def __init__(self, copies: tuple[sqlite3.Connection, ...]) -> None:
-        self.copies = copies
-        self._known: dict[str, str | None] = {}
-
-    def __getitem__(self, name: str) -> str | None:
-        if name not in self._known:
-            question = "SELECT type FROM event WHERE id = ?"
-            found = [row for copy in self.copies for row in copy.execute(question, (name,))]
-            self._known[name] = found[0][0] if found else None
-        return self._known[name]
-
-
 def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]:
-    """Return the redactions that any of these copies has and that can be read, in `(seq, id)` order."""
+    """Return the readable redactions of these copies, in `(seq, id)` order."""
     rows = {row[ID]: row for copy in copies for row in copy.execute(REDACTIONS) if _is_unchanged(row)}
     found = [redaction_of(row[ID], row[PAYLOAD]) for row in sorted(rows.values(), key=lambda row: row[: ID + 1])]
     return {one.id: one for one in found if one is not None}
 
 
+def _types_of(names: Iterable[str], copies: Sequence[sqlite3.Connection]) -> dict[str, str]:
+    """Return the types of the events that a copy has; of copies that differ, the first one's."""
+    question = "SELECT type FROM event WHERE id = ?"
+    return {name: kind for name in names for copy in copies[::-1] for (kind,) in copy.execute(question, (name,))}
+
+
 def _is_unchanged(row: tuple[Any, ...]) -> bool:
-    """Return whether a row is what its hash says; the copy that has it may have been changed by hand."""
+    """Return whether a row matches its hash; the copy that has it may have been changed by hand."""
     try:
         return is_typed(row) and compute_hash(row) == row[HASH]
     except (TypeError, ValueError, AttributeError):
@@ -135,30 +128,20 @@ def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, .
     return None
 
 
-def _judge_alone(one: Redaction, kinds: _Kinds, found: Effective) -> None:
-    """Judge a redaction by what it says and by the types of the events that it names, which never change."""
-    if one.id in (one.target, *one.supersedes) or one.target in one.supersedes:
-        found.forged[one.id] = "it says that it takes its own place, or its event's"
-        return
+def _find_fault(one: Redaction, types: dict[str, str]) -> str | None:
+    """Return what no redaction says of events of these types, whatever their payloads are, or None."""
+    if one.id in one.names or one.target in one.supersedes:
+        return "it says that it replaces itself, or the event that it redacts"
     for name in one.supersedes:
-        if kinds[name] not in ("event_redacted", None):
-            found.forged[one.id] = f"it says that it takes the place of {name}, which is not a redaction"
-            return
-    kind = kinds[one.target]
-    if kind is not None and (refusal := _refusal(one, kind)) is not None:
-        found.forged[one.id] = refusal
-        return
-    missing = [name for name in (one.target, *one.supersedes) if kinds[name] is None]
-    if missing:
-        found.missing[one.id] = missing
-
-
-def _refusal(one: Redaction, kind: str) -> str | None:
-    """Return what in a redaction no payload of this type could have left, or None."""
+        if types.get(name, "event_redacted") != "event_redacted":
+            return f"it says that it replaces {name}, which is not a redaction"
+    kind = types.get(one.target)
+    if kind is None:
+        return None
     if kind == "event_redacted":
         return "its event is itself a redaction"
     if kind == "run_adopted" and (not one.fields or WHOLE_BLOCKS & {*one.fields}):
-        return "it takes out the blocks that the sessions of this run are counted from"
+        return "it removes the blocks that the sessions of this run are counted from"
     kept = [one.remains.get(name, word) for name, word in least_words(kind).items()]
     if not all([isinstance(word, str) and word in WORDS for word in kept]) or not _is_left_of(one, kind, one.remains):
         return "what it leaves is not what `redact` leaves"
@@ -167,14 +150,13 @@ def _refusal(one: Redaction, kind: str) -> str | None:
 
 def _of_another_event(one: Redaction, found: Effective) -> str | None:
     """Return a redaction of another event that this one says it supersedes, or None."""
-    others = [found.every[name] for name in one.supersedes if name in found.every and name not in found.gone]
+    others = [found.by_id[name] for name in one.supersedes if name in found.by_id and name not in found.gone]
     return next((other.id for other in others if other.target != one.target), None)
 
 
-def _replaced_by(one: Redaction, every: dict[str, Redaction], kinds: _Kinds) -> list[str]:
+def _predecessors(one: Redaction, by_id: dict[str, Redaction], kind: str) -> list[str]:
     """Return the known redactions that this one was made from."""
-    kind = kinds[one.target] or ""
-    return [name for name in one.supersedes if name in every and replaces(one, every[name], kind)]
+    return [name for name in one.supersedes if name in by_id and replaces(one, by_id[name], kind)]
 
 
 def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
@@ -188,43 +170,43 @@ def replaces(one: Redaction, other: Redaction, kind: str) -> bool:
     )
 
 
-def _hold_against_payload(row: tuple[Any, ...], found: Effective) -> None:
+def _compare_with_payload(several: list[Redaction], row: tuple[Any, ...], found: Effective) -> None:
     """Compare what the redactions of an event say that remains of it with its payload, which a copy has."""
+    name, kind = row[ID], row[TYPE]
     try:
         payload = json.loads(row[PAYLOAD])
     except (ValueError, RecursionError):
         payload = None
-    for one in found.standing.pop(row[ID]):
-        if not isinstance(payload, dict) or not _is_left_of(one, row[TYPE], payload):
+    for one in several:
+        if not isinstance(payload, dict) or not _is_left_of(one, kind, payload):
             found.forged[one.id] = "what it leaves is not what `redact` leaves of the event's payload, which is here"
-            found.disproved.setdefault(row[ID], []).append(one)
+            found.disproved.setdefault(name, []).append(one)
         elif one.id not in found.missing:
-            found.standing.setdefault(row[ID], []).append(one)
-            found.gone.setdefault(row[ID], one)
+            found.by_event.setdefault(name, []).append(one)
+            found.gone.setdefault(name, one)
 
 
-def _hold_against_each_other(target: str, made_from: dict[str, list[str]], found: Effective) -> None:
-    """For an event whose payload no copy has, reject what was made from none of the redactions that it names."""
-    for one in found.standing.pop(target):
-        if one.supersedes and not made_from.get(one.id) and all([name in found.every for name in one.supersedes]):
-            found.forged[one.id] = f"it says that it takes the place of {one.supersedes[0]}, and was not made from it"
+def _compare_with_predecessors(several: list[Redaction], made_from: dict[str, list[str]], found: Effective) -> None:
+    """Reject the redactions of an event that were made from none of those that they name; no copy has its payload."""
+    for one in several:
+        if one.supersedes and not made_from.get(one.id) and all([name in found.by_id for name in one.supersedes]):
+            found.forged[one.id] = f"it says that it replaces {one.supersedes[0]}, and was not made from it"
         else:
-            found.standing.setdefault(target, []).append(one)
+            found.by_event.setdefault(one.target, []).append(one)
 
 
 def _is_left_of(one: Redaction, kind: str, payload: Payload) -> bool:
     """Return whether `redact` would have left the same of a payload, or of what an earlier redaction left."""
     try:
         for base in (without_envelope(payload), complete(kind, payload)):
-            if one.fields and _is_changed_elsewhere(one, base):
-                continue
-            if one.fields and is_same(
-                one.remains, with_least_words(kind, redact_fields(base, one.fields)[0], one.fields)
-            ):
-                return True
-            kept = [name for name, word in least_words(kind).items() if one.remains.get(name) == word]
-            if not one.fields and _is_part(one.remains, with_least_words(kind, redact_all(base), kept)):
-                return True
+            if not one.fields:
+                kept = [name for name, word in least_words(kind).items() if one.remains.get(name) == word]
+                if _is_part(one.remains, with_least_words(kind, redact_all(base), kept)):
+                    return True
+            elif not _is_changed_elsewhere(one, base):
+                left = with_least_words(kind, redact_fields(base, one.fields)[0], one.fields)
+                if is_same(one.remains, left):
+                    return True
     except (ValueError, TypeError, RecursionError):
         pass
     return False

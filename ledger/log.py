@@ -217,7 +217,7 @@ class Log:
             from faber_ledger.ledger.redaction import remains
 
             if self._redactions is None:
-                self._redactions = effective_redactions(self.connection).standing
+                self._redactions = effective_redactions(self.connection).by_event
             event: Any = one["event"]
             event.update(remains(event["type"], self._redactions.get(one["id"], [])) | event)
             one["redacted"] = True

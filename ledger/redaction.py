@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Payload = dict[str, Any]
 
 BLOCKS = "blocks"  # of a run_adopted: JSON text, which a path leads into as if it were an object
-# Words of a closed vocabulary reveal nothing; every other text is removed.
+# Words of a closed vocabulary, which reveal nothing; every other text is removed.
 WORDS = frozenset(
     [
         *("frame", "architect", "build", "evaluate", "release"),
@@ -34,24 +34,25 @@ WORDS = frozenset(
 )
 MAX_PATH_LETTERS = 4096  # no field of an honest event has a longer path
 KEPT = ("run_id",)  # it is the name of the run's folder
-DISARMED = [text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated")]
+NEVER_UPDATED = next(text for text in statements(FORMAT_1) if text.startswith("CREATE TRIGGER event_is_never_updated"))
 WHOLE_BLOCKS = {BLOCKS, f"{BLOCKS}.sessions", f"{BLOCKS}.context_metadata"}  # the sessions are counted from these
 
 
 class Redaction:
-    """One `event_redacted` that can be read: its own id, and what it says."""
+    """One readable `event_redacted`: its own id, and its payload."""
 
-    def __init__(self, name: str, said: Payload) -> None:
+    def __init__(self, name: str, payload: Payload) -> None:
         self.id = name
-        self.target: str = said["event_id"]
-        self.fields: list[str] = said["fields"]
-        self.supersedes: list[str] = said["supersedes"]
+        self.target: str = payload["event_id"]
+        self.fields: list[str] = payload["fields"]
+        self.supersedes: list[str] = payload["supersedes"]
         self.superseded = frozenset(self.supersedes)  # made once: each redaction is compared with many
-        self.remains: Payload = said["remains"]
-        self.reason: str | None = said["reason"]
+        self.names = (self.target, *self.supersedes)
+        self.remains: Payload = payload["remains"]
+        self.reason: str | None = payload["reason"]
 
     def covers(self, fields: Iterable[str]) -> bool:
-        """Return whether it removed all of these fields; no fields stand for the whole payload."""
+        """Return whether it removed all of these fields, where no fields mean the whole payload."""
         wanted, own = list(fields), {*self.fields}
         return not own or (bool(wanted) and all([field in own or _is_within(field, own) for field in wanted]))
 
@@ -60,12 +61,10 @@ def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
     """Read the payload of an `event_redacted`; None if it is not what this program writes."""
     try:
         said = json.loads(payload or "")
-        lists = (said["fields"], said["supersedes"])
-        texts = [said["event_id"], said["reason"] or "", *[text for one in lists for text in one]]
-        if (
-            all([isinstance(one, list) for one in lists])
-            and all([isinstance(text, str) for text in texts])
-            and isinstance(said["remains"], dict)
+        fields, supersedes = said["fields"], said["supersedes"]
+        has_types = isinstance(fields, list) and isinstance(supersedes, list) and isinstance(said["remains"], dict)
+        if has_types and all(
+            [isinstance(x, str) for x in (said["event_id"], said["reason"] or "", *fields, *supersedes)]
         ):
             return Redaction(name, said)
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -74,12 +73,12 @@ def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
 
 
 def remains(kind: str, redactions: list[Redaction]) -> Payload:
-    """Return what replaces an event's payload: what all its redactions left, completed for its type."""
+    """Return what is shown in place of an event's payload: what all its redactions left, completed for its type."""
     return complete(kind, united_remains(kind, redactions)[1])
 
 
 def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
-    """Return the fields that several redactions of an event took out (none: the whole payload), and what they left.
+    """Return the fields that several redactions of an event removed (none: the whole payload), and what they left.
 
     A field on which they contradict each other is removed, since it is unknown which of them is right.
     """
@@ -132,19 +131,13 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
 def complete(kind: str, payload: Payload) -> Payload:
     """Return a payload with every field that readers of its type need; values of the wrong type are replaced."""
     least = redacted_form(kind)
-    return {
-        **least,
-        **{name: value for name, value in without_envelope(payload).items() if _fits(value, least.get(name))},
-    }
+    given = without_envelope(payload).items()
+    return least | {name: value for name, value in given if least.get(name) is None or type(value) is type(least[name])}
 
 
 def without_envelope(payload: Payload) -> Payload:
     """Return a payload without the members that a reader takes from the event's envelope."""
     return {name: value for name, value in payload.items() if name not in ("type", "session_id")}
-
-
-def _fits(value: Any, needed: Any) -> bool:
-    return needed is None or type(value) is type(needed)
 
 
 def still_holds_payload(connection: sqlite3.Connection, gone: Iterable[str]) -> bool:
@@ -154,23 +147,22 @@ def still_holds_payload(connection: sqlite3.Connection, gone: Iterable[str]) -> 
 
 
 def restore_payloads(connection: sqlite3.Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Restore payloads in a log's open transaction, and have its blocks folded again; raises sqlite3.Error."""
-    connection.execute("SAVEPOINT give_back")
+    """Restore payloads in a log's open transaction, and drop its checkpoint; raises sqlite3.Error."""
+    connection.execute("SAVEPOINT restore")
     try:
         connection.execute("DROP TRIGGER event_is_never_updated")
         connection.executemany(
             "UPDATE event SET salt = ?, payload = ?, payload_hash = NULL WHERE id = ?",
             [(row[SALT], row[PAYLOAD], row[ID]) for row in rows],
         )
-        for text in DISARMED:
-            connection.execute(text)
+        connection.execute(NEVER_UPDATED)
         connection.execute("DELETE FROM projection")
     except BaseException:
-        if connection.in_transaction:  # else SQLite rolled all of it back
-            connection.execute("ROLLBACK TO give_back")
-            connection.execute("RELEASE give_back")
+        if connection.in_transaction:  # else SQLite rolled everything back
+            connection.execute("ROLLBACK TO restore")
+            connection.execute("RELEASE restore")
         raise
-    connection.execute("RELEASE give_back")
+    connection.execute("RELEASE restore")
 
 
 def without_payload(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,19 +175,16 @@ def without_payload(row: tuple[Any, ...]) -> tuple[Any, ...]:
 def strip_in_place(connection: sqlite3.Connection, gone: Iterable[str]) -> None:
     """Remove these events' payloads from a log that others have open, in its open transaction.
 
-    They can still be in freed pages: after the commit, the caller has SQLite write the file again, by VACUUM.
+    Freed pages may still hold them: after the commit, the caller runs VACUUM, which writes the file again.
     """
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("DROP TRIGGER event_is_never_updated")
+    question = "SELECT salt, payload FROM event WHERE id = ? AND salt IS NOT NULL AND payload IS NOT NULL"
+    change = "UPDATE event SET salt = NULL, payload = NULL, payload_hash = ? WHERE id = ?"
     for name in gone:
-        for salt, payload in connection.execute("SELECT salt, payload FROM event WHERE id = ?", (name,)).fetchall():
-            if payload is not None and salt is not None:
-                connection.execute(
-                    "UPDATE event SET salt = NULL, payload = NULL, payload_hash = ? WHERE id = ?",
-                    (payload_hash(salt, payload), name),
-                )
-    for text in DISARMED:
-        connection.execute(text)
+        for salt, payload in connection.execute(question, (name,)).fetchall():
+            connection.execute(change, (payload_hash(salt, payload), name))
+    connection.execute(NEVER_UPDATED)
 
 
 def command_for(target: str, redactions: Iterable[Redaction]) -> str:
@@ -224,7 +213,7 @@ def _least(value: Any) -> Any:
 
 
 def redact_fields(payload: Payload, fields: Iterable[str]) -> tuple[Payload, list[str]]:
-    """Return a payload with the values at these paths in their neutral form, and the paths that lead to none."""
+    """Return a payload with the values at these paths replaced, and the paths that lead nowhere."""
     made: Payload = clean(payload)
     names = {*fields}
     blocks = _parsed(made.get(BLOCKS)) if any([name.startswith(f"{BLOCKS}.") for name in names]) else None
@@ -260,7 +249,7 @@ def with_least_words(kind: str, left: Payload, fields: Collection[str]) -> Paylo
 
 
 def _parsed(blocks: Any) -> Any:
-    """Read the text of adopted blocks; None if they are no text, or cannot be read."""
+    """Parse the text of adopted blocks; None if it is not text, or not JSON."""
     try:
         return json.loads(blocks) if isinstance(blocks, str) else None
     except (ValueError, RecursionError):
@@ -294,18 +283,9 @@ def neutral_value(value: Any) -> Any:
 
 
 def list_paths(payload: Payload) -> list[str]:
-    """List the paths of a payload's fields, those within objects and within adopted blocks too."""
-    found: list[str] = []
-    for name, value in payload.items():
-        found.append(name)
-        inner = value
-        if name == BLOCKS and isinstance(value, str):
-            try:
-                inner = json.loads(value)
-            except (ValueError, RecursionError):
-                inner = None
-        found += [f"{name}.{path}" for path in _inner_paths(inner)]
-    return found
+    """List the paths of a payload's fields, including those within objects and within adopted blocks."""
+    blocks = payload.get(BLOCKS)
+    return _inner_paths({**payload, BLOCKS: _parsed(blocks)} if isinstance(blocks, str) else payload)
 
 
 def _inner_paths(value: Any) -> list[str]:

@@ -252,7 +252,7 @@ def _redaction_findings(
 ) -> Iterator[LogProblem]:
     """Compare each missing payload with the redactions, and each redaction with the payloads that are still there."""
     found = effective_redactions(connection)
-    explained, forged = found.explained, [found.every[name] for name in found.forged]
+    explained, forged = found.explained, [found.by_id[name] for name in found.forged]
     by_forged = {name for one in forged for name in (one.target, *one.supersedes)}
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
@@ -268,14 +268,14 @@ def _redaction_findings(
         yield LogProblem(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
     for name, missing in found.missing.items():
         for other in missing:
-            verb = "redacts" if other == found.every[name].target else "says that it replaces"
+            verb = "redacts" if other == found.by_id[name].target else "says that it replaces"
             hint = f"run `faber-ledger show {name}` to see who wrote it; it takes out nothing until that event arrives"
             yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
     for name, one in found.gone.items():
         told = f"event {one.id} redacts it, and its payload is still here"
-        hint = f"run `{command_for(one.target, found.standing.get(one.target, [one]))}`, which finishes it"
+        hint = f"run `{command_for(one.target, found.by_event.get(one.target, [one]))}`, which finishes it"
         yield LogProblem("not_redacted", name, told, hint)
-    for name, several in found.standing.items():
+    for name, several in found.by_event.items():
         row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
         if len(several) > 1 and row is not None and not is_consistent(row[0], several):
             told = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"

@@ -81,7 +81,7 @@ def plan_redaction(
     found = effective_redactions(log.connection)
     # A redaction that waits for a missing event removes nothing, and one that replaced it would wait as well.
     known = {
-        target: [one for one in several if one.id not in found.missing] for target, several in found.standing.items()
+        target: [one for one in several if one.id not in found.missing] for target, several in found.by_event.items()
     }
     last = {target: several for target, several in known.items() if several}
     if kind == "event_redacted":

@@ -49,7 +49,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         changed = _changes(log, name)
         recorded = log.decode((*row[:8], row[10]))
         redactions = effective_redactions(log.connection)
-        by = [one.id for one in redactions.standing.get(name, [])]
+        by = [one.id for one in redactions.by_event.get(name, [])]
         forged = redactions.forged.get(name)
     data = {
         "kind": "event",

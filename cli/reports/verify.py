@@ -85,7 +85,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
             what = "it is redacted, and this clone's mirror still holds its payload"
-            hint = f"run `{command_for(name, found.standing.get(name, []))}`, which finishes it"
+            hint = f"run `{command_for(name, found.by_event.get(name, []))}`, which finishes it"
             yield LogProblem("not_redacted", name, what, hint)
         for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
             what = f"it is forged: {found.forged[name]}, in this clone's mirror"

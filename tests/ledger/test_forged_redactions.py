@@ -96,7 +96,7 @@ class Forging(Redacting):
 
     def lose(self, clone: int, which: int) -> None:
         with Log.read(self.paths[clone]) as log:
-            every = effective_redactions(log.connection).every.values()
+            every = effective_redactions(log.connection).by_id.values()
         named = sorted({name for one in every for name in (one.target, *one.supersedes)})
         if named:
             lose(self.paths[clone], named[which % len(named)])
@@ -394,7 +394,7 @@ def test_a_redaction_that_waits_keeps_nobody_from_redacting(tmp_path: Path) -> N
     redact(path, name)
     assert not has_payload(path, name)
     with Log.read(path) as log:
-        assert [one.supersedes for one in effective_redactions(log.connection).standing[name]][1:] == [[]]
+        assert [one.supersedes for one in effective_redactions(log.connection).by_event[name]][1:] == [[]]
 
 
 def test_a_changed_copy_of_a_redaction_or_of_its_event_decides_nothing(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def assert_no_secret(content: bytes, path: Path) -> None:
     """Check that what a log's own redactions took out is nowhere in its bytes, and that all else still is."""
     name = written(path, content)
     with Log.read(name) as log:
-        gone = effective_redactions(log.connection).standing
+        gone = effective_redactions(log.connection).by_event
         for recorded in log.stream():
             if recorded["event"]["type"] == "note_recorded":
                 assert (
@@ -85,7 +85,7 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
             copy = folder / f"looked-at-{count}"
             assert_no_secret(content, copy)
             with Log.read(str(copy)) as log:
-                taken = {everything[target] for target in effective_redactions(log.connection).standing}
+                taken = {everything[target] for target in effective_redactions(log.connection).by_event}
             for number in taken:
                 assert secret(number).encode() not in content
         assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))
