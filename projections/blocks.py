@@ -32,12 +32,12 @@ def blocks_of(state: dict[str, Any]) -> Blocks:
 
 def digest(blocks: Blocks) -> bytes:
     """Hash blocks with the order of their keys (SHA-256, 32 bytes)."""
-    return sha256(text(blocks).encode("utf-8", "surrogatepass")).digest()
+    return sha256(text_of(blocks).encode("utf-8", "surrogatepass")).digest()
 
 
 def texts_of(blocks: Blocks) -> dict[str, str]:
-    """Return each block as `text` writes it alone, by its name."""
-    return {name: text({name: block}) for name, block in blocks.items()}
+    """Return each block as `text_of` writes it alone, by its name."""
+    return {name: text_of({name: block}) for name, block in blocks.items()}
 
 
 def digest_of(texts: dict[str, str]) -> bytes:
@@ -46,7 +46,7 @@ def digest_of(texts: dict[str, str]) -> bytes:
     return sha256(f"{{{joined}}}".encode("utf-8", "surrogatepass")).digest()
 
 
-def text(blocks: Blocks) -> str:
+def text_of(blocks: Blocks) -> str:
     """Write blocks as one line of JSON, keys in their order."""
     return json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
 

@@ -256,7 +256,7 @@ class Recording:
         if blocks.is_too_deep(known):
             hint = "flatten its sessions and context_metadata"
             raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
-        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": blocks.text(known)}}
+        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": blocks.text_of(known)}}
 
 
 def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:

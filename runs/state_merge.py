@@ -9,7 +9,7 @@ import tempfile
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections import blocks
+from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.runs.git_command import run_git
 
 TYPE_CHECKING = False
@@ -48,7 +48,7 @@ def _align_blocks(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, bytes
     mine, other = _document_of(ours), _document_of(theirs)
     if mine.value.get("run_id") != other.value.get("run_id"):
         raise ValueError("the two sides are the states of two runs")
-    members = blocks.blocks_of(other.value) | blocks.blocks_of(mine.value)
+    members = blocks_of(other.value) | blocks_of(mine.value)
     time = {"updated_at": _later(mine.value, other.value)}
 
     def align(document: JsonText) -> bytes:

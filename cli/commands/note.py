@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import choose_run
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import current_session
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
@@ -61,7 +61,7 @@ def add(
     restore_run_from_mirror(root, run_id, warn)
     run = choose_run(root, run_id)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
-        session_id = shape.current_session(recording.blocks)
+        session_id = current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
         (recorded,) = recording.append([{"event": fact, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **fact}

@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.ui.which_run import fold_log, recheck_under_lock, run_to_project, runs_with_ledgers
 from faber_ledger.ledger.errors import LedgerError, ProjectionDiffers
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of
 from faber_ledger.projections.difference import find_difference
 from faber_ledger.runs import state_file
 
@@ -76,7 +76,7 @@ def _checked(run: Run) -> dict[str, Any]:
 
 def _differences(run: Run) -> Iterator[Difference]:
     """Return the first event and field in which log and state.json differ, if they do."""
-    found = shape.blocks_of(state_file.read_state(run).value)
+    found = blocks_of(state_file.read_state(run).value)
     with Log.read(run.ledger_path) as log:
         differs = find_difference(log.stream, found)
     if differs is not None:

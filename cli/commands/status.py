@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, fold_log
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from faber_ledger.ledger.queries import Summary
+    from faber_ledger.projections.blocks import Blocks
 
 
 @click.command(short_help="Show where a run stands.")
@@ -48,8 +49,8 @@ def status(run: str | None, as_json: bool) -> None:
         warn_claim_kept(root, active, warn)
     state = state_file.read_state(meant).value
     log = None if lacks_ledger(meant) else summarize(meant.ledger_path)
-    blocks = fold_log(meant) if log else shape.blocks_of(state)
-    agrees = not differing_blocks(blocks, shape.blocks_of(state))
+    blocks = fold_log(meant) if log else blocks_of(state)
+    agrees = not differing_blocks(blocks, blocks_of(state))
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -68,13 +69,11 @@ def status(run: str | None, as_json: bool) -> None:
     show(data, [*_status_lines(meant, state, blocks, log, agrees), *_waiting_lines(meant)], as_json=as_json)
 
 
-def _status_lines(
-    run: Run, state: dict[str, Any], blocks: shape.Blocks, log: Summary | None, agrees: bool
-) -> Iterator[str]:
+def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary | None, agrees: bool) -> Iterator[str]:
     yield f"Run: {run.run_id}"
     yield from position(run.run_id, state)[2:]
     yield f"Session: {_session_text(blocks)}"
-    loads = shape.artifacts_in_context(blocks)
+    loads = artifacts_in_context(blocks)
     names = ", ".join([str(load.get("artifact_id")) for load in loads])
     metadata = blocks.get("context_metadata")
     reload = metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
@@ -97,12 +96,12 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-def _session_text(blocks: shape.Blocks) -> str:
-    current = shape.current_session(blocks)
-    count = len(shape.session_history(blocks))
+def _session_text(blocks: Blocks) -> str:
+    current = current_session(blocks)
+    count = len(session_history(blocks))
     if current is None:
         return f"none open ({count} in all)"
-    entry = shape.entry_of(blocks, current) or {}
+    entry = entry_of(blocks, current) or {}
     environment = entry.get("environment")
     host = environment.get("hostname") if isinstance(environment, dict) else None
     since = entry.get("started_at") or "an unknown time"

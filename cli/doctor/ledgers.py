@@ -13,7 +13,7 @@ from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
 from faber_ledger.ledger.file import format_of
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, current_session, entry_of
 from faber_ledger.recording.environment import hostname
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
@@ -99,11 +99,11 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
     """Report the open sessions and their machines; look for those that were never ended."""
     here = hostname()
     for run in patient.runs:
-        blocks = shape.blocks_of(patient.state(run))
-        session_id = shape.current_session(blocks)
+        blocks = blocks_of(patient.state(run))
+        session_id = current_session(blocks)
         if session_id is None:
             continue
-        entry = shape.entry_of(blocks, session_id) or {}
+        entry = entry_of(blocks, session_id) or {}
         environment = entry.get("environment")
         host = environment.get("hostname") if isinstance(environment, dict) else None
         since = entry.get("started_at")

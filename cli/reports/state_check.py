@@ -15,8 +15,8 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import split_hashes
-from faber_ledger.projections import blocks as shape
 from faber_ledger.projections.agreement import explain_differences, find_best_fit, find_first_missing
+from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.difference import MISSING, field_text
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import HEAD, copies_of
@@ -61,7 +61,7 @@ def comparisons(run: Run) -> list[dict[str, Any]]:
 
 def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
     try:
-        found = shape.blocks_of(read_state(run).value)
+        found = blocks_of(read_state(run).value)
     except LedgerError as error:
         return {"outcome": "unreadable", "reason": error.message, "hint": error.hint}
     result = _compare(found, log, advance)
@@ -76,7 +76,7 @@ def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
 
 def _compare_head(content: bytes, log: Log) -> dict[str, Any]:
     try:
-        found = shape.blocks_of(JsonText(content.decode()).value)
+        found = blocks_of(JsonText(content.decode()).value)
     except (ValueError, RecursionError) as error:
         return {"outcome": "unreadable", "reason": str(error), "hint": "commit the state.json of the work tree"}
     result = _compare(found, log, lambda done: None)
@@ -85,7 +85,7 @@ def _compare_head(content: bytes, log: Log) -> dict[str, Any]:
 
 def _compare(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
     """Compare the blocks of a state with a log."""
-    if shape.text(fold(counted(read_verified(log), advance))) == shape.text(found):
+    if text_of(fold(counted(read_verified(log), advance))) == text_of(found):
         return {"outcome": "agrees"}
     fit, side = find_best_fit(log.stream(), found), None
     if fit["distance"]:

@@ -12,7 +12,7 @@ from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, current_session
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file, worktree_registry
 from faber_ledger.runs.active import active_run, came_with_git
@@ -140,7 +140,7 @@ def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None
         if path is None or not os.path.lexists(path):
             return None
         with Log.read(path) as log:
-            return shape.current_session(fold(log.stream()))
+            return current_session(fold(log.stream()))
     except (LedgerError, sqlite3.DatabaseError):
         return None  # `doctor` reports what is wrong with it
 
@@ -170,14 +170,14 @@ def with_run(site: Site, run_id: str) -> Site:
             work_id=work_id if isinstance(work_id, str) else None,
             status=str(state.get("status")),
             phase=current_phase(state),
-            session=shape.current_session(shape.blocks_of(state)),
+            session=current_session(blocks_of(state)),
             member=member if isinstance(member, dict) else {},
         )
         if os.path.lexists(run.ledger_path):
             with Log.read(run.ledger_path) as log:
                 recorded = list(log.stream())
             newest = max([event["at"] for event in recorded], default="") or None
-            site = site._replace(session=shape.current_session(fold(recorded)), last_event=newest)
+            site = site._replace(session=current_session(fold(recorded)), last_event=newest)
     except (LedgerError, sqlite3.DatabaseError) as error:
         site = site._replace(problem=getattr(error, "message", str(error)))
     return site

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import SESSIONS, adopted_blocks, block_text, broken_histories, histories, recorded
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, current_session, empty, entry_of
 from faber_ledger.projections.fold import fold
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def folded_in_pieces(history: list[Recorded], cuts: list[int]) -> Blocks:
     edges = [0, *sorted(min(cut, len(history)) for cut in cuts), len(history)]
     for start, end in itertools.pairwise(edges):
         blocks = fold(history[start:end], blocks)
-        blocks = shape.blocks_of({"run_id": "r", **json.loads(written(blocks))})
-    return shape.empty() if blocks is None else blocks
+        blocks = blocks_of({"run_id": "r", **json.loads(written(blocks))})
+    return empty() if blocks is None else blocks
 
 
 @given(histories(), st.lists(st.integers(0, 25), max_size=4))
@@ -66,7 +66,7 @@ def test_folding_twice_gives_the_same_bytes_and_leaves_the_events_as_they_were(h
 def test_total_sessions_is_the_length_of_the_history_once_an_event_has_touched_the_sessions(
     history: list[Recorded],
 ) -> None:
-    blocks: Blocks = shape.empty()
+    blocks: Blocks = empty()
     for one in history:
         before = written({"sessions": blocks.get("sessions")})
         blocks = fold([one], blocks)
@@ -78,18 +78,16 @@ def test_total_sessions_is_the_length_of_the_history_once_an_event_has_touched_t
 def test_the_current_session_is_none_or_in_the_history_or_was_adopted(history: list[Recorded]) -> None:
     blocks = fold(history)
     adopted = {
-        shape.current_session(json.loads(one["event"]["blocks"]))
-        for one in history
-        if one["event"]["type"] == "run_adopted"
+        current_session(json.loads(one["event"]["blocks"])) for one in history if one["event"]["type"] == "run_adopted"
     }
     current = blocks.get("sessions", {}).get("current_session_id")
-    assert current is None or shape.entry_of(blocks, current) is not None or current in adopted
+    assert current is None or entry_of(blocks, current) is not None or current in adopted
 
 
 @given(adopted_blocks)
 def test_an_adoption_alone_reproduces_the_blocks_byte_for_byte(adopted: dict[str, Any]) -> None:
     adoption = recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": block_text(adopted)}, AT)
-    assert block_text(fold([adoption])) == block_text(shape.blocks_of(adopted))
+    assert block_text(fold([adoption])) == block_text(blocks_of(adopted))
 
 
 @given(adopted_blocks, st.sampled_from(SESSIONS))
@@ -99,7 +97,7 @@ def test_a_reload_puts_its_session_into_the_history(adopted: dict[str, Any], ses
         recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": block_text(adopted)}, AT),
         recorded(2, {"type": "context_reloaded", "session_id": session, "trigger": "manual", "loaded": 0}, AT),
     ]
-    assert shape.entry_of(fold(history), session) is not None
+    assert entry_of(fold(history), session) is not None
 
 
 def adopted_with(total_sessions: int) -> Recorded:
@@ -132,7 +130,7 @@ def test_an_event_that_tells_no_time_is_left_out(at: object) -> None:
 )
 def test_adopted_blocks_that_no_state_can_hold_are_left_out(value: str) -> None:
     adoption = recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": f'{{"sessions":{value}}}'}, AT)
-    assert fold([adoption]) == shape.empty()
+    assert fold([adoption]) == empty()
 
 
 FOLDER = Path(__file__).parents[1] / "golden"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.histories import broken_histories, histories
 from support.step_changes import applied
 
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import text_of
 from faber_ledger.projections.difference import MISSING, list_changes
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.steps import Steps
@@ -37,7 +37,7 @@ def test_a_step_tells_what_a_whole_copy_before_and_after_would(history: list[Rec
         told = steps.apply(recorded)
         assert keyed(told) == keyed(list_changes(before, steps.blocks))
         assert applied(before, told) == steps.blocks
-    assert shape.text(steps.blocks) == shape.text(fold(history))
+    assert text_of(steps.blocks) == text_of(fold(history))
 
 
 @given(st.one_of(histories(), broken_histories()), st.integers(0, 25), st.integers(0, 25))

@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import NAMES, blocks_of, digest
 from faber_ledger.projections.fold import PROJECTOR
 
 
 def shown(project: Project) -> bool:
     """Return whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
     with Log.read(str(project.ledger_path)) as log:
-        return log.is_checkpoint(PROJECTOR, shape.digest(shape.blocks_of(project.state)))
+        return log.is_checkpoint(PROJECTOR, digest(blocks_of(project.state)))
 
 
 @pytest.mark.parametrize(
@@ -53,9 +53,9 @@ def test_blocks_that_were_edited_by_hand_are_folded_again(tmp_path: Path, edit: 
 def test_removed_blocks_come_back_where_a_new_member_goes(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.faber("session-load", "--trigger", "session_start")
-    project.put_state({name: value for name, value in project.state.items() if name not in shape.NAMES})
+    project.put_state({name: value for name, value in project.state.items() if name not in NAMES})
     assert project.faber("session-save").returncode == 0
-    assert list(project.state)[-2:] == list(shape.NAMES)
+    assert list(project.state)[-2:] == list(NAMES)
     project.assert_projected()
 
 

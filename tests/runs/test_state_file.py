@@ -15,7 +15,7 @@ from support.project import COMMAND, RUN, Project, spec_state, usual_state
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.runs import state_file
 from faber_ledger.runs.run import Run, find_run
 
@@ -73,13 +73,13 @@ def test_every_other_key_keeps_its_value_its_place_and_its_bytes(tmp_path: Path)
 def test_an_unchanged_block_is_not_written_again(project: Project) -> None:
     odd = project.state_path.read_text().replace('"reload_count": 3', '"reload_count":   3')
     project.put_state(odd)
-    assert write(project, {**shape.blocks_of(project.state), "sessions": ENDED})
+    assert write(project, {**blocks_of(project.state), "sessions": ENDED})
     assert '"reload_count":   3' in project.state_path.read_text()
 
 
 def test_unchanged_blocks_leave_the_file_alone(project: Project) -> None:
     before = project.state_path.stat()
-    assert not write(project, shape.blocks_of(project.state))
+    assert not write(project, blocks_of(project.state))
     assert project.state_path.stat() == before
     assert not (project.run / "state.json.backup").exists()
 
@@ -96,7 +96,7 @@ def test_a_block_whose_keys_another_tool_sorted_is_put_into_order_again(project:
     project.put_state(json.dumps(project.state, indent=2, sort_keys=True))
     blocks = {"sessions": spec_state()["sessions"], "context_metadata": spec_state()["context_metadata"]}
     assert write(project, blocks)
-    assert shape.text(shape.blocks_of(project.state)) == shape.text(blocks)
+    assert text_of(blocks_of(project.state)) == text_of(blocks)
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o664])

@@ -16,7 +16,7 @@ import pytest
 from support.project import COMMAND, Project, answer_of
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, text_of
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
 STEPS = int(os.environ.get("THREE_CLONES_STEPS", "200"))
@@ -300,7 +300,7 @@ def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monk
             tree.assert_projected()
             with Log.read(str(tree.ledger_path)) as log:
                 ids = {name for (name,) in log.connection.execute("SELECT id FROM event")}
-                logs.append((log.heads(), ids, shape.text(shape.blocks_of(tree.state))))
+                logs.append((log.heads(), ids, text_of(blocks_of(tree.state))))
         for heads, ids, blocks in logs:
             assert world.acknowledged - ids == set()
             assert (heads, blocks) == (logs[0][0], logs[0][2])

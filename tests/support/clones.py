@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.fold import fold
 from support.project import COMMAND, usual_state
 
@@ -151,7 +151,7 @@ class Clone:
         """Check that the log is sound, and that state.json shows it."""
         assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
         with Log.read(str(self.ledger)) as log:
-            assert shape.text(shape.blocks_of(self.state)) == shape.text(fold(log.stream()))
+            assert text_of(blocks_of(self.state)) == text_of(fold(log.stream()))
 
 
 def forge(ledger: Path, payload: str, kind: str = "note") -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.schemas.events import check_event
@@ -263,7 +263,7 @@ class Project:
     @property
     def in_context(self) -> list[str]:
         """The ids of the artifacts in context."""
-        return [load["artifact_id"] for load in shape.artifacts_in_context(self.state) if "artifact_id" in load]
+        return [load["artifact_id"] for load in artifacts_in_context(self.state) if "artifact_id" in load]
 
     @property
     def events(self) -> list[Recorded]:
@@ -287,7 +287,7 @@ class Project:
 
     def assert_projected(self) -> None:
         """Check that state.json shows the log, and that the log has no problem."""
-        assert shape.text(shape.blocks_of(self.state)) == shape.text(self.folded())
+        assert text_of(blocks_of(self.state)) == text_of(self.folded())
         assert list(find_problems(str(self.ledger_path), check_event=check_event)) == []
 
     @property

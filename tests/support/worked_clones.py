@@ -12,7 +12,7 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.ledger.union import write_union
 from faber_ledger.ledger.verify import find_problems
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.schemas.events import check_event
 from support.sample_log import START, every_type
@@ -81,7 +81,7 @@ def rows(path: str) -> list[tuple[Any, ...]]:
 
 def blocks(path: str) -> str:
     with Log.read(path) as log:
-        return shape.text(fold(log.stream()))
+        return text_of(fold(log.stream()))
 
 
 def united(*paths: str) -> bytes:

@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.table import table
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.projections import blocks as shape
+from faber_ledger.projections.blocks import blocks_of, current_session, session_history
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.lost import lacks_ledger
@@ -60,15 +60,15 @@ def _row(root: str, run_id: str) -> dict[str, Any]:
         log = None if lacks_ledger(run) else summarize(run.ledger_path)
     except (LedgerError, sqlite3.DatabaseError) as error:
         log, ledger_problem = None, str(error)
-    blocks = shape.blocks_of(state)
+    blocks = blocks_of(state)
     return {
         "run_id": run_id,
         "active": active_run(root).run_id == run_id,
         "work_id": state.get("work_id"),
         "status": state.get("status"),
         "phase": current_phase(state),
-        "sessions": len(shape.session_history(blocks)),
-        "open_session": shape.current_session(blocks),
+        "sessions": len(session_history(blocks)),
+        "open_session": current_session(blocks),
         "events": log.events if log else 0,
         "last_event_at": log.last_at if log else None,
         "problem": problem,
