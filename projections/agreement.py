@@ -1,8 +1,8 @@
-"""Up to which event a state agrees with a log, and what in it no event says.
+"""Up to which event a state agrees with a log, and what in it comes from no event.
 
-A state may be an older fold of the log, as a crash leaves one; or a fold that somebody edited; or both. So the
-position is looked for whose fold has the fewest other fields. Sessions and loads are compared by their ids, not by
-their places: one that is left out must not make all those after it differ.
+A state may be an older fold of the log, as a crash leaves one, or a fold that was edited, or both. So we look for the
+position whose fold differs in the fewest fields. Sessions and loads are compared by their ids, not by their places: a
+missing one must not make all those after it differ.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     class Fit(TypedDict):
         """The position whose fold is nearest to a state: its number of events and the last of them.
 
-        `distance` counts the fields that only one of the two has, or each has its own of; 0 where they agree. `events`
-        is the length of the whole history.
+        `distance` counts the fields that differ or that only one of the two has. `events` is the length of the history.
         """
 
         position: int
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def find_best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
-    """Find the position of a history whose fold is nearest to a state's blocks; of several the last."""
+    """Find the position of a history whose fold is nearest to a state's blocks, the last of several."""
     steps = Steps()
     target = _keyed(found)
     size, same = _counts(empty(), (), target)
@@ -63,12 +62,12 @@ def find_best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
 def explain_differences(
     stream: Callable[[], Iterable[Recorded]], found: Blocks, limit: int
 ) -> tuple[int, list[FieldDifference]]:
-    """Count the fields in which a history's fold and a state differ, and give the first so many with their events."""
+    """Return how many fields differ between a history's fold and a state, and the first `limit` with their events."""
     steps = Steps()
     for recorded in stream():
         steps.pass_over(recorded)
     different = list_changes(_keyed(steps.blocks), _keyed(found)) or list_changes(steps.blocks, found)
-    told: dict[Path, FieldDifference] = {
+    shown: dict[Path, FieldDifference] = {
         path: {"path": path, "expected": _within(steps.blocks, path), "found": _within(found, path), "event": None}
         for path, _, _ in different[:limit]
     }
@@ -76,33 +75,32 @@ def explain_differences(
     for recorded in stream():
         for change in steps.apply(recorded):
             place = _keyed_path(change, steps.blocks)
-            for path, one in told.items():
+            for path, one in shown.items():
                 if _touches(change, place, path):
                     one["event"] = recorded
-    return len(different), list(told.values())
+    return len(different), list(shown.values())
 
 
 def find_first_missing(
     events: Iterable[tuple[Recorded, bool]], found: Blocks
 ) -> tuple[Recorded, Path, Any, Any] | None:
-    """Return the first event that changes something and is marked as not known to a state.
+    """Return the first event that changes something and is marked as unknown to a state, or None.
 
-    With it the first field that it changes, what the log says of it then, and what the state says; None if there is
-    no such event.
+    It comes with the first field that it changes, that field's value after it, and its value in the state.
     """
     steps, target = Steps(), _keyed(found)
     for recorded, is_known in events:
         changed = steps.apply(recorded)
         if changed and not is_known:
-            told = [(_keyed_path(change, steps.blocks), change[2]) for change in changed]
-            differing = [(path, value) for path, value in told if value_at(target, path) != _keyed(value)]
-            path, value = [*differing, *told][0]
+            fields = [(_keyed_path(change, steps.blocks), change[2]) for change in changed]
+            differing = [(path, value) for path, value in fields if value_at(target, path) != _keyed(value)]
+            path, value = [*differing, *fields][0]
             return recorded, path, value, _within(found, path)
     return None
 
 
 def _touches(change: Change, place: Path, path: Path) -> bool:
-    """Return whether a change at a place is one of the field at `path` too."""
+    """Return whether a change at a place also changes the field at `path`."""
     if place[: len(path)] == path:
         return True
     if path[: len(place)] != place:
@@ -122,7 +120,7 @@ def _keyed(value: Any) -> Any:
 
 
 def _within(value: Any, path: Path) -> Any:
-    """Return the value at a path in which ids stand for places."""
+    """Return the value at a path that has ids instead of places."""
     for step in path:
         if isinstance(value, list):
             value = next((item for number, item in enumerate(value) if step in (number, _key(item, number))), MISSING)
@@ -137,7 +135,7 @@ def _key(item: Any, number: int) -> str | int:
 
 
 def _keyed_path(change: Change, blocks: Blocks) -> Path:
-    """Return a change's path with ids in the place of numbers; `blocks` are those after it."""
+    """Return a change's path with ids instead of numbers; `blocks` are those after it."""
     path, value = [], blocks
     for step in change[0]:
         value = value_at(value, (step,))
@@ -146,7 +144,7 @@ def _keyed_path(change: Change, blocks: Blocks) -> Path:
 
 
 def _counts(value: Any, path: Path, target: Any) -> tuple[int, int]:
-    """Count the single values within a value at a path, and those of them that the target has too."""
+    """Count the single values within a value at a path, and how many of them the target has too."""
     count = same = 0
     for place, leaf in _leaves(value, path):
         there = value_at(target, place)

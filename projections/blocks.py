@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Entry: TypeAlias = dict[str, Any]
 
 NAMES = ("sessions", "context_metadata")
-MAX_DEPTH = 200  # of what is written: Python reads deeper than it writes, and how deep differs between versions
+MAX_DEPTH = 200  # levels that every version of Python can write as well as read
 
 
 def empty() -> Blocks:
@@ -26,7 +26,7 @@ def empty() -> Blocks:
 
 
 def blocks_of(state: dict[str, Any]) -> Blocks:
-    """Take the blocks out of a state; a block that the state lacks is absent. Raises TypeError for no object."""
+    """Return the blocks that a state has; raises TypeError for a state that is not an object."""
     return {name: state[name] for name in NAMES if name in state}
 
 
@@ -36,7 +36,7 @@ def digest(blocks: Blocks) -> bytes:
 
 
 def texts_of(blocks: Blocks) -> dict[str, str]:
-    """Return each block as `text_of` writes it alone, by its name."""
+    """Return the text of each block alone, by its name."""
     return {name: text_of({name: block}) for name, block in blocks.items()}
 
 
@@ -74,7 +74,7 @@ def entry_of(blocks: Blocks, session_id: str) -> Entry | None:
 
 
 def is_named(entry: object) -> bool:
-    """Return whether an entry of the history says which session it is about: an older tool's may not."""
+    """Return whether an entry of the history names its session; an older tool's may not."""
     return isinstance(entry, dict) and isinstance(entry.get("session_id"), str) and entry["session_id"] != ""
 
 
@@ -86,14 +86,14 @@ def open_sessions(blocks: Blocks) -> list[str]:
 
 
 def artifacts_in_context(blocks: Blocks) -> list[Entry]:
-    """Return the loads that are in context now, each a readable entry."""
+    """Return the readable entries of the loads that are in context now."""
     metadata = blocks.get("context_metadata")
     loads = metadata.get("artifacts_in_context") if isinstance(metadata, dict) else None
     return [load for load in loads if isinstance(load, dict)] if isinstance(loads, list) else []
 
 
 def is_too_deep(value: Any) -> bool:
-    """Return whether a value is nested deeper than every Python reads and writes it; looks at all of it."""
+    """Return whether a value is nested deeper than `MAX_DEPTH`."""
     level = [value]
     for _ in range(MAX_DEPTH):
         level = [

@@ -8,16 +8,16 @@ if TYPE_CHECKING:
 
 
 class Compactions:
-    """Counts a compaction by its completion or by the start after it, whichever is first, and never by both.
+    """Counts a compaction once, by its completion or by the session start after it, whichever comes first.
 
-    A client may send only one of the two. A subagent's compaction does not count: it leaves the run's context as it is.
+    A client may send only one of the two. A subagent's compaction does not count: it does not change the run's context.
     """
 
     def __init__(self) -> None:
         self._counted_by: str | None = None  # the event whose counterpart may still come
 
     def is_new(self, event: dict[str, Any]) -> bool:
-        """Return whether an event is a compaction that was not counted yet."""
+        """Return whether an event is a compaction that was not counted yet, and count it."""
         kind = event["type"]
         if kind == "session_started" and event.get("source") != "compact":
             self._counted_by = None

@@ -1,4 +1,4 @@
-"""Where two projections of one run differ, field by field, and which event made the difference."""
+"""Where two projections of one run differ, field by field, and the event behind each difference."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Change: TypeAlias = tuple[Path, Any, Any]  # a field's path, what it was, and what it is
 
     class Difference(TypedDict):
-        """A field by its path, what the log says of it, what state.json says, and the event that settled the first."""
+        """A field by its path, its value by the log and in state.json, and the event that last set it in the log."""
 
         field: str
         expected: Any
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Missing(str):
-    """What stands where nothing is: told from every text, whatever a state holds."""
+    """The type of `MISSING`, which differs from every text that a state can hold."""
 
     __slots__ = ()
 
@@ -59,15 +59,15 @@ def first_difference(expected: Any, found: Any, path: Path = ()) -> Path | None:
 
 
 def differing_blocks(expected: Blocks, found: Blocks) -> list[str]:
-    """Name the blocks whose values differ; the order of keys says nothing, and `true` is told from 1."""
+    """Name the blocks whose values differ; the order of keys does not count, and `true` is not 1."""
     pairs = [(name, expected.get(name, MISSING), found.get(name, MISSING)) for name in NAMES]
     return [name for name, one, other in pairs if first_difference(one, other) is not None]
 
 
 def find_difference(stream: Callable[[], Iterable[Recorded]], found: Blocks) -> Difference | None:
-    """Fold events and compare: give the first field that differs and the event that last settled it, or None.
+    """Return the first field in which a fold and a state differ, with the event that last set it, or None.
 
-    `stream` gives the events again each time, so that a long log need not be kept.
+    `stream` returns the events again each time, so that a long log need not be kept in memory.
     """
     expected = Projector(empty()).fold(stream())
     path = first_difference(expected, found)
@@ -110,11 +110,11 @@ def _settled_by(events: Iterable[Recorded], path: Path) -> Recorded | None:
 
 
 def list_changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
-    """List the fields in which two values differ; put in order at their paths, they make the one the other.
+    """List the fields in which two values differ; applied in order, these changes turn the first into the second.
 
-    What one list has more than the other is listed item by item; a list in whose place others stand is one field.
+    Items that only one of two lists has are listed one by one; a list whose items were replaced is one field.
     """
-    if before is after:  # what two copies share, as most of a long state is
+    if before is after:  # as most parts of a long state and its copy are
         return []
     if isinstance(before, dict) and isinstance(after, dict):
         names = [*after, *[name for name in before if name not in after]]
@@ -131,13 +131,13 @@ def list_changes(before: Any, after: Any, path: Path = ()) -> list[Change]:
 
 
 def _is_continued(before: list[Any], after: list[Any]) -> bool:
-    """Return whether two lists have the same things in the same places, as far as both go."""
+    """Return whether one of two lists begins with the items of the other, by their ids."""
     pairs = zip(before, after, strict=False)
     return all([one is other or identity(one) == identity(other) for one, other in pairs])
 
 
 def identity(item: Any) -> str | None:
-    """Return the id of the session or the artifact that an item of a list is about; None if it is about none."""
+    """Return the id of the session or artifact that an item of a list is about, or None."""
     if not isinstance(item, dict):
         return None
     name = item.get("session_id", item.get("artifact_id"))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from faber_ledger.projections.blocks import Blocks, Entry
 
-PROJECTOR = 1  # raised whenever the same events give other blocks than before
+PROJECTOR = 1  # raised whenever the same events fold to other blocks than before
 
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
@@ -45,13 +45,13 @@ class Projector:
         self._reindex()
 
     def fold(self, events: Iterable[Recorded]) -> Blocks:
-        """Fold the events and give the blocks."""
+        """Fold the events and return the blocks."""
         for recorded in events:
             self.apply(recorded)
         return self.blocks
 
     def apply(self, recorded: Recorded) -> None:
-        """Fold one event; an unknown type or version leaves the blocks as they are."""
+        """Fold one event; one of an unknown type or version changes nothing."""
         if not is_foldable(recorded):
             return
         event, at = recorded["event"], recorded["at"]
@@ -196,7 +196,7 @@ class Projector:
             self.open[entry["session_id"]] = None
 
     def _touched(self, session_id: str, at: str) -> Entry | None:
-        """Return a session's entry; a current session that is not in the history enters it (END, Step 3)."""
+        """Return a session's entry; a current session that the history lacks is added to it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == current_session(self.blocks):
             entry = _entry_of_current(session_id, self.blocks, at)
@@ -212,7 +212,7 @@ class Projector:
 
 
 def _adopted(text: str) -> Blocks | None:
-    """Read adopted blocks; None for what state.json could not hold, since no such file can have been adopted."""
+    """Parse adopted blocks; None for what state.json cannot hold, since no such file can have been adopted."""
     try:
         adopted = blocks_of(json.loads(text))
         if is_too_deep(adopted):
@@ -247,7 +247,7 @@ def _last_reload(blocks: Blocks) -> str | None:
 
 
 def _put(holder: dict[str, Any], name: str, value: Any, *, after: str | None) -> None:
-    """Set a member; one that is new stands behind `after`, else first, as the documents show it."""
+    """Set a member; a new one goes after `after`, else first, as the documents show it."""
     if name not in holder:
         members = list(holder.items())
         place = list(holder).index(after) + 1 if after in holder else 0
@@ -264,7 +264,7 @@ def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
 
 
 def _fill(entry: Entry, environment: Any) -> None:
-    """Fill an environment that is missing or incomplete; what it says already stays (END, Step 4)."""
+    """Complete an entry's environment without changing what it has (END, Step 4)."""
     known = entry.get("environment")
     if not isinstance(environment, dict):
         return

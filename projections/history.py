@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks
 
     class SessionSummary(TypedDict):
-        """A session; `newly_completed` are the phases that the session before had not completed yet."""
+        """A session; `newly_completed` are the phases that were not complete before it."""
 
         session_id: str
         hostname: str | None

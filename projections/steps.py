@@ -1,7 +1,7 @@
 """What each event of a history changed in the blocks, at a cost that does not grow with the history.
 
-Before an event only what it can touch is copied, as deep as a fold changes it: its session's entry, and the blocks
-without the two lists that only grow. An adoption alone may touch everything.
+Before an event, only what it can change is copied, as deep as a fold changes it: its session's entry, and the blocks
+without the two lists that only grow. Only an adoption can change everything.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class Steps:
             self._places, self._counted = {}, 0
 
     def apply(self, recorded: Recorded) -> list[Change]:
-        """Fold one event and give the fields that it changed."""
+        """Fold one event and return the fields that it changed."""
         if not is_foldable(recorded):
             return []
-        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # any event's session is asked for
+        event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # every event type may have a session
         if event["type"] == "run_adopted":
             whole = copy.deepcopy(self.blocks)
             self.pass_over(recorded)
@@ -68,7 +68,7 @@ class Steps:
         return found
 
     def _place(self, name: str) -> int:
-        """Return the place of a session's entry in the history; of several of one id the last counts."""
+        """Return the place of a session's entry in the history; the last one with this id counts."""
         history = session_history(self.blocks)
         for number in range(self._counted, len(history)):
             if is_named(history[number]):

@@ -1,4 +1,4 @@
-"""What a run looked like over time: sessions, phases, artifacts in context, compactions and pauses, from its log."""
+"""A run over time, folded from its log: sessions, phases, artifacts in context, compactions and pauses."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.history import SessionSummary
-    from faber_ledger.projections.timeline_shapes import Bar, Lane, Moment, Row, Span, Stretch, Timeline
+    from faber_ledger.projections.timeline_shapes import Bar, Compaction, Lane, Moment, Row, Span, Stretch, Timeline
 
-PAUSE = 600.0  # seconds without an open session from which on a pause is folded
+PAUSE = 600.0  # seconds without an open session that make a pause
 CROWD = 4096  # spans of an artifact; more than a chart can show, and few enough to keep
-LISTED = 2000  # up to so many events are all listed; of a longer log those that tell, the newest so many times two
-TELLING = frozenset(
+LISTED = 2000  # events that are all listed; of a longer log, the newest 2 * LISTED of the milestones
+MILESTONES = frozenset(
     [
         "run_started",
         "run_adopted",
@@ -37,14 +37,15 @@ TELLING = frozenset(
 
 
 def timeline(run_id: str, events: Iterable[Recorded], seconds_of: Callable[[object], float | None]) -> Timeline:
-    """Fold a run's events, in `(seq, id)` order; `seconds_of` reads a time, None for what is none."""
+    """Fold a run's events, in `(seq, id)` order; `seconds_of` returns the seconds of a time, None for anything else."""
     return _Course(run_id, seconds_of).fold(events)
 
 
 class _Course:
-    """What is known of the run up to the event that was folded last."""
+    """What is known of the run after the last folded event."""
 
     def __init__(self, run_id: str, seconds_of: Callable[[object], float | None]) -> None:
+        self.run_id = run_id
         self.seconds_of = seconds_of
         self.projector = Projector(empty())
         self.number = 0
@@ -61,60 +62,59 @@ class _Course:
         self.completed: set[str] = set()
         self.edges: list[tuple[float, float]] = []
         self.every: list[Row] = []
-        self.telling: deque[Row] = deque(maxlen=LISTED * 2)
-        self.told: Timeline = {
-            "run_id": run_id,
-            "workflow_id": "",
-            "work_id": None,
-            "first": None,
-            "last": None,
-            "bars": [],
-            "phases": [],
-            "lanes": [],
-            "compactions": [],
-            "pauses": [],
-            "events": 0,
-            "rows": [],
-        }
+        self.milestones: deque[Row] = deque(maxlen=LISTED * 2)
+        self.workflow_id = ""
+        self.work_id: str | None = None
+        self.first: Moment | None = None
+        self.compacted: list[Compaction] = []
 
     def fold(self, events: Iterable[Recorded]) -> Timeline:
         for recorded in events:
             self._apply(recorded)
-        told = self.told
+        last: Moment | None = None
+        bars: list[Bar] = []
         if self.number:
-            told["last"] = last = (self.moment[0], self.moment[1] + 1)
+            last = (self.moment[0], self.moment[1] + 1)
             for _, span in self.present.values():
                 span["end"] = last
-            told["bars"] = [bar for one in summarize_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
+            bars = [bar for one in summarize_sessions(self.projector.blocks) if (bar := self._bar(one, last))]
             if self.projector.open:
                 self._stretch(last, None, [], self.number)
-        told["phases"] = self.stretches
-        told["lanes"] = list(self.lanes.values())
-        told["pauses"] = _pauses([*self.edges, *[(bar["start"][0], bar["end"][0]) for bar in told["bars"]]])
-        told["events"] = self.number
-        told["rows"] = self.every if self.number <= LISTED else list(self.telling)
-        return told
+        return {
+            "run_id": self.run_id,
+            "workflow_id": self.workflow_id,
+            "work_id": self.work_id,
+            "first": self.first,
+            "last": last,
+            "bars": bars,
+            "phases": self.stretches,
+            "lanes": list(self.lanes.values()),
+            "compactions": self.compacted,
+            "pauses": _pauses([*self.edges, *[(bar["start"][0], bar["end"][0]) for bar in bars]]),
+            "events": self.number,
+            "rows": self.every if self.number <= LISTED else list(self.milestones),
+        }
 
     def _apply(self, recorded: Recorded) -> None:
         event: dict[str, Any] = dict(recorded["event"])
         kind = event["type"]
         self.number += 1
         seconds = self.seconds_of(recorded["at"])
-        turn = self.moment[1] + (kind in TELLING)
+        turn = self.moment[1] + (kind in MILESTONES)
         self.moment = (self.moment[0] if seconds is None else seconds, turn)
-        if self.told["first"] is None:
-            self.told["first"] = self.moment
-        self._list(recorded, kind in TELLING)
+        if self.first is None:
+            self.first = self.moment
+        self._list(recorded, kind in MILESTONES)
         self.projector.apply(recorded)
         session_id = event.get("session_id")
         if isinstance(session_id, str):
             self._hear(kind, session_id, event)
         if kind == "run_started":
-            self.told["workflow_id"] = _text(event.get("workflow_id"))
-            self.told["work_id"] = _text(event.get("work_id")) or None
+            self.workflow_id = _text(event.get("workflow_id"))
+            self.work_id = _text(event.get("work_id")) or None
         elif self.compactions.is_new(event):
             where = ", ".join(filter(None, [_text(event.get("phase")), _text(event.get("step"))]))
-            self.told["compactions"].append({"at": self.moment, "where": where, "row": self.number})
+            self.compacted.append({"at": self.moment, "where": where, "row": self.number})
         elif kind == "artifact_failed":
             lane = self._lane(_text(event.get("artifact_id")))
             lane["failures"].append({"at": self.moment, "error": _text(event.get("error")), "row": self.number})
@@ -125,14 +125,14 @@ class _Course:
         if kind in ("session_started", "session_ended", "artifact_loaded", "run_adopted"):
             self._see_context()
 
-    def _list(self, recorded: Recorded, tells: bool) -> None:
+    def _list(self, recorded: Recorded, is_milestone: bool) -> None:
         row: Row = {"number": self.number, "recorded": recorded}
         if self.number <= LISTED:
             self.every.append(row)
         elif self.every:
             self.every = []
-        if tells:
-            self.telling.append(row)
+        if is_milestone:
+            self.milestones.append(row)
             if not self.projector.open:
                 self.edges.append((self.moment[0], self.moment[0]))
 
@@ -149,7 +149,7 @@ class _Course:
     # The context
 
     def _see_context(self) -> None:
-        """Compare what is in the context of an open session with what was, and open and close spans."""
+        """Open and close spans for what has entered and left the context of an open session."""
         blocks = self.projector.blocks
         is_watched = self.is_compacting or bool(self.projector.open) or current_session(blocks) is not None
         loads = artifacts_in_context(blocks) if is_watched else []
@@ -181,7 +181,7 @@ class _Course:
     # The phases
 
     def _stretch(self, at: Moment, phase: str | None, completed: list[str], row: int) -> None:
-        """Tell the phases since the run last said where it stood: that one, and those that were completed since."""
+        """Add the phases since the last snapshot: the one that it names, and those completed since."""
         if self.snapshot is not None:
             start, before, since = self.snapshot
             done = [name for name in completed if name not in self.completed]
@@ -197,18 +197,18 @@ class _Course:
 
     # The sessions
 
-    def _bar(self, told: SessionSummary, last: Moment) -> Bar | None:
+    def _bar(self, session: SessionSummary, last: Moment) -> Bar | None:
         """Place a session; None if neither the log nor its entry says when it was."""
-        name = told["session_id"]
-        start, row = self.started.get(name, (self._moment_of(told["started_at"]), None))
+        name = session["session_id"]
+        start, row = self.started.get(name, (self._moment_of(session["started_at"]), None))
         if start is None:
             return None
-        is_open = not told["ended_at"]
-        end, end_row = self.ended.get(name, (self._moment_of(told["ended_at"]), None))
+        is_open = not session["ended_at"]
+        end, end_row = self.ended.get(name, (self._moment_of(session["ended_at"]), None))
         end = max(start, last if is_open else end or start)
         return {
-            "told": told,
-            "machine": _text(told["hostname"]) or "unknown machine",
+            "session": session,
+            "machine": _text(session["hostname"]) or "unknown machine",
             "start": start,
             "heard": min(max(start, self.heard.get(name, end)), end),
             "end": end,

@@ -1,7 +1,7 @@
 """The shapes of a timeline.
 
-A moment is `(seconds, turn)`: seconds since 1970 as the clocks said, and how many telling events came before it, which
-keeps apart what happened within one second.
+A moment is `(seconds, turn)`: seconds since 1970 by the recording machine's clock, and the number of milestones up to
+it, which orders what happened within one second.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     Moment: TypeAlias = tuple[float, int]
 
     class Bar(TypedDict):
-        """A session in time; `heard` is its last own event, `row` and `end_row` are numbers of events or None."""
+        """A session in time; `heard` is its last own event's moment, `row` and `end_row` are numbers of events."""
 
-        told: SessionSummary
+        session: SessionSummary
         machine: str
         start: Moment
         heard: Moment
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         end_row: int | None
 
     class Span(TypedDict):
-        """A stay of an artifact in the context of an open session; of a crowd, several stays, the first one's told."""
+        """A stay of an artifact in context, or several joined into one that keeps the first one's source and size."""
 
         start: Moment
         end: Moment
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         failures: list[Failure]
 
     class Stretch(TypedDict):
-        """The phases between two moments at which the run said where it stood; `row` is the first one's event."""
+        """The phases between two snapshots of where the run stood; `row` is the first snapshot's event."""
 
         phases: list[str]
         start: Moment
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
         recorded: Recorded
 
     class Timeline(TypedDict):
-        """A run's whole picture, up to `last`, after every event; `events` counts all of them, `rows` are listed."""
+        """A run up to `last`, a moment after its last event; `events` counts all events, `rows` lists some or all."""
 
         run_id: str
         workflow_id: str

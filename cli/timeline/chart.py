@@ -147,7 +147,7 @@ class Chart:
             text = _fitting(right - left, f"{len(bars)} sessions", f"{len(bars)}")
             return self._link(bars[0]["row"], title, f'<rect class="bar many" {shape}/>{_label(left, top + 16, text)}')
         bar = bars[0]
-        one = bar["told"]
+        one = bar["session"]
         reason = "open" if bar["is_open"] else one["end_reason"] or "ended"
         kind = reason if reason in (*REASONS, "open") else "normal"
         name = one["session_id"].rpartition("-")[2] or one["session_id"]
@@ -263,7 +263,7 @@ HATCH = (
 
 
 def _session_title(bar: Bar) -> str:
-    one = bar["told"]
+    one = bar["session"]
     length = duration(bar["end"][0] - bar["start"][0])
     end = "still open" if bar["is_open"] else f"ended {_time(bar['end'])} ({one['end_reason'] or 'unknown'})"
     done = f"; completed {', '.join(one['newly_completed'])}" if one["newly_completed"] else ""

@@ -108,7 +108,7 @@ def _facts(timeline: Timeline) -> Iterator[str]:
 
 def _legend(timeline: Timeline, *, are_joined: bool) -> str:
     """Return a legend of the colours in use; each bar also says it in words."""
-    found = {"open" if bar["is_open"] else bar["told"]["end_reason"] for bar in timeline["bars"]}
+    found = {"open" if bar["is_open"] else bar["session"]["end_reason"] for bar in timeline["bars"]}
     keys = [f'<li><i class="{kind}"></i>{WORDS[kind]}' for kind in (*REASONS, "open") if kind in found]
     if are_joined:
         keys.append('<li><i class="many"></i>several sessions, too short to be drawn apart')

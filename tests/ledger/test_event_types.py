@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.words import words_of
 from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known
 from faber_ledger.ledger.redaction import remains
 from faber_ledger.projections.fold import fold
-from faber_ledger.projections.timeline import TELLING
+from faber_ledger.projections.timeline import MILESTONES
 from faber_ledger.recording.spooled import LOADS
 from faber_ledger.schemas.events import check_event
 
@@ -22,31 +22,31 @@ class Decision(NamedTuple):
 
     required: set[str]
     is_folded: bool = False
-    tells_in_timeline: bool = False  # a long timeline lists it
+    is_milestone: bool = False  # a long timeline lists it
     is_spoolable: bool = False
     version: int = 1
 
 
 DECISIONS = {
-    "run_started": Decision(set(), tells_in_timeline=True),
-    "run_adopted": Decision({"blocks"}, is_folded=True, tells_in_timeline=True),
+    "run_started": Decision(set(), is_milestone=True),
+    "run_adopted": Decision({"blocks"}, is_folded=True, is_milestone=True),
     "session_started": Decision(
-        {"session_id", "source", "environment", "empties_context"}, is_folded=True, tells_in_timeline=True
+        {"session_id", "source", "environment", "empties_context"}, is_folded=True, is_milestone=True
     ),
     "session_ended": Decision(
-        {"session_id", "reason", "inferred", "phases_completed"}, is_folded=True, tells_in_timeline=True
+        {"session_id", "reason", "inferred", "phases_completed"}, is_folded=True, is_milestone=True
     ),
     "artifact_loaded": Decision(
         {"session_id", "artifact_id", "trigger", "source", "size_bytes"}, is_folded=True, is_spoolable=True
     ),
-    "artifact_failed": Decision(set(), tells_in_timeline=True, is_spoolable=True),
+    "artifact_failed": Decision(set(), is_milestone=True, is_spoolable=True),
     "artifact_skipped": Decision(set()),
     "context_reloaded": Decision({"session_id"}, is_folded=True, is_spoolable=True),
-    "compaction_completed": Decision(set(), tells_in_timeline=True),
+    "compaction_completed": Decision(set(), is_milestone=True),
     "delivery_ignored": Decision(set()),
-    "note_recorded": Decision({"kind", "text"}, tells_in_timeline=True),
-    "context_reconstituted": Decision(set(), tells_in_timeline=True),
-    "event_redacted": Decision(set(), tells_in_timeline=True),
+    "note_recorded": Decision({"kind", "text"}, is_milestone=True),
+    "context_reconstituted": Decision(set(), is_milestone=True),
+    "event_redacted": Decision(set(), is_milestone=True),
 }
 
 
@@ -61,7 +61,7 @@ def recorded(event: dict[str, Any]) -> Any:
 
 def test_every_type_is_decided() -> None:
     assert DECISIONS.keys() == EVENT_TYPES.keys()
-    assert EVENT_TYPES.keys() >= TELLING
+    assert EVENT_TYPES.keys() >= MILESTONES
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
@@ -95,7 +95,7 @@ def test_a_fold_changes_the_blocks_for_the_folded_types_alone(kind: str) -> None
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
 def test_a_long_timeline_lists_the_events_that_tell(kind: str) -> None:
-    assert (kind in TELLING) == DECISIONS[kind].tells_in_timeline
+    assert (kind in MILESTONES) == DECISIONS[kind].is_milestone
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
