@@ -1,6 +1,6 @@
-"""Make, change or remove users' files: shown first, then done completely or not at all.
+"""Create, change and remove users' files: all changes are shown first, then made together or not at all.
 
-Our lines in a user's file are in a block between two markers.
+Our lines in a user's file are a block between two markers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class FileChange:
 
     def __init__(self, path: str, before: bytes | None, after: bytes | None, *, executable: bool = False) -> None:
         self.path = path
-        self.target = os.path.realpath(path)  # a settings file is often a link into the user's dotfiles: it stays one
+        self.target = os.path.realpath(path)  # a link into the user's dotfiles stays a link
         self.before = before
         self.after = after
         self.executable = executable
@@ -52,9 +52,9 @@ def read_file(path: str) -> bytes | None:
 
 
 def make_changes(changes: Iterable[FileChange]) -> None:
-    """Make the changes: all new contents are on the disk before the first one is put in place.
+    """Make the changes; all new contents are on the disk before the first is put in place.
 
-    Raises LedgerError if one cannot be written or is no longer what was read; what was staged is removed then.
+    Raises LedgerError, and removes what was staged, if a file cannot be written or has changed since it was read.
     """
     due = [change for change in changes if change.action != "unchanged"]
     made: list[str] = []
@@ -78,7 +78,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
 
 
 def _staged(change: FileChange, made: list[str]) -> str | None:
-    """Write the new content beside its file and give the path; every path that is made goes into `made`."""
+    """Write the new content beside its file and return its path; add every path created to `made`."""
     if change.after is None:
         return None
     temporary = f"{change.target}.{os.getpid()}.tmp"
@@ -124,7 +124,7 @@ def block_lines(purpose: str, *lines: str) -> tuple[str, ...]:
 
 
 def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool = False) -> bytes:
-    """Return a file's content with the block: in the place of an older one, else at the end or after the first line."""
+    """Return a file's content with the block, which replaces an older one; else at the end or after the first line."""
     newline = b"\r\n" if b"\r\n" in content else b"\n"
     text = newline.join([line.encode() for line in block])
     span = _block(content)
@@ -134,7 +134,7 @@ def with_block(content: bytes, block: tuple[str, ...], *, after_first_line: bool
         first, end, rest = content.partition(b"\n")
         return first + (end or b"\n") + text + newline + rest
     if content and not content.endswith(b"\n"):
-        return content + newline + text  # no newline at the end here either: so `without_block` finds the old end
+        return content + newline + text  # no newline at the end: so `without_block` restores the old end
     return content + text + newline
 
 

@@ -1,4 +1,4 @@
-"""Folders: one held open so that a rename is followed, and the kind of file system that a path lies on."""
+"""A folder that is found again after a rename, and the kind of file system that a path is on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 
 MOUNTS = "/proc/self/mountinfo"
-# Those of a network, and those that a host passes through to its guest.
+# File systems of a network, and those that a host shares with its guest.
 NETWORK = (
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "drvfs", "afs", "ceph", "coda", "davfs", "glusterfs", "lustre"),
     *("gpfs", "beegfs", "ncpfs", "virtiofs", "vboxsf", "prl_fs", "vmhgfs", "fuse.sshfs", "fuse.rclone", "fuse.s3fs"),
@@ -16,7 +16,7 @@ NETWORK = (
 
 
 def file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Return the kind of the file system that is mounted under a device number; None if it is unknown."""
+    """Return the kind of the file system with a device number; None if it is unknown."""
     try:
         with open(mounts, encoding="utf-8", errors="replace") as file:
             lines = file.readlines()
@@ -31,13 +31,13 @@ def file_system(device: int, mounts: str = MOUNTS) -> str | None:
 
 
 def network_file_system(device: int, mounts: str = MOUNTS) -> str | None:
-    """Return the network file system that is mounted under a device number; None for a local one, and if unknown."""
+    """Return the kind of the network file system with a device number; None if it is local or unknown."""
     kind = file_system(device, mounts)
     return kind if kind in NETWORK else None
 
 
 class TrackedFolder:
-    """The folder at `path`, or none if it cannot be opened; held until the process ends."""
+    """The folder at `path`, held open until the process ends so that a rename can be followed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -48,10 +48,7 @@ class TrackedFolder:
             pass  # Windows opens no folder, and renames none in which a process has a file open
 
     def current_path(self) -> str | None:
-        """Return where the folder is now; None if it is gone or cannot be found.
-
-        It stays open, since it may be renamed again, and then another folder may be at its old path.
-        """
+        """Return the folder's path now; None if it is gone or cannot be found."""
         if self._descriptor < 0:
             return self.path if os.path.isdir(self.path) else None
         held = os.fstat(self._descriptor)

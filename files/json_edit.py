@@ -1,4 +1,4 @@
-"""Single places of a JSON text, each named by its path, changed so that every other byte stays as it is."""
+"""Change single values in a JSON text, each named by its path, and keep every other byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
 
 
 def without(text: str, path: Path) -> str:
-    """Return the text without the child at `path`, and without the comma that it needed."""
+    """Return the text without the child at `path` and its comma."""
     at = _place(text, path[:-1])
     children = _children(text, at)
     index = _index(children, path[-1])
@@ -64,7 +64,7 @@ def _place(text: str, path: Path) -> int:
 
 
 def _index(children: list[Child], key: str | int) -> int:
-    """Find a child; of members with one name the last counts, as it does for every reader of JSON."""
+    """Find a child; of several members with one name, the last, as every reader of JSON does."""
     return max([index for index, child in enumerate(children) if child[0] == key])
 
 
@@ -102,7 +102,7 @@ def _rendered(text: str, value: Any, base: str | None) -> str:
 
 
 def _unit(text: str) -> str:
-    """Return the file's indentation: that of its first member; two spaces if it has none, nothing if it is one line."""
+    """Return the indentation of the first member: two spaces if there is none, empty if the text is on one line."""
     root = _place(text, ())
     children = _children(text, root)
     gap = text[root + 1 : children[0][1]] if children else "\n  "

@@ -1,4 +1,4 @@
-"""A JSON object as text, in which single members can be replaced and every other byte stays as it is."""
+"""Replace single members of a JSON object as text, and keep every other byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 SPACE = " \t\n\r"
 BOM = "\ufeff"
 ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
-MAX_CANDIDATES = 8  # places of one name that are looked at before all members are read in turn
+MAX_CANDIDATES = 8  # places of one name that are tried before all members are read in turn
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -33,7 +33,7 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 class JsonText:
-    """The text of one JSON object and where each of its members' values stands in it."""
+    """The text of one JSON object, and where each member's value is in it."""
 
     def __init__(self, text: str) -> None:
         """Read the text; raises ValueError if it is not a JSON object, with the line where there is one."""
@@ -45,7 +45,7 @@ class JsonText:
         except (ValueError, RecursionError):
             value, end = None, start
         if not isinstance(value, dict) or _after_space(text, end) != len(text):
-            self._walk()  # which says what is wrong, or manages with one level less
+            self._walk()  # raises what is wrong, or succeeds, since it needs one level less
             return
         self.value: dict[str, Any] = value
         self.first, self.end = start + 1, end - 1
@@ -53,7 +53,7 @@ class JsonText:
 
     @property
     def spans(self) -> dict[str, tuple[int, int]]:
-        """Where each member's value stands, from and to."""
+        """Where each member's value begins and ends."""
         if self._spans is None:
             self._walk()
         assert self._spans is not None
@@ -97,10 +97,10 @@ class JsonText:
         self.value, self._spans = value, spans
 
     def _span_of(self, name: str) -> tuple[int, int]:
-        """Find one member's value without reading all others in turn, where no name can be written in two ways.
+        """Find one member's value, without reading all others if no name can be written in two ways.
 
-        A name that is met is the object's own, if what follows it is the rest of an object that ends where this one
-        does, or what precedes it the beginning of one.
+        A name belongs to the object itself if what follows it is the rest of an object that ends where this one does,
+        or if what precedes it is the beginning of one.
         """
         text, quoted_name = self.text, f'"{name}"'
         if self._spans is None and name.isidentifier() and name.isascii() and not any(map(text.__contains__, ESCAPED)):
@@ -116,7 +116,7 @@ class JsonText:
         return self.spans[name]
 
     def _is_own(self, at: int) -> bool:
-        """Return whether the name at a place is the object's own, and not that of one inside: by the shorter side."""
+        """Return whether the name at a place is a member of the object itself, judged by the shorter side."""
         ends = self.end - at < at - self.first
         side = "{" + self.text[at : self.end + 1] if ends else "{" + self.text[self.first : at] + '"":0}'
         try:
@@ -125,7 +125,7 @@ class JsonText:
             return False
 
     def with_members(self, members: dict[str, Any]) -> str:
-        """Return the text with these members' values: replaced where they stand, else added at the end."""
+        """Return the text with these members, replaced in place or added at the end."""
         pieces, done = [], 0
         for start, end, name in sorted((*self._span_of(name), name) for name in members if name in self.value):
             pieces += [self.text[done:start], self._rendered(members[name])]
@@ -151,7 +151,7 @@ class JsonText:
         return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no other form in a file
 
     def _indent(self) -> str:
-        """Return the white space before the first member; two spaces where the object is empty, none on one line."""
+        """Return the white space before the first member: two spaces if there is none, empty if it is on one line."""
         start = _after_space(self.text, self.first)
         before = self.text[self.first : start]
         if "\n" in before and self.value:
@@ -180,7 +180,7 @@ def _value_at(text: str, at: int) -> tuple[Any, int]:
 
 
 def _on_lines(value: Any, line: str, indent: str) -> str:
-    """Write a value as `json.dumps` does with an indent, in half the time; `line` begins the line that it stands on."""
+    """Write a value as `json.dumps` does with an indent, in half the time; `line` begins the value's line."""
     if isinstance(value, str):
         return quoted(value)
     if not value or not isinstance(value, (dict, list)):

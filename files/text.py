@@ -1,4 +1,4 @@
-"""Measure texts as the client does, and cut them where a reader can follow."""
+"""Measure texts as the client does, and cut them between characters and lines."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-MAX_MARKS = 32  # a base character with more marks than this is not real text, and is cut like any other
+MAX_MARKS = 32  # more marks than any real text has on one character: they may be cut
 CONTROLS = {code: "\ufffd" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
-LEAST_END, LONGEST_STEP = 100, 200  # units of an end that says something; letters given up for a whole line
+LEAST_END, LONGEST_STEP = 100, 200  # units of a useful end; letters that may be dropped to end with a full line
 ZERO_WIDTH_JOINER = "\u200d"
 VIRAMA = 9  # the combining class of the signs that join two consonants
 
 
 def plain(text: str) -> str:
-    """Put U+FFFD in the place of control characters and lone surrogates; lines end as here, and tabs stay.
+    """Replace control characters and lone surrogates by U+FFFD; tabs stay, and CRLF becomes LF.
 
-    What comes from a repository reaches a model and a terminal, and must steer neither. No text becomes longer.
+    A text from a repository reaches a model and a terminal, and must control neither. No text becomes longer.
     """
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text  # much faster than looking at each character
@@ -32,15 +32,15 @@ def units(text: str) -> int:
 
 
 def one_line(text: object, longest: int = 300) -> str:
-    """Make one line of at most `longest` units of a text that came from a repository."""
-    looked_at = str(text)
-    if len(looked_at) > 4 * longest:
-        looked_at = looked_at[: _place(looked_at, 4 * longest)]
-    return clip(plain(" ".join(looked_at.split())), longest)
+    """Return a text from a repository as one line of at most `longest` units."""
+    start = str(text)
+    if len(start) > 4 * longest:
+        start = start[: _place(start, 4 * longest)]
+    return clip(plain(" ".join(start.split())), longest)
 
 
 def clip(text: str, room: int, mark: str = "…") -> str:
-    """Cut a text to at most `room` units and end it with `mark`; neither a character nor its marks are cut apart."""
+    """Cut a text to at most `room` units and end it with `mark`; a character keeps its combining marks."""
     if units(text) <= room:
         return text
     left = room - units(mark)
@@ -48,9 +48,9 @@ def clip(text: str, room: int, mark: str = "…") -> str:
 
 
 def cut_middle(text: str, room: int, mark: str = "\n…\n") -> str:
-    """Cut the middle out of a text of more than `room` units and put `mark` there, between lines where they are short.
+    """Replace the middle of a text of more than `room` units by `mark`, between lines if they are short.
 
-    What was done last, and what is next, stands at a summary's end.
+    A summary ends with what was done last and what comes next.
     """
     if units(text) <= room:
         return text
@@ -68,7 +68,7 @@ def cut_middle(text: str, room: int, mark: str = "\n…\n") -> str:
 
 
 def shares(wanted: Sequence[int], room: int) -> list[int]:
-    """Split room fairly: who wants less than an equal share gets it all, and the others share what is left."""
+    """Split room fairly: a want below an equal share is met, and the others share what is left."""
     given = [0] * len(wanted)
     for count, index in enumerate(sorted(range(len(wanted)), key=lambda at: wanted[at])):
         given[index] = min(wanted[index], max(room, 0) // (len(wanted) - count))
@@ -77,7 +77,7 @@ def shares(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def _place(text: str, room: int) -> int:
-    """Return how many characters fit into `room` units, without the base of marks that would be left behind."""
+    """Return how many characters fit into `room` units, without separating a character from its marks."""
     at = min(room, len(text))
     while units(text[:at]) > room:
         at -= max((units(text[:at]) - room) // 2, 1)
@@ -88,9 +88,9 @@ def _place(text: str, room: int) -> int:
 
 
 def _joins(text: str, at: int) -> bool:
-    """Return whether the character at a place belongs to the one before it, as readers see it (after UAX 29).
+    """Return whether the character at a place and the one before it are one to a reader (after UAX 29).
 
-    So do marks, what a joiner joins, tinted emoji, the second half of a flag, a syllable's parts, and LF after CR.
+    True for marks, joiners, skin tones, the second half of a flag, the parts of a syllable, and LF after CR.
     """
     before, letter = text[at - 1], text[at]
     if letter.isascii():
@@ -100,7 +100,7 @@ def _joins(text: str, at: int) -> bool:
         while run and _is_of_flag(text[run - 1]):
             run -= 1
         return (at - run) % 2 == 1
-    import unicodedata  # rarely asked for: most texts are cut between lines
+    import unicodedata  # rarely needed: most texts are cut between lines
 
     category = unicodedata.category(letter)
     if category[0] == "M" or before == ZERO_WIDTH_JOINER or letter in "\u200c\u200d":

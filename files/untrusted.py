@@ -1,4 +1,4 @@
-"""Opening files that came with a repository, or that it names: where they may be, of what kind, and how large.
+"""Open files that came with a repository, or that it names: where they may be, of what kind, and how large.
 
 The one way to open an untrusted file; `ledger/file.py` opens a ledger's header with the same care, since the ledger
 imports nothing from here.
@@ -26,11 +26,11 @@ NO_PATH = "this text cannot be a path"
 
 
 class FileRefused(Exception):
-    """A file is not read; the text says why."""
+    """The file must not be read; the text says why."""
 
 
 class FileTooLarge(FileRefused):
-    """A file is larger than its limit; `size` is in bytes."""
+    """The file is larger than its limit; `size` is in bytes."""
 
     def __init__(self, size: int, limit: int) -> None:
         super().__init__(f"{size:,} bytes, and at most {limit:,} are read")
@@ -46,7 +46,7 @@ def folder_around(path: str, folders: Iterable[str]) -> str | None:
 
 
 def around(real: str, folders: Iterable[str]) -> str | None:
-    """Return the first of the folders that contains a path, or None; all are given without links."""
+    """Return the first of the folders that contains a path, or None; none of them may have links in it."""
     for folder in folders:
         if real == folder or real.startswith(folder.rstrip(os.sep) + os.sep):
             return folder
