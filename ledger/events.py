@@ -1,4 +1,4 @@
-"""What can happen in a run, one shape a fact; every reader (mypy, the strict models, the docs) takes it from here."""
+"""The events of a run, one shape per type, from which mypy, the strict models and the docs take it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Environment(TypedDict):
 
 
 class Delivery(TypedDict):
-    """The client's hook call that a fact came from; `digest` is the SHA-256 of its standard input, in hex."""
+    """The hook call that an event comes from; `digest` is the SHA-256 of its standard input, in hex."""
 
     hook: str
     digest: str
@@ -25,7 +25,7 @@ class Delivery(TypedDict):
 
 
 class RunStarted(TypedDict):
-    """A run was started here."""
+    """A run was started."""
 
     type: Literal["run_started"]
     run_id: str
@@ -34,7 +34,7 @@ class RunStarted(TypedDict):
 
 
 class RunAdopted(TypedDict):
-    """A run that had no log got one; `blocks` is the JSON text of its two blocks as they were."""
+    """A run that other tools made got a log; `blocks` is the JSON text of the two blocks in its `state.json`."""
 
     type: Literal["run_adopted"]
     run_id: str
@@ -42,7 +42,7 @@ class RunAdopted(TypedDict):
 
 
 class SessionStarted(TypedDict):
-    """A session opened on this run."""
+    """The client opened a session on this run."""
 
     type: Literal["session_started"]
     session_id: str
@@ -73,7 +73,7 @@ class SessionEnded(TypedDict):
 
 
 class ArtifactLoaded(TypedDict):
-    """An artifact was given to the agent; `sha256` is of its content, in hex."""
+    """The agent was given an artifact; `sha256` is the hash of its content, in hex."""
 
     type: Literal["artifact_loaded"]
     session_id: str
@@ -98,7 +98,7 @@ class ArtifactFailed(TypedDict):
 
 
 class ArtifactSkipped(TypedDict):
-    """An artifact was loaded a short while ago and was not loaded again."""
+    """An artifact was not loaded again, because it had been loaded shortly before, at `loaded_at`."""
 
     type: Literal["artifact_skipped"]
     session_id: str
@@ -108,7 +108,7 @@ class ArtifactSkipped(TypedDict):
 
 
 class ContextReloaded(TypedDict):
-    """One reload operation was done, whatever it loaded; `environment` where the session had none yet."""
+    """Artifacts were reloaded, whatever the outcome; `environment` is there if the session had none yet."""
 
     type: Literal["context_reloaded"]
     session_id: str
@@ -120,9 +120,9 @@ class ContextReloaded(TypedDict):
 
 
 class CompactionCompleted(TypedDict):
-    """The client compacted a conversation: the main one, or a subagent's, which is no session's.
+    """The client compacted a conversation: the session's own, or a subagent's, which belongs to no session.
 
-    `summary` is what the conversation came to, bounded and with its secrets masked.
+    `summary` is the client's summary of the conversation, shortened and with secrets masked.
     """
 
     type: Literal["compaction_completed"]
@@ -136,7 +136,7 @@ class CompactionCompleted(TypedDict):
 
 
 class DeliveryIgnored(TypedDict):
-    """A hook call changed nothing, and why."""
+    """A hook call changed nothing; `reason` says why."""
 
     type: Literal["delivery_ignored"]
     reason: Literal["repeated", "subagent", "no_session"]
@@ -144,7 +144,7 @@ class DeliveryIgnored(TypedDict):
 
 
 class NoteRecorded(TypedDict):
-    """Somebody wrote down what the next session should know, in the session that was open, if one was."""
+    """Someone left a note for the next session; `session_id` is the session that was open, if any."""
 
     type: Literal["note_recorded"]
     session_id: NotRequired[str]
@@ -155,7 +155,7 @@ class NoteRecorded(TypedDict):
 
 
 class Finding(TypedDict):
-    """What a reconstitution noticed: an ERROR is one that somebody chose to skip, or that stopped it."""
+    """A finding of a reconstitution; an ERROR either ended it, or someone chose to continue."""
 
     severity: Literal["ERROR", "WARNING", "INFO"]
     code: str
@@ -165,7 +165,7 @@ class Finding(TypedDict):
 class ContextReconstituted(TypedDict):
     """A run's context was put together again.
 
-    `mode` says how the run is resumed, None where it cannot be, and `stopped` where an ERROR ended the reconstitution.
+    `mode` says how the run is resumed: None if it cannot be, `stopped` if an ERROR ended the reconstitution.
     """
 
     type: Literal["context_reconstituted"]
@@ -177,9 +177,9 @@ class ContextReconstituted(TypedDict):
 
 
 class EventRedacted(TypedDict):
-    """An event's payload was taken out, or `fields` of it (none named: all of it); `remains` stands in its place.
+    """An event's payload was removed, or `fields` of it (empty: all of it); `remains` is shown in its place.
 
-    `supersedes` are the earlier redactions of the same event, whose own payloads went with this one.
+    `supersedes` are the earlier redactions of the same event, whose own payloads were removed with it.
     """
 
     type: Literal["event_redacted"]
@@ -208,9 +208,9 @@ Event = (
 
 
 class Draft(TypedDict):
-    """A fact to append; `client` is the client's own session id, `id` an id that the event already has.
+    """An event to append; `client` is the client's own session id, `id` the event's id if it has one already.
 
-    `salt`, hexadecimal, goes with it: the same fact after the same events is the same event then, to its hash.
+    `salt` (hex) belongs to that id: the same event after the same events then has the same hash.
     """
 
     event: Event
@@ -220,9 +220,9 @@ class Draft(TypedDict):
 
 
 class Recorded(TypedDict):
-    """An event with its envelope. Read in `(seq, id)` order; `at` is shown and never orders.
+    """An event with its envelope; events are ordered by `(seq, id)`, and `at` is only shown.
 
-    `redacted` is there, and true, if its payload was taken out: what the event says is what may stay of it then.
+    `redacted` is there, and true, if its payload was removed: the event then has only what may remain of it.
     """
 
     seq: int

@@ -1,4 +1,4 @@
-"""Runs Alembic's revisions on the connection that `upgrade` hands in; opens and prints nothing itself."""
+"""Run Alembic's revisions on the connection that `upgrade` passes; opens and prints nothing itself."""
 
 from __future__ import annotations
 

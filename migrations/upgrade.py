@@ -1,4 +1,4 @@
-"""Bring an older ledger to the newest format, on a copy that is verified before it takes the ledger's place."""
+"""Upgrade an older ledger to the newest format, on a verified copy that then replaces it."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ EVENTS = "SELECT seq, id, hash FROM event ORDER BY seq, id"
 
 
 class Format(NamedTuple):
-    """A format: the Alembic revision that leads to it and the whole text of its schema."""
+    """A format: the Alembic revision that leads to it, and the text of its schema."""
 
     revision: str
     text: str
 
 
 class Outcome(NamedTuple):
-    """What became of a ledger: its format before and after; they are equal if there was nothing to do."""
+    """A ledger's format before and after; they are equal if there was nothing to do."""
 
     before: int
     after: int
@@ -46,10 +46,10 @@ FORMATS: Mapping[int, Format] = {file.FORMAT: Format(file.REVISION, file.FORMAT_
 def migrate_file(
     path: str, *, dry_run: bool = False, known: Mapping[int, Format] = FORMATS, scripts: str = SCRIPTS
 ) -> Outcome:
-    """Bring the ledger at `path` to the newest known format, under its run's lock.
+    """Upgrade the ledger at `path` to the newest known format, under its run's lock.
 
-    A dry run does all of it on the copy and leaves the ledger as it is. Raises RunNotFound if there is no ledger,
-    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is not as it must be.
+    A dry run upgrades and checks the copy, and does not touch the ledger. Raises RunNotFound if there is no ledger,
+    what `check_file` raises, Locked, and IntegrityError if the ledger or the copy is wrong.
     """
     newest = max(known)
     if _format(path) == newest:
@@ -57,7 +57,7 @@ def migrate_file(
             _check_text(current, known[newest], path)
         return Outcome(newest, newest)
     with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
-        before = _format(path)  # again: another process may have been faster
+        before = _format(path)  # again: another process may have upgraded it
         if before == newest:
             return Outcome(newest, newest)
         if before not in known:
@@ -77,7 +77,7 @@ def migrate_file(
 
 
 def run_revisions(path: str, *, revision: str = file.REVISION, scripts: str = SCRIPTS) -> None:
-    """Run Alembic's revisions up to one on the database at `path`, an empty one included, in one transaction."""
+    """Run Alembic's revisions up to `revision` on the database at `path`, which may be empty, in one transaction."""
     config = Config()
     config.set_main_option("script_location", scripts.replace("%", "%%"))
     config.set_main_option("path_separator", "os")
@@ -102,7 +102,7 @@ def _format(path: str) -> int:
 
 @contextmanager
 def _temporary(path: str) -> Iterator[str]:
-    """Yield the copy's name, beside the ledger so that a rename can put it in place, and leave nothing of it behind."""
+    """Yield a path for the copy, beside the ledger so that a rename can put it in place, and remove it afterwards."""
     copy = path + ".migrating"
     names = (copy, copy + "-journal")
     for name in names:
@@ -125,7 +125,7 @@ def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
 
 
 def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
-    """Compare schema text, and every event with the old ledger's: none may be missing, added or changed."""
+    """Check the copy's schema text and its integrity, and that no event is missing, added or changed."""
     with closing(connect(copy, "ro")) as new:
         _check_text(new, wanted, copy)
         if [row for (row,) in new.execute("PRAGMA quick_check")] != ["ok"]:

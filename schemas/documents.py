@@ -1,8 +1,8 @@
 """The strict models of documents that come from outside: a hook's delivery, a run's state, a workflow's configuration.
 
-Strict where this program relies on a value, open where the document belongs to somebody else: clients, FABER's own
-tools and older versions of both write fields that are not known here. They are there for the JSON Schemas, which
-are generated from them: no command loads them, since a reader has to say in one line what it refuses.
+Strict where this program relies on a value, open where the document belongs to others: clients, FABER's own tools and
+older versions of both write fields that are not known here. The JSON Schemas are generated from these models; no
+command loads them, since a command reports in one line what it refuses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Trigger = Annotated[str, Field(pattern=LOAD)]
 
 def _moment(text: str) -> str:
     if seconds_of(text) is None:
-        raise ValueError("is no ISO 8601 time with a zone")
+        raise ValueError("is not an ISO 8601 time with a zone")
     return text
 
 
@@ -36,13 +36,13 @@ class Document(BaseModel):
 
 
 class Closed(BaseModel):
-    """A document that its reader defines: an unknown field is a mistake."""
+    """A document whose reader defines it: an unknown field is a mistake."""
 
     model_config = ConfigDict(strict=True, extra="forbid", populate_by_name=True)
 
 
 class HookDelivery(Document):
-    """What the client writes to a hook's standard input. Every field may be missing: clients differ by version."""
+    """The JSON that the client writes to a hook's standard input; versions of clients differ in their fields."""
 
     session_id: str | None = None
     transcript_path: str | None = None
@@ -88,7 +88,7 @@ class SessionsBlock(Document):
 
 
 class ArtifactLoad(Document):
-    """An artifact that is in context now: its latest load."""
+    """The latest load of an artifact that is in context."""
 
     artifact_id: str
     loaded_at: Moment
@@ -98,7 +98,7 @@ class ArtifactLoad(Document):
 
 
 class CompactionRecord(Document):
-    """A compaction that was noticed."""
+    """A compaction that was detected."""
 
     detected_at: Moment
     phase: str | None = None
@@ -116,7 +116,7 @@ class ContextBlock(Document):
 
 
 class Worktree(Document):
-    """The linked worktree that a run has for its own, in its state (FABER's state schema)."""
+    """A run's own linked worktree, in its state (FABER's state schema)."""
 
     path: str
     created_by: Literal["fractary-faber", "manual", "unknown"] | None = None
@@ -126,7 +126,7 @@ class Worktree(Document):
 
 
 class WorktreeMetadata(Document):
-    """What was last seen of a worktree."""
+    """A worktree as it was last seen."""
 
     disk_usage_bytes: Annotated[int, Field(ge=0)] | None = None
     git_commit: str | None = None
@@ -155,14 +155,14 @@ class WorktreeRecord(Document):
 
 
 class Worktrees(Document):
-    """`.fractary/faber/worktrees.json`: the worktrees of a clone and the runs they are for, former ones too."""
+    """`.fractary/faber/worktrees.json`: the worktrees of a clone, former ones included, and their runs."""
 
     worktrees: list[WorktreeRecord]
     last_updated: Moment | None = None
 
 
 class State(Document):
-    """A run's `state.json`: three keys are needed, the two blocks have their shape, all else is FABER's own."""
+    """A run's `state.json`: three keys are required, the two blocks are checked, the rest is FABER's own."""
 
     run_id: str
     workflow_id: str
@@ -209,7 +209,7 @@ class Artifact(Closed):
 
 
 class PhaseArtifacts(Closed):
-    """Artifacts that are loaded in one phase alone."""
+    """Artifacts that are loaded in one phase only."""
 
     frame: list[Artifact] = []
     architect: list[Artifact] = []
@@ -246,7 +246,7 @@ class WorkflowPhase(Document):
 
 
 class WorkflowPhases(Closed):
-    """The five phases; a workflow names each."""
+    """The five phases, each of which a workflow names."""
 
     frame: WorkflowPhase
     architect: WorkflowPhase
@@ -256,13 +256,13 @@ class WorkflowPhases(Closed):
 
 
 class Autonomy(Document):
-    """How much a workflow does unasked."""
+    """How much a workflow does without asking."""
 
     level: Literal["dry-run", "assist", "guarded", "autonomous"]
 
 
 class Workflow(Closed):
-    """A workflow's configuration, as FABER's workflow schema has it."""
+    """A workflow's configuration, by FABER's workflow schema."""
 
     schema_: str | None = Field(None, alias="$schema")
     id: Name

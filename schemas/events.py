@@ -1,4 +1,4 @@
-"""The strict model of an event: the shapes that mypy checks, checked here on what was really stored."""
+"""The strict model of an event: the shapes that mypy checks, checked on stored events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVENTS: TypeAdapter[list[Event]] = TypeAdapter(
 
 
 def are_events(events: list[Any]) -> bool:
-    """Return whether all these events are as their shapes say; asked at once, it costs less than one by one."""
+    """Return whether all these events fit their shapes, faster than one by one."""
     try:
         EVENTS.validate_python(events)
     except ValidationError:
@@ -28,7 +28,7 @@ def are_events(events: list[Any]) -> bool:
 
 
 def check_event(event: Any) -> list[str]:
-    """Return what is wrong with an event, each as `field: problem`; an empty list if it is as its shape says."""
+    """Return what is wrong with an event, each as `field: problem`; an empty list if it fits its shape."""
     try:
         EVENT.validate_python(event)
     except ValidationError as error:
@@ -37,7 +37,7 @@ def check_event(event: Any) -> list[str]:
 
 
 def problems_of(error: ValidationError) -> list[str]:
-    """Tell a validation error as `field: problem`, one a field, without the values, which may be long or secret."""
+    """Return a validation error as one `field: problem` per field, without values, which may be long or secret."""
     return [
         ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
         for problem in error.errors(include_url=False, include_input=False, include_context=False)

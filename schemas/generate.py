@@ -1,4 +1,4 @@
-"""Writes the JSON Schemas from the models: `python -m faber_ledger.schemas.generate [--check]`."""
+"""Write the JSON Schemas from the models: `python -m faber_ledger.schemas.generate [--check]`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def schemas() -> dict[str, dict[str, Any]]:
 
 
 def text_of(schema: dict[str, Any]) -> str:
-    """Write a schema as the file holds it."""
+    """Write a schema as the text of its file."""
     return json.dumps({"$schema": DIALECT, **schema}, indent=2, ensure_ascii=False) + "\n"
 
 
 def stale_files(folder: Path = FOLDER) -> list[str]:
-    """Name the files of `folder` that are not what the models say."""
+    """Return the names of the files in `folder` that differ from the models."""
     return [
         name
         for name, schema in schemas().items()
@@ -40,7 +40,7 @@ def stale_files(folder: Path = FOLDER) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the schemas, or with `--check` tell which are stale (exit code 1)."""
+    """Write the schemas, or with `--check` name the stale ones (exit code 1)."""
     stale = stale_files()
     if arguments == ["--check"]:
         for name in stale:

@@ -1,4 +1,4 @@
-"""The strict reading of a log: every hash computed again, and every payload through the model of its type."""
+"""Read a log strictly: compute every hash again, and check every payload against the model of its type."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 def read_strictly(log: Log) -> Iterator[Recorded]:
     """Yield every event in `(seq, id)` order; raises IntegrityError for the first that does not fit its model.
 
-    Also for one that does not match its hash. An event of an unknown type or version has no model here, and a redacted
-    event has nothing left to check: both are yielded as they are.
+    So it does for one that does not match its hash. An event of an unknown type or version has no model, and a redacted
+    event has nothing left to check: both are yielded unchecked.
     """
     return chain.from_iterable(_recorded(log, rows) for rows in verified_batches(log))
 
 
 def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
-    # A payload that is two values would have to be made up for by two payloads that are one value only together; in
-    # that one the `type` of the first would stand inside its object, where no model has one.
+    # If a payload held two values, two others would have to form one value together to keep the count; the `type` of
+    # the first of those would then be inside its object, where no model has one.
     try:
         events = EVENTS.validate_json("[" + ",".join([_text(row) for row in rows]) + "]")
         if len(events) == len(rows):
@@ -53,7 +53,7 @@ def _recorded(log: Log, rows: list[Row]) -> Iterator[Recorded]:
 
 
 def _text(row: Row) -> str:
-    """Write a row's event as JSON, with the members that stand in its envelope."""
+    """Write a row's event as JSON, with the members that its envelope stores."""
     payload, session_id = row[10], row[6]
     if payload == "{}":
         raise ValueError("no event of a known type is empty")
@@ -62,7 +62,7 @@ def _text(row: Row) -> str:
 
 
 def problems_in(recorded: Recorded) -> list[str] | None:
-    """Return what is wrong with an event as its model has it; None for one that has none here, or is redacted."""
+    """Return what is wrong with an event by its model; None if it has no model, or is redacted."""
     if "redacted" in recorded or not is_known(recorded["event"]["type"], recorded["version"]):
         return None
     return check_event(recorded["event"])

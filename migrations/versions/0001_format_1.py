@@ -1,4 +1,4 @@
-"""Format 1: the first one; its text is executed as it stands, as the hook does that makes a new ledger."""
+"""Format 1, the first: its text is executed verbatim, as by the hook that creates a ledger."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Make a ledger of format 1 in an empty database."""
+    """Create a ledger of format 1 in an empty database."""
     connection = op.get_bind()
-    connection.exec_driver_sql("DROP TABLE alembic_version")  # Alembic's own text of it is not the format's
+    connection.exec_driver_sql("DROP TABLE alembic_version")  # Alembic's own text differs from the format's
     for statement in file.statements(file.FORMAT_1):
         connection.exec_driver_sql(statement)
     connection.exec_driver_sql(f"PRAGMA application_id = {file.APPLICATION_ID}")
