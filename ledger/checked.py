@@ -48,7 +48,7 @@ HEAD = HASH_DOMAIN.decode() + "["
 def read_verified(log: Log) -> Iterator[Recorded]:
     """Yield every event in `(seq, id)` order; raises IntegrityError for the first that is not what its hash says.
 
-    Also for the first that does not come right after its parents, or has a value of another type in its envelope.
+    So it does for one that does not come right after its parents, or has a value of another type in its envelope.
     """
     return chain.from_iterable(decode_batch(log, rows) for rows in verified_batches(log))
 
@@ -74,21 +74,21 @@ def decode_batch(log: Log, rows: list[Row]) -> Iterator[Recorded]:
 
 
 def compute_hashes(rows: list[Row]) -> list[bytes]:
-    """Compute what the hashes of rows must be, each as `hash_of` does; fewer if one of them is out of the ordinary.
+    """Compute the hashes of rows as `compute_hash` does, up to the first unusual one.
 
     Unusual rows are redacted, have a value of another type, or cannot be hashed.
     """
     hashes: list[bytes] = []
-    said, words = None, ""  # writer, session and client rarely change
+    known, text = None, ""  # writer, session and client rarely change
     try:
         for seq, name, kind, version, at, writer, session_id, client, parents, salt, payload, stored, _ in rows:
             if stored is not None or len(salt) != SALT_BYTES:
                 break
-            if (writer, session_id, client) != said:
-                said = (writer, session_id, client)
-                words = f"{quoted(writer)},{_quoted(session_id)},{_quoted(client)}"
+            if (writer, session_id, client) != known:
+                known = (writer, session_id, client)
+                text = f"{quoted(writer)},{_quoted(session_id)},{_quoted(client)}"
             hashed = (  # `| 0` lets nothing but integers pass
-                f"{HEAD}{seq | 0},{quoted(name)},{quoted(kind)},{version | 0},{quoted(at)},{words},"
+                f"{HEAD}{seq | 0},{quoted(name)},{quoted(kind)},{version | 0},{quoted(at)},{text},"
                 f'[{_hex(parents)}],"{sha256(salt + payload.encode()).hexdigest()}"]'
             )
             hashes.append(sha256(hashed.encode()).digest())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class LedgerError(Exception):
-    """A condition that the user can do something about; a bug is never one."""
+    """A condition that the user can act on; a bug is never one."""
 
     code = "failed"
     exit_code = 1

@@ -16,15 +16,12 @@ from faber_ledger.ledger.errors import (
 )
 
 TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 
 APPLICATION_ID = 0x46424C47  # "FBLG"
 FORMAT = 1
 REVISION = "0001"
-HIGHEST_SEQ = 2**53  # what any other program reads exactly; SQLite's own end would stop every later append
-# A payload is read whole and as JSON takes some twenty times its size: what one event may cost a reader is bounded.
+HIGHEST_SEQ = 2**53  # every JSON reader reads it exactly; after SQLite's own maximum no event could be appended
+# A payload is read at once, and parsing it takes some twenty times its size: this bounds what one event costs a reader.
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 MAX_VALUE_BYTES = MAX_PAYLOAD_BYTES + 1024 * 1024  # SQLite counts a row's other columns too
 
@@ -122,7 +119,7 @@ UNREADABLE = (sqlite3.DatabaseError, UnicodeDecodeError)
 
 
 def connect(path: str, mode: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
-    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to make it where there is none.
+    """Connect to the database at `path`; `mode` is SQLite's: ro, rw, or rwc to create it.
 
     Raises IntegrityError if the file is torn, Locked, and LedgerError if it cannot be opened.
     """
@@ -164,7 +161,7 @@ class Writing:
         self.path = path
 
     def __enter__(self) -> None:
-        """Go on."""
+        """Do nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Raise Locked, Replaced or NotWritable instead of SQLite's own error."""
@@ -173,8 +170,8 @@ class Writing:
         if is_busy(error):
             raise locked_error(self.path) from error
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED:
-            told = f"{self.path} was replaced while it was open, as git does"
-            raise Replaced(told, hint="run the command again; nothing is lost") from error
+            message = f"{self.path} was replaced while it was open, as git does"
+            raise Replaced(message, hint="run the command again; nothing is lost") from error
         hint = "check permissions and space of the run's folder"
         raise NotWritable(f"cannot write {self.path}: {error}", hint=hint) from error
 
@@ -237,18 +234,18 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
 
 
 def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
-    """Ask, in constant time, whether a ledger's heads are its newest events, and the file ends where it says.
+    """Check, in constant time, that a ledger's heads are its newest events, and that the file ends where it says.
 
     The caller's transaction keeps writers away; `path` is None for a file in memory. Raises IntegrityError.
     """
     try:
-        told = _first_fault(connection, path)
+        fault = _first_fault(connection, path)
     except UNREADABLE as error:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked_error(path or "the ledger") from error
-        told = f"cannot be read: {error}"
-    if told is not None:
-        raise IntegrityError(f"{path or 'the ledger'} {told}", hint=HINT_VERIFY)
+        fault = f"cannot be read: {error}"
+    if fault is not None:
+        raise IntegrityError(f"{path or 'the ledger'} {fault}", hint=HINT_VERIFY)
 
 
 def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:
@@ -268,12 +265,15 @@ def surplus_bytes(connection: sqlite3.Connection, path: str) -> int:
 
 
 def check_companions(path: str) -> bool:
-    """Check that SQLite can open what it finds beside a ledger: it would wait forever for a pipe. Raises NotALedger.
+    """Return whether a journal is beside a ledger; `journal.find_refusal` says whether SQLite may play it.
 
-    Returns whether a journal is there: `journal.refusal` says whether SQLite may play it.
+    Raises NotALedger for a file that SQLite must not open: it would wait forever for a pipe.
     """
     has_journal = False
-    for suffix, what in (("-journal", "is not a regular file, and no ledger made it"), ("-wal", "is no ledger's")):
+    for suffix, what in (
+        ("-journal", "is not a regular file, and no ledger made it"),
+        ("-wal", "does not belong to a ledger"),
+    ):
         try:
             is_regular = stat.S_ISREG(os.lstat(path + suffix).st_mode)
         except FileNotFoundError:
@@ -292,7 +292,7 @@ def _header(path: str) -> bytes:
     except OSError as error:
         if os.path.islink(path):
             raise NotALedger(
-                f"{path} is a link, and a ledger is never followed through one", hint=HINT_RESTORE
+                f"{path} is a link, and a ledger is never opened through one", hint=HINT_RESTORE
             ) from error
         raise LedgerError(f"cannot read {path}: {error.strerror}", hint="check the file's permissions") from error
     try:

@@ -57,13 +57,13 @@ class LineProblem(NamedTuple):
 class Staged:
     """The events of a file, checked one by one and kept on disk, in a temporary database of SQLite.
 
-    `problems` is what is wrong with the lines, `runs` which runs they name, `lines` how many events were read.
+    `problems`: what is wrong with the lines; `runs`: the runs that they name; `lines`: the number of events read.
     """
 
     def __init__(
         self, file: BinaryIO, check_event: Callable[[Any], list[str]], are_events: Callable[[list[Any]], bool]
     ) -> None:
-        """Read the file to its end; `check_event` returns what is wrong with a shape, `are_events` if many fit."""
+        """Read the file; `check_event` returns what is wrong with one event, `are_events` whether all of many fit."""
         self.problems: list[LineProblem] = []
         self.runs: set[str] = set()
         self.lines = 0
@@ -89,13 +89,13 @@ class Staged:
         try:
             self._connection.executemany(STAGE, [(*row, line) for line, (row, _) in enumerate(found, number)])
         except sqlite3.IntegrityError:
-            return False  # those before the doubled one are staged, and are known when they are read again
+            return False  # those before the double are staged, and are recognized when they are read again
         self.lines += len(found)
         self.runs |= {event["run_id"] for row, event in found if row[2] in NAMING}
         return bool(found)
 
     def _read(self, line: bytes, number: int, check_event: Callable[[Any], list[str]]) -> Iterator[str]:
-        """Stage one line, unless it is empty, and give what is wrong with it."""
+        """Stage one line, unless it is empty, and yield what is wrong with it."""
         if not line.strip():
             return
         if len(line) >= MAX_LINE_BYTES:
@@ -108,7 +108,7 @@ class Staged:
             return
         wrong = {kind: what for kind, what, _ in find_event_problems(event, check_event) if kind not in NOTES}
         if "hash" in wrong:
-            wrong.pop("shape", None)  # of an event that was changed, the shape says nothing more
+            wrong.pop("shape", None)  # it says nothing more about an event that was changed
         yield from wrong.values()
         if not wrong:
             self._stage(number, event)
@@ -131,8 +131,8 @@ class Staged:
                 self._connection.execute(STAGE.replace("INSERT", "INSERT OR REPLACE"), row)
 
     def _contradictions(self) -> Iterator[LineProblem]:
-        """Yield the lines whose event stands at another position in a line before."""
-        # An index to see them at once would cost every line.
+        """Yield the lines whose event an earlier line has at another position."""
+        # A unique index would find them at once, and make every line slower.
         if self._connection.execute("SELECT 1 FROM staged GROUP BY id HAVING count(*) > 1").fetchone():
             self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
             for line, name, first in self._connection.execute(ELSEWHERE):
@@ -149,7 +149,7 @@ class Staged:
         return found
 
     def problems_with(self, log: Log | None) -> Iterator[LineProblem]:
-        """Yield what keeps the events from standing together with a log's (None: there is none yet)."""
+        """Yield what prevents the events from joining a log's (None: there is no log yet)."""
         chained = self._count_chained() if log is None else 0
         if log is None and chained == len(self):
             return
@@ -160,7 +160,7 @@ class Staged:
                 yield from _problems_at(row, seqs, log)
 
     def _count_chained(self) -> int:
-        """Count the first events that come each right after the one before it, as all do that one clone recorded."""
+        """Count the first events that each follow the one before; all events that one clone recorded do."""
         count, last = 0, b""
         cursor = self._connection.execute("SELECT seq, parents, hash FROM staged ORDER BY seq, id")
         while rows := cursor.fetchmany(BATCH):
@@ -171,21 +171,21 @@ class Staged:
         return count
 
     def missing_in(self, log: Log | None) -> Iterator[Row]:
-        """Yield the events that a log (None: there is none yet) lacks, in `(seq, id)` order."""
+        """Yield the events that a log (None: no log yet) lacks, in `(seq, id)` order."""
         rows = self._connection.execute(f"SELECT {', '.join(COLUMNS)} FROM staged ORDER BY seq, id")
         if log is None or not log.heads():
             return rows
         return (row for row in rows if hash_in(log, row[ID]) is None)
 
     def count_missing_in(self, log: Log | None) -> int:
-        """Count the events that a log (None: there is none yet) lacks."""
+        """Count the events that a log (None: no log yet) lacks."""
         if log is None or not log.heads():
             return len(self)
         return sum(1 for (name,) in self._connection.execute("SELECT id FROM staged") if hash_in(log, name) is None)
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The events as a copy of a log that can be asked as any other."""
+        """The events as a copy of a log that can be queried like any other."""
         self._connection.execute("CREATE INDEX IF NOT EXISTS staged_id ON staged (id)")
         self._connection.execute(f"CREATE VIEW IF NOT EXISTS event AS SELECT {', '.join(COLUMNS)} FROM staged")
         return self._connection
@@ -207,9 +207,9 @@ def raise_problems(problems: Iterable[LineProblem], name: str) -> None:
         found += [problem] if count <= MAX_SHOWN else []
     if not count:
         return
-    told = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
+    shown = [f"  line {problem.line}: {problem.what:.500}" for problem in found]
     more = [f"  and {count - MAX_SHOWN} more"] if count > MAX_SHOWN else []
-    message = "\n".join([f"{name} is not imported, and nothing was changed:", *told, *more])
+    message = "\n".join([f"{name} is not imported, and nothing was changed:", *shown, *more])
     if damaged:
         raise IntegrityError(message, hint="export the log again where it is intact")
     raise UnionConflict(
@@ -222,7 +222,7 @@ def _conflict(line: int, name: str, first: int) -> LineProblem:
 
 
 def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: Log | None) -> Iterator[LineProblem]:
-    """Yield what keeps one event from its place after the events in `seqs`, and put it there."""
+    """Yield what is wrong with one event's place after the events in `seqs`, and add it to them."""
     seq, name, joined, digest, line = row
     known = None if log is None else hash_in(log, name)
     if known is not None:
@@ -233,15 +233,14 @@ def _problems_at(row: tuple[int, str, bytes, bytes, int], seqs: Positions, log: 
     missing = [parent.hex()[:12] for parent in parents if parent not in seqs]
     due = 1 + max([seqs[parent] for parent in parents if parent in seqs], default=0)
     if missing:
-        told = f"its parent {', '.join(missing)} is neither before it in the file nor in the log"
-        yield LineProblem(line, told)
+        yield LineProblem(line, f"its parent {', '.join(missing)} is neither before it in the file nor in the log")
     elif seq != due:
         yield LineProblem(line, f"its seq is {seq}, and after its parents it must be {due}")
     seqs[digest] = seq
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the file's lines, some at a time; of one that is too long only so much that it is."""
+    """Yield the file's lines, some at a time, and only the first part of one that is too long."""
     while lines := file.read(PIECE):
         lines += file.readline(MAX_LINE_BYTES + 1)
         is_whole = lines.endswith(b"\n")
@@ -250,7 +249,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
             is_whole = rest.endswith(b"\n")
 
 
-PLAIN = r'"([^"\\\x00-\x1f]+)"'  # an empty one is read one by one
+PLAIN = r'"([^"\\\x00-\x1f]+)"'  # a line with an empty text is read alone
 # Lines are written by one encoder in one order, so a pattern can read all but the payload, which is JSON.
 LINE = re.compile(
     r'^\{"seq":([1-9][0-9]{0,15}),"id":"([0-7][0-9A-HJKMNP-TV-Z]{25})","type":"([a-z_]+)","version":([1-9][0-9]{0,8}),'
@@ -262,10 +261,10 @@ LINE = re.compile(
 
 
 def parse_rows(lines: bytes, count: int, are_events: Callable[[list[Any]], bool]) -> list[tuple[Row, Any]]:
-    """Return the rows in so many lines, each with its event, if nothing at all is wrong with any; else an empty list.
+    """Return the rows in `count` lines, each with its event, or an empty list if one of them needs a closer look.
 
     `are_events` returns whether all events fit their shapes. A merge, a redacted event and an event of an unknown
-    shape are not read here either.
+    shape also need a closer look.
     """
     try:
         rows = [_row(values) for values in LINE.findall(lines.decode())]

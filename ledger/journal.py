@@ -1,7 +1,7 @@
 """The journal that a killed writer left beside a log: SQLite plays it, into the file itself or into a copy.
 
-SQLite believes a journal. One that came with a repository would have it delete any file of the user's, or make a
-ledger of many gigabytes, so each is looked at before SQLite sees it.
+SQLite trusts a journal. One that came with a repository could make it delete any of the user's files, or write a
+ledger of many gigabytes, so each is checked before SQLite sees it.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def put_aside(path: str) -> str:
 def copy_and_play(path: str, copy: str) -> None:
     """Copy the database at `path` and the journal beside it, and let SQLite play the journal into the copy.
 
-    Raises LedgerError and sqlite3.Error if the two do not belong together, and as `recovered`.
+    Raises LedgerError and sqlite3.Error if the two do not belong together, and JournalRefused.
     """
     _check_size(path, path + "-journal")
     for suffix in ("", "-journal"):
@@ -135,7 +135,7 @@ def play_journal(path: str) -> None:
 
 
 def open_with_journal(path: str) -> sqlite3.Connection:
-    """Read a database that has a journal beside it, as it is once the journal is played; neither of them changes.
+    """Read a database as it is once the journal beside it is played; neither file changes.
 
     A journal that is refused is not played: the database is read alone. Raises IntegrityError if the two do not belong
     together, and LedgerError if nothing was ever recorded in them.
@@ -157,7 +157,7 @@ def open_with_journal(path: str) -> sqlite3.Connection:
             ) from error
         with open(copy, "rb") as file:
             content = file.read()
-    if not content:  # killed in its very first transaction; SQLite would take no bytes for no memory
+    if not content:  # killed in its first transaction; SQLite would report zero bytes as out of memory
         raise no_ledger_error(path)
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)

@@ -65,7 +65,7 @@ class Log:
 
     @classmethod
     def open(cls, path: str, synchronous: str = DURABLE, busy_seconds: float = BUSY_SECONDS) -> Log:
-        """Open a log for appending with its transaction begun; make the file if there is none.
+        """Open a log for appending and begin its transaction; create the file if there is none.
 
         Raises what `check_file` and `check_journal` raise, and Locked if another process writes for longer than
         `busy_seconds`.
@@ -91,9 +91,9 @@ class Log:
 
     @classmethod
     def read(cls, path: str, *, as_it_is: bool = False) -> Log:
-        """Open a log for reading only; with `as_it_is`, also one that is incomplete.
+        """Open a log for reading only; with `as_it_is`, also an incomplete one.
 
-        Raises what `check_file` and `check_whole` raise, LedgerError if there is none.
+        Raises what `check_file` and `check_whole` raise, and LedgerError if there is no log.
         """
         if not check_file(path):
             raise no_ledger_error(path)
@@ -132,7 +132,7 @@ class Log:
         return Writing(self.path)
 
     def _has_hot_journal(self) -> bool:
-        """Return whether a killed writer left a journal; that of a writer at work is not hot: SQLite sees its lock."""
+        """Return whether a killed writer left a journal; SQLite sees the lock of a writer that is still at work."""
         try:
             self.connection.execute("SELECT 1 FROM sqlite_master")
         except sqlite3.OperationalError as error:
@@ -151,8 +151,8 @@ class Log:
     def append(self, drafts: Iterable[Draft], *, at: float, writer: str) -> list[Recorded]:
         """Append facts in the open transaction, each with the heads before it as parents.
 
-        `at` is in seconds since 1970. A draft whose id and content are in the log already is that event; raises
-        EventConflict if the content differs, and IntegrityError where a foreign head leaves no seq.
+        `at` is in seconds since 1970. A draft whose id is in the log already is that event; raises
+        EventConflict if its content differs, and IntegrityError if a foreign head leaves no seq.
         """
         recorded = []
         heads = self.heads()
@@ -175,7 +175,7 @@ class Log:
         self.connection.executemany("INSERT INTO head (seq, hash) VALUES (?, ?)", sorted(heads))
 
     def _known(self, draft: Draft) -> Recorded | None:
-        """Return the event that already has this draft's id; raises EventConflict if it says something else."""
+        """Return the event that already has this draft's id; raises EventConflict if its content differs."""
         if "id" not in draft:
             return None
         known = self.event_of(draft["id"])
@@ -210,7 +210,7 @@ class Log:
         return self.connection.execute("SELECT seq, hash FROM head ORDER BY seq, hash").fetchall()
 
     def decode(self, row: tuple[Any, ...]) -> Recorded:
-        """Make a row of `READ`'s columns an event, of a redacted one with what may stay of it; raises as `decoded`."""
+        """Make a row of `READ`'s columns an event; a redacted one with what may remain. Raises as `decode_row`."""
         one = decode_row(row)
         if row[8] is None:
             from faber_ledger.ledger.effective import effective_redactions  # few logs have such an event
@@ -235,7 +235,7 @@ class Log:
             yield from map(self.decode, rows) if payloads is None else decode_rows(rows, payloads)
 
     def newest(self, count: int = -1) -> Iterator[Recorded]:
-        """Yield the newest events, newest first; all of them unless a count is given."""
+        """Yield the newest `count` events, or all, newest first."""
         return map(self.decode, self.connection.execute(f"{READ} ORDER BY seq DESC, id DESC LIMIT ?", (count,)))
 
     def event_of(self, name: str) -> Recorded | None:
@@ -299,13 +299,13 @@ class Log:
         return [self.decode(row) for row in rows]
 
     def is_checkpoint(self, projector: int, digest: bytes) -> bool:
-        """Return whether blocks of this digest are what this version of the projector made of the log as it is now."""
+        """Return whether this version of the projector folded the log, as it is now, to blocks of this digest."""
         question = "SELECT heads, digest FROM projection WHERE projector = ?"
         found: tuple[bytes, bytes] | None = self.connection.execute(question, (projector,)).fetchone()
         return found == (self._heads_text(), digest)
 
     def set_checkpoint(self, projector: int, digest: bytes) -> None:
-        """Record which blocks the log projects to; the blocks themselves stand in state.json."""
+        """Record which blocks the log projects to; the blocks themselves are in state.json."""
         self.connection.execute("DELETE FROM projection")
         self.connection.execute("INSERT INTO projection VALUES (?, ?, ?)", (projector, self._heads_text(), digest))
 
@@ -323,10 +323,9 @@ def _has_fault(path: str) -> bool:
 
 
 def _recovered_or(path: str) -> str:
-    """Return the file to read: while a recovery is unfinished what it has recovered, since the log may be torn.
+    """Return the file to read: the log, or during an unfinished recovery its result, since the log may be torn.
 
-    A recovery is made in a work tree alone, and puts its file in place whole: one that git tracks, that lies outside of
-    a work tree, or that has a journal beside it is none.
+    A file that git tracks, that is outside a work tree, or that has a journal beside it is not a recovery's.
     """
     done = path + RECOVERED
     if not os.path.isfile(done) or any([os.path.lexists(name) for name in (path + "-journal", done + "-journal")]):

@@ -1,4 +1,4 @@
-"""Find what a person means by a word: an event, a session or an artifact of one run's log."""
+"""Find the event, session or artifact of one run's log that a word stands for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_MATCHES = 6
 
 
 class Match(NamedTuple):
-    """Something that a word may mean: its kind (event, session or artifact), its whole id, and words on it."""
+    """Something that a word may mean: its kind (event, session or artifact), its full id, and a description."""
 
     kind: str
     id: str
@@ -26,8 +26,8 @@ class Match(NamedTuple):
 def find_matches(path: str, text: str) -> list[Match]:
     """Return what `text` may mean in the log at `path`; only exact ids and positions if there are any.
 
-    An event is meant by its seq or its id, a session by its id, its last part or its client's id, an artifact by its
-    id; each id but a seq may be cut to its beginning. At most 7 of a kind are given. Raises as `Log.read`.
+    The text is an event's seq or id, a session's id, its last part or its client's id, or an artifact's id; all but a
+    seq may be abbreviated to a prefix. Returns at most 7 of each kind; raises as `Log.read`.
     """
     with connection_to(path) as connection:
         exact = _found(connection, text, whole=True)
@@ -47,21 +47,21 @@ def is_writer(path: str, text: str) -> bool:
 
 
 def list_machines(path: str) -> list[str]:
-    """Return the host names of the sessions in the log at `path`, in their order; raises as `Log.read`."""
+    """Return the host names of the sessions in the log at `path`, sorted; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(HOSTNAME).where(STARTED).distinct().order_by(HOSTNAME))
         return [name for name in found if isinstance(name, str)]
 
 
 def list_phases(path: str) -> list[str]:
-    """Return the phases that events of the log at `path` name, in their order; raises as `Log.read`."""
+    """Return the phases that events of the log at `path` name, sorted; raises as `Log.read`."""
     with connection_to(path) as connection:
         found = connection.scalars(select(PHASE).where(PHASE.is_not(None)).distinct().order_by(PHASE))
         return [name for name in found if isinstance(name, str)]
 
 
 def find_similar(path: str, text: str) -> list[Match]:
-    """Return what is spelled like `text`: sessions, artifacts, and the events around it; raises as `Log.read`."""
+    """Return sessions and artifacts spelled like `text`, else the nearest events; raises as `Log.read`."""
     with connection_to(path) as connection:
         names = list(connection.scalars(_sessions()))
         sessions = {name.casefold().rpartition("-")[2]: name for name in names}

@@ -13,7 +13,7 @@ AT_HAND = 5_000
 
 
 class Positions:
-    """The seq of each event by its hash; the last one set counts. Close it after use."""
+    """The seq of each event by its hash. Close it after use."""
 
     def __init__(self) -> None:
         self._newest: dict[bytes, int] = {}

@@ -1,4 +1,4 @@
-"""Find what a shell may complete: ids in a log that begin with a prefix; bounded, and quick in the longest log."""
+"""Find the ids in a log that begin with a prefix, for a shell to complete; bounded, and quick in the longest log."""
 
 from __future__ import annotations
 
@@ -24,8 +24,7 @@ ARTIFACTS = (
 def events_with(path: str, prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the events whose id begins with `prefix`, each with a description; raises as `Log.read`.
 
-    If there are many, only the first and the last: a shell completes what they have in common, which is then what all
-    of them have in common.
+    If there are many, only the first and the last: what these have in common, which a shell completes, all have.
     """
     yield from _both_ends(path, EVENTS, "id", prefix.upper())
 

@@ -39,7 +39,7 @@ DOUBLES = "SELECT id FROM event NOT INDEXED GROUP BY id HAVING count(*) > 1"
 
 
 class LogProblem(NamedTuple):
-    """One thing that is wrong: its kind, the event (None: the log as a whole), what it is, and what to do."""
+    """One problem: its kind, the event (None: the log itself), what is wrong, and what to do."""
 
     kind: str
     event: str | None
@@ -48,7 +48,7 @@ class LogProblem(NamedTuple):
 
     @property
     def is_note(self) -> bool:
-        """Return whether the log is intact all the same."""
+        """Return whether the log is intact despite it."""
         return self.kind in NOTES
 
     @property
@@ -58,16 +58,16 @@ class LogProblem(NamedTuple):
 
 
 def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
-    """Yield what SQLite's own check finds; the full one, since the quick one misses an index without an event's id."""
+    """Yield what is wrong with the file; SQLite's quick check would miss an index that lacks an event's id."""
     connection = log.connection
     for (what,) in connection.execute("PRAGMA integrity_check"):
         if what != "ok" and not (doubles and "non-unique entry in index event_id" in what):
             yield LogProblem("damaged", None, f"SQLite finds the file damaged: {what}", HINT_RESTORE)
     revisions = [revision for (revision,) in connection.execute("SELECT version_num FROM alembic_version")]
     if revisions != [REVISION]:
-        told = ", ".join(map(repr, revisions)) or "none"
+        named = ", ".join(map(repr, revisions)) or "none"
         yield LogProblem(
-            "revision", None, f"it names another revision of its schema than it has: {told:.100}", HINT_REWRITE
+            "revision", None, f"it names another revision of its schema than it has: {named:.100}", HINT_REWRITE
         )
     file = connection.execute("PRAGMA database_list").fetchone()[2]  # empty if a journal was played in memory
     connection.execute("BEGIN")
@@ -79,13 +79,13 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
 
 
 ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
-LONG = -1  # what is read in the place of a payload that is too long to be read
+LONG = -1  # what is read in place of a payload that is too long
 
 
 def find_event_problems(
     event: dict[str, Any], check_event: Callable[[Any], list[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield what is wrong with one event, whatever else its log holds: each as (kind, what, what to do)."""
+    """Yield what is wrong with one event, without a look at the others: each as (kind, what, what to do)."""
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
             "too_long",
@@ -134,7 +134,7 @@ def _hash_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
 
 
 def compute_digest(event: dict[str, Any]) -> bytes | None:
-    """Compute the hash that an event must have, as `hash_of`; None for text that is no text too."""
+    """Compute the hash that an event must have, as `compute_hash` does; None for text that is not valid UTF-8, too."""
     try:
         return compute_hash(tuple(event.values()))
     except UnicodeEncodeError:

@@ -17,7 +17,7 @@ from faber_ledger.ledger.events import Recorded
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.tables import EVENT
 
-READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decoded` takes
+READ = select(*list(EVENT.c)[:8], EVENT.c.payload)  # the columns that `decode_row` takes
 HOSTNAME = func.json_extract(EVENT.c.payload, "$.environment.hostname")
 PHASE = func.json_extract(EVENT.c.payload, "$.phase")
 PHASE_TYPE = func.json_type(EVENT.c.payload, "$.phase")
@@ -31,9 +31,9 @@ class EventQuery(NamedTuple):
     """Which events to find; None means any.
 
     `session` is a session's id, its last six letters, or its client's session id; `machine` a host name or a writer.
-    `since` and `until` are in seconds since 1970, and the whole second of `until` counts: times are shown in seconds.
-    The phase of an event is the one that it names; else the one that its session named last before it; else the one
-    that any event named last.
+    `since` and `until` are in seconds since 1970, including the second of `until`: times are shown in seconds.
+    The phase of an event is the one that it names; else the last one that its session named before it; else the last
+    one that any event named.
     """
 
     session: str | None = None
@@ -58,8 +58,8 @@ def find_events(
 ) -> Iterator[Recorded]:
     """Yield the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
 
-    With a limit, the newest `limit` of them. The log is read page by page, so that a slow reader, as a person with a
-    pager, keeps no hook from writing.
+    With a limit, the newest `limit` of them. The log is read page by page, so that a slow reader, such as a person with
+    a pager, does not stop hooks from writing.
     """
     with connection_to(path) as connection:
         decode = Log(connection.connection.driver_connection, path).decode  # type: ignore[arg-type]  # SQLite's own
@@ -110,7 +110,7 @@ def _newest_key(connection: Connection, question: Select[Any], count: int | None
 def _in_phase(
     connection: Connection, question: Select[Any], phase: str, limit: int | None, newest_first: bool
 ) -> Iterator[Any]:
-    """Yield the rows of one phase. What is kept of a long log is a byte an event: whether it is in that phase."""
+    """Yield the rows of one phase, keeping one byte of memory per event."""
     flags, last = bytearray(), None
     for row, there in _with_phases(connection, question):
         flags.append(there == phase)
@@ -139,7 +139,7 @@ def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tupl
 
 
 def summarize(path: str) -> Summary:
-    """Count a log's events and sessions and give its last event; raises as `Log.read`."""
+    """Return the number of a log's events and sessions, and its last event; raises as `Log.read`."""
     counts = select(
         select(func.count()).select_from(EVENT).scalar_subquery(),
         select(func.count()).select_from(EVENT).where(STARTED).scalar_subquery(),
@@ -154,14 +154,14 @@ def summarize(path: str) -> Summary:
 
 
 def keys_at(path: str, seq: int) -> list[Key]:
-    """Return the keys of the events that have a seq, in order: several, where clones have worked apart."""
+    """Return the keys of the events that have a seq, in order: several, if clones have worked apart."""
     with connection_to(path) as connection:
         question = select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.seq == seq).order_by(EVENT.c.id)
         return [(row[0], row[1]) for row in connection.execute(question)]
 
 
 def key_of(path: str, name: str) -> Key:
-    """Return the key of an event that is there, by its id."""
+    """Return the key of an existing event by its id."""
     with connection_to(path) as connection:
         row = connection.execute(select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.id == name)).one()
         return (row[0], row[1])

@@ -39,9 +39,9 @@ COLUMNS = {  # each with the types that a ledger writes
 }
 SEQ, ID, TYPE, VERSION, AT, WRITER, SESSION, CLIENT, PARENTS, SALT, PAYLOAD, PAYLOAD_HASH, HASH = range(13)
 ROW = f"SELECT {', '.join(COLUMNS)} FROM event"
-READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decoded` takes
+READ = "SELECT seq, id, type, version, at, writer, session_id, client, payload FROM event"  # what `decode_row` takes
 INSERT = "INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)"
-SALT_BYTES = 16  # of any other length, a letter could move between salt and payload under the same hash
+SALT_BYTES = 16  # with any other length, a letter could move between salt and payload under the same hash
 
 
 def is_too_long(payload: str) -> bool:
@@ -58,7 +58,7 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
     if is_too_long(payload):
         raise LedgerError(
             f"the {event['type']} is larger than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no event may be",
-            hint="make smaller what it is about: state.json's blocks, for a run that is adopted",
+            hint="make its content smaller: for a run that is adopted, the blocks in state.json",
         )
     salt = bytes.fromhex(draft["salt"]) if "salt" in draft else os.urandom(SALT_BYTES)
     parents = sorted(digest for _, digest in heads)
@@ -112,7 +112,7 @@ def split_hashes(parents: bytes) -> list[bytes]:
 
 
 BATCH = 128
-ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of what comes before the session's id
+ENVELOPE = tuple([types[0] for types in COLUMNS.values()][:SESSION])  # the types of the columns before the session's id
 NULLABLE = COLUMNS["session_id"]  # and of the client's
 HINT_VERIFY = "run `faber-ledger verify`"
 
@@ -132,7 +132,7 @@ def decode_row(row: Row) -> Recorded:
 
 
 def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:
-    """Make a payload, which is changed in place, the event: put back what is stored in the envelope alone."""
+    """Make a payload the event, in place: put back what only the envelope stores."""
     payload["type"] = kind
     if session_id is not None:
         payload["session_id"] = session_id
@@ -140,7 +140,7 @@ def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:
 
 
 def parse_payload(text: str) -> dict[str, Any] | None:
-    """Return a stored payload; None if it is not an object's canonical JSON, which is all that a ledger writes."""
+    """Parse a stored payload; None if it is not a canonical JSON object, which is all that a ledger writes."""
     try:
         value = json.loads(text)
         if isinstance(value, dict) and canonical(value) == text and text.encode() is not None:
@@ -151,7 +151,7 @@ def parse_payload(text: str) -> dict[str, Any] | None:
 
 
 def are_canonical(texts: list[str], payloads: list[Any]) -> bool:
-    """Return whether texts are the canonical JSON of these payloads; asked at once, it costs less than one by one."""
+    """Return whether texts are the canonical JSON of these payloads, faster than one by one."""
     return canonical(payloads) == f"[{','.join(texts)}]"
 
 
@@ -171,8 +171,8 @@ def is_typed(row: Row) -> bool:
 
 
 def parse_payloads(texts: list[str]) -> list[Any] | None:
-    """Parse payloads; None if one of them is not an object's JSON, or is redacted."""
-    # A random mark separates the payloads: two that are not JSON alone might be JSON together.
+    """Parse payloads; None if one of them is not a JSON object, or is redacted."""
+    # A random mark separates the payloads: two that are not JSON might be JSON together.
     mark = os.urandom(8).hex()
     try:
         values = json.loads("[" + f',"{mark}",'.join(texts) + "]")

@@ -120,7 +120,7 @@ def merge_rows(
         for _, group in itertools.groupby(_in_order(streams), key=_position):
             same = list(group)
             row = _placed(_chosen(same), seqs)
-            # An event that every log has is new to none: checking those of two long logs would be most of the work.
+            # An event that every log has was checked before; checking those of two long logs would be most of the work.
             if check_event is not None and not 1 < len(streams) == same.count(row):
                 _check_shape(row, check_event)
             yield without_payload(row) if row[ID] in gone else row
@@ -180,10 +180,10 @@ def insert_rows(log: Log, rows: Iterable[Row]) -> None:
     """Insert rows that a log lacks in its open transaction, and find its heads again.
 
     For a log without events, each row comes before its children, and `rows` looks up no id in the log. All rows or
-    none: raises sqlite3.Error, and the transaction is as it was; or there is none any more, since SQLite rolls it back
-    if the disk is full or fails.
+    none: raises sqlite3.Error, and the transaction is as it was, or gone, since SQLite rolls it back if the disk is
+    full or fails.
     """
-    log.connection.execute("SAVEPOINT take_in")
+    log.connection.execute("SAVEPOINT insert_rows")
     log.forget_redactions()
     try:
         if not log.heads():
@@ -201,10 +201,10 @@ def insert_rows(log: Log, rows: Iterable[Row]) -> None:
             log.set_heads([(seq, digest) for digest, seq in heads.items()])
     except BaseException:
         if log.connection.in_transaction:
-            log.connection.execute("ROLLBACK TO take_in")
-            log.connection.execute("RELEASE take_in")
+            log.connection.execute("ROLLBACK TO insert_rows")
+            log.connection.execute("RELEASE insert_rows")
         raise
-    log.connection.execute("RELEASE take_in")
+    log.connection.execute("RELEASE insert_rows")
 
 
 def _fill(log: Log, rows: Iterable[Row]) -> int:
@@ -250,12 +250,12 @@ def _chosen(same: list[Row]) -> Row:
 
 
 def _is_readable(payload: str | None) -> bool:
-    """Return whether every later reader can read a payload: one event that none can would stop the log for good."""
+    """Return whether every later reader can read a payload: one unreadable event would stop the log for good."""
     return payload is None or (parse_payload(payload) is not None and not is_too_long(payload))
 
 
 def _check_shape(row: Row, check_event: Check) -> None:
-    """Refuse an event whose payload does not fit its type; types that only a newer program knows are let in."""
+    """Raise IntegrityError if a payload does not fit its type; types that only a newer program knows may pass."""
     if row[PAYLOAD] is None or not is_known(row[TYPE], row[VERSION]):
         return
     problems = check_event(event_of(row[TYPE], row[SESSION], json.loads(row[PAYLOAD])))
@@ -266,7 +266,7 @@ def _check_shape(row: Row, check_event: Check) -> None:
 
 
 def _placed(row: Row, seqs: Positions) -> Row:
-    """Check that an event has the seq that its parents imply; a forged one would stop every later append."""
+    """Return the row once its seq is the one that its parents imply; a forged seq could stop every later append."""
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]
     due = 1 + max(known, default=0)
@@ -284,7 +284,7 @@ def _conflict(rows: list[Row]) -> UnionConflict:
     )
     return UnionConflict(
         f"event {rows[0][ID]} is in these logs with {len(rows)} contents:\n{contents}",
-        hint="one of the logs was changed by hand: run `faber-ledger verify` on each, and keep the one that holds",
+        hint="one of the logs was changed by hand: run `faber-ledger verify` on each, and keep the one that verifies",
     )
 
 
@@ -299,13 +299,13 @@ def write_rows(rows: Iterable[Row], path: str) -> int:
         try:
             count = _fill(log, rows)
         except sqlite3.IntegrityError as error:
-            raise UnionConflict(f"one event id stands at two positions: {error}", hint=HINT_VERIFY_EACH) from error
+            raise UnionConflict(f"one event id has two positions: {error}", hint=HINT_VERIFY_EACH) from error
         log.commit()
     return count
 
 
 def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> None:
-    """Add one event to the heads: it is one until a later event names it as a parent."""
+    """Add one event to the heads and remove its parents."""
     if heads.pop(parents, None) is None:  # nearly every event has one parent, the event before it
         for parent in split_hashes(parents):
             heads.pop(parent, None)

@@ -39,7 +39,7 @@ HINT_FIND_COPY = (
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
 HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and moves the journal aside"
-JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since put another file under it"
+JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since replaced the file"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
 )
@@ -113,7 +113,7 @@ def _findings(
 
 
 class _Walk:
-    """One pass over the events, with what later events are compared with."""
+    """One pass over the events, and what later ones are compared with."""
 
     def __init__(
         self,
@@ -129,9 +129,9 @@ class _Walk:
         self.advance = advance
         self.seqs = seqs  # of the events so far
         self.heads: dict[bytes, int] = {}
-        self.awaited: set[bytes] = set()  # parents that were not there yet when they were named
+        self.awaited: set[bytes] = set()  # parents that an earlier row named
         self.moved: set[bytes] = set()
-        self.reported: set[Any] = set()  # ids that stand more than once, once they have been met
+        self.reported: set[Any] = set()  # ids that several rows have, of the rows so far
         self.is_missing_some = False
 
     def findings(self) -> Iterator[LogProblem]:
@@ -141,8 +141,7 @@ class _Walk:
             event = dict(zip(COLUMNS, row, strict=True))
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
             if event["id"] in self.reported:
-                told = "another event in the log has the same id"
-                yield LogProblem("duplicate_id", name, told, HINT_RESTORE)
+                yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_RESTORE)
                 if event["hash"] not in self.seqs:
                     self._remember(event)
                 continue
@@ -152,11 +151,11 @@ class _Walk:
             for kind, what, hint in self._problems(event):
                 is_own_fault = True
                 yield LogProblem(kind, name, what, hint)
-            if not is_own_fault and (told_of := self._misplaced(event)):
-                later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, told_of, HINT_RESTORE)))
+            if not is_own_fault and (misplaced := self._misplaced(event)):
+                later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, misplaced, HINT_RESTORE)))
             self._remember(event)
             self.advance(1)
-        # An event that matches its hash is where it was written: if its parent was moved, that is reported already.
+        # An event that matches its hash has its own seq: if its parent's was changed, that is reported already.
         yield from [finding for parents, finding in later if not parents & self.moved]
         yield from self._head_findings()
 
@@ -179,8 +178,8 @@ class _Walk:
         if missing:
             self.is_missing_some = True
             yield "missing_parent", f"its parent {_short(missing)} is not in the log", HINT_FIND_COPY
-        elif "hash" in kinds and (told := self._misplaced(event)):
-            yield "seq", told, HINT_RESTORE
+        elif "hash" in kinds and (what := self._misplaced(event)):
+            yield "seq", what, HINT_RESTORE
 
     def _misplaced(self, event: dict[str, Any]) -> str | None:
         due = self._due(split_hashes(event["parents"]))
@@ -216,7 +215,7 @@ class _Walk:
     def _what_was_changed(
         self, event: dict[str, Any], parents: list[bytes]
     ) -> tuple[tuple[str, str, str] | None, list[bytes]]:
-        """Guess what an event was before it was changed: its seq or its parents can be guessed, nothing else can.
+        """Guess an event's seq or parents before it was changed; nothing else can be guessed.
 
         Returns the problem, None if no guess fits the hash, and the parents that the event had.
         """
@@ -238,13 +237,13 @@ class _Walk:
         if not stored and own:
             yield LogProblem("no_heads", None, "the table of heads is empty", HINT_REWRITE)
         elif gone:
-            told = f"the table of heads names {_short(gone)}, which is not in the log: the newest events were cut off"
-            yield LogProblem("cut_tail", None, told, HINT_FIND_COPY)
+            what = f"the table of heads names {_short(gone)}, which is not in the log: the newest events were cut off"
+            yield LogProblem("cut_tail", None, what, HINT_FIND_COPY)
         elif any([own.get(digest) != seq and digest not in self.moved for digest, seq in stored.items()]) or (
-            len(own) > len(stored) and not self.is_missing_some  # what has lost its children looks like a head
+            len(own) > len(stored) and not self.is_missing_some  # an event without its children looks like a head
         ):
-            told = f"the table of heads names {_short(stored)}, and the events' own heads are {_short(own)}"
-            yield LogProblem("heads", None, told, HINT_REWRITE)
+            what = f"the table of heads names {_short(stored)}, and the events' own heads are {_short(own)}"
+            yield LogProblem("heads", None, what, HINT_REWRITE)
 
 
 def _redaction_findings(
@@ -253,7 +252,7 @@ def _redaction_findings(
     """Compare each missing payload with the redactions, and each redaction with the payloads that are still there."""
     found = effective_redactions(connection)
     explained, forged = found.explained, [found.by_id[name] for name in found.forged]
-    by_forged = {name for one in forged for name in (one.target, *one.supersedes)}
+    by_forged = {name for one in forged for name in one.names}
     gone = "payload IS NULL AND salt IS NULL AND payload_hash IS NOT NULL"  # other rows are reported already
     for (name,) in connection.execute(f"SELECT id FROM event WHERE {gone} ORDER BY seq, id"):
         if name in by_forged - explained:
@@ -261,37 +260,39 @@ def _redaction_findings(
                 FORGED, str(name), "its payload is gone, and a forged event_redacted alone says so", HINT_FIND_COPY
             )
         elif name not in explained:
-            told = "its payload is gone, and no event_redacted says so"
-            yield LogProblem("unexplained_redaction", str(name), told, HINT_RESTORE)
+            what = "its payload is gone, and no event_redacted says so"
+            yield LogProblem("unexplained_redaction", str(name), what, HINT_RESTORE)
     for one in forged:
-        told = f"it is forged, and takes out nothing: {found.forged[one.id]}"
-        yield LogProblem(FORGED, one.id, told, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
+        what = f"it is forged, and removes nothing: {found.forged[one.id]}"
+        yield LogProblem(FORGED, one.id, what, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
     for name, missing in found.missing.items():
         for other in missing:
             verb = "redacts" if other == found.by_id[name].target else "says that it replaces"
-            hint = f"run `faber-ledger show {name}` to see who wrote it; it takes out nothing until that event arrives"
+            hint = f"run `faber-ledger show {name}` to see who wrote it; it removes nothing until that event arrives"
             yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
     for name, one in found.gone.items():
-        told = f"event {one.id} redacts it, and its payload is still here"
+        what = f"event {one.id} redacts it, and its payload is still here"
         hint = f"run `{command_for(one.target, found.by_event.get(one.target, [one]))}`, which finishes it"
-        yield LogProblem("not_redacted", name, told, hint)
+        yield LogProblem("not_redacted", name, what, hint)
     for name, several in found.by_event.items():
         row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()
         if len(several) > 1 and row is not None and not is_consistent(row[0], several):
-            told = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
+            what = f"its redactions contradict each other, and one is forged: {', '.join([one.id for one in several])}"
             hint = (
                 f"run `faber-ledger show {several[0].id}`, and so on, to see who wrote them, then"
-                f" `{command_for(name, several)}`, which makes one of them; neither's words are shown"
+                f" `{command_for(name, several)}`, which replaces them by one; what they disagree about is not shown"
             )
-            yield LogProblem(FORGED, name, told, hint)
+            yield LogProblem(FORGED, name, what, hint)
         elif len(several) > 1 and any([one.fields for one in several]):
-            told = f"it was redacted {len(several)} times apart, and one may hold what another took out"
+            what = f"{len(several)} clones redacted it apart, and one redaction may hold what another removed"
             yield LogProblem(
-                "redacted_apart", name, told, f"run `{command_for(name, several)}`, which makes one of them"
+                "redacted_apart", name, what, f"run `{command_for(name, several)}`, which replaces them by one"
             )
         if row is not None and row[0] in EVENT_TYPES:
             for problem in check_event(event_of(row[0], row[1], remains(row[0], several))):
-                yield LogProblem("shape", several[0].id, f"what it leaves is no {row[0]}: {problem}", HINT_RESTORE)
+                yield LogProblem(
+                    "shape", several[0].id, f"what it leaves does not fit a {row[0]}: {problem}", HINT_RESTORE
+                )
 
 
 def _short(hashes: Iterable[bytes]) -> str:

@@ -1,4 +1,4 @@
-"""Replace a file: all of it or not at all. The new content is written beside it, then renamed into its place."""
+"""Replace a file completely or not at all: write the new content beside it, then rename it into place."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def put(
     locked: bool = True,
     temporary: str | None = None,
 ) -> None:
-    """Replace a file's content; raises OSError, and then the file is as it was, or has the new content, not synced.
+    """Replace a file's content; raises OSError, and then the file has its old content, or the new one, not synced.
 
     The file gets the owner and permissions of another file (`like`), else `mode` as the process masks it. If not
-    `durable`, a power cut may leave the old content, or none. A caller without a lock (`locked`) gets a temporary name
-    of its own: two writers under one name would rename what the other has half written. For a file that other programs
-    write too, pass a name of `own_name` as `temporary`.
+    `durable`, a power cut may leave the old content, or none. A caller without a lock (not `locked`) gets a temporary
+    name of its own: of two writers under one name, one would rename what the other has half written. For a file that
+    other programs write too, pass a name from `own_name` as `temporary`.
     """
     temporary = temporary or path + (".tmp" if locked else f".{os.getpid()}.tmp")
     try:
@@ -44,7 +44,7 @@ def own_name(folder: str, name: str) -> str:
 
 
 def sweep(folder: str, name: str) -> None:
-    """Remove what killed writers of a file, or of its backup, left under names of `own_name`.
+    """Remove what killed writers of a file, or of its backup, left under names from `own_name`.
 
     The caller holds the lock under which they are written, so that none is in use.
     """
@@ -69,7 +69,7 @@ def move_into_place(temporary: str, path: str) -> None:
 def write(
     path: str, content: bytes, *, like: os.stat_result | None = None, mode: int = 0o666, durable: bool = True
 ) -> None:
-    """Write a new file, as `put` says; a killed writer's leftover, or a link, is removed first."""
+    """Write a new file as `put` does; a killed writer's leftover, or a link, is removed first."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     opening = mode if like is None else 0o600
     try:
@@ -98,7 +98,7 @@ def remove(path: str) -> None:
 
 
 def keep_owner(file: int | str, like: os.stat_result) -> None:
-    """Return a file, open or by its path, the owner and permissions of another, as far as this process may."""
+    """Give a file, open or by its path, the owner and permissions of another, as far as this process may."""
     mine = os.stat(file)
     if hasattr(os, "chown") and (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
         for owner in (like.st_uid, -1):
