@@ -24,7 +24,7 @@ spaces = st.sampled_from(["", " ", "\n", "\n  ", "\n\t", "\r\n  ", "\n\n  "])
 
 @st.composite
 def objects(draw: st.DrawFn) -> str:
-    """Draw the text of a JSON object as anybody may have laid it out."""
+    """Draw the text of a JSON object in any layout."""
     members = draw(st.dictionaries(texts, json_values, max_size=4))
     indent = draw(spaces)
     written = []
@@ -35,7 +35,7 @@ def objects(draw: st.DrawFn) -> str:
 
 
 @given(objects(), st.dictionaries(texts, json_values, max_size=3))
-def test_what_is_replaced_is_there_and_everything_else_keeps_its_bytes(text: str, members: dict[str, Any]) -> None:
+def test_members_are_replaced_and_all_other_bytes_stay(text: str, members: dict[str, Any]) -> None:
     before = JsonText(text)
     after = JsonText(before.with_members(members))
     assert after.value == before.value | members
@@ -46,7 +46,7 @@ def test_what_is_replaced_is_there_and_everything_else_keeps_its_bytes(text: str
 
 
 @given(json_values, st.sampled_from(["\n", "\r\n"]), st.sampled_from([" ", "  ", "\t", " \n  ", "\t \t"]))
-def test_what_is_written_has_the_bytes_of_json_dumps_with_an_indent(value: Any, newline: str, indent: str) -> None:
+def test_a_written_value_has_the_bytes_of_json_dumps_with_an_indent(value: Any, newline: str, indent: str) -> None:
     text = f"{{{newline}{indent}" + f'"a": 1,{newline}{indent}"s": 2{newline}}}'
     unit = indent.rpartition("\n")[2]
     shown = json.dumps(value, ensure_ascii=False, indent=unit).encode("utf-8", "backslashreplace").decode()
@@ -65,7 +65,7 @@ def test_replacing_twice_is_replacing_once(text: str, value: Any) -> None:
     assert JsonText(once).with_members({"sessions": value}) == once
 
 
-def test_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
+def test_the_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None:
     text = SPEC.read_text("utf-8")
     sessions: dict[str, Any] = {"current_session_id": None, "total_sessions": 0, "session_history": []}
     after = JsonText(text).with_members({"sessions": sessions})
@@ -87,17 +87,17 @@ def test_specs_example_keeps_its_blank_lines_and_its_lists_on_one_line() -> None
         ('\ufeff{"a": 1}', '\ufeff{"a": 1, "s": 1}'),
     ],
 )
-def test_a_new_member_is_laid_out_as_the_others_are(text: str, expected: str) -> None:
+def test_a_new_member_is_laid_out_like_the_others(text: str, expected: str) -> None:
     assert JsonText(text).with_members({"s": 1}) == expected
 
 
-def test_of_a_name_that_stands_twice_the_last_counts_and_is_replaced() -> None:
+def test_of_a_doubled_name_the_last_counts_and_is_replaced() -> None:
     text = JsonText('{"s": 1, "s": 2}')
     assert text.value == {"s": 2}
     assert text.with_members({"s": 3}) == '{"s": 1, "s": 3}'
 
 
-def test_a_lone_surrogate_stays_what_it_was_and_the_text_stays_utf_8() -> None:
+def test_a_lone_surrogate_is_kept_and_the_text_stays_utf_8() -> None:
     after = JsonText('{\n  "a": 1\n}').with_members({"s": "x\ud800y"})
     assert JsonText(after.encode().decode()).value["s"] == "x\ud800y"
 
@@ -125,13 +125,13 @@ def test_a_lone_surrogate_stays_what_it_was_and_the_text_stays_utf_8() -> None:
         "{'a': 1}",
     ],
 )
-def test_what_is_no_json_object_is_refused(text: str) -> None:
+def test_text_that_is_not_a_json_object_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         JsonText(text)
 
 
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
-def test_a_value_nested_without_end_is_refused(opened: str, closed: str) -> None:
+def test_a_value_nested_too_deeply_is_refused(opened: str, closed: str) -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         JsonText('{"a": ' + opened * 1_000_000 + "1" + closed * 1_000_000 + "}")
 
@@ -159,7 +159,7 @@ def nested(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 @given(
     st.recursive(st.sampled_from(["1", '"sessions"', '"x\\"sessions"', '"{"', '"\\\\"', "{}"]), nested, max_leaves=12)
 )
-def test_a_member_is_found_where_reading_all_in_turn_finds_it(inner: str) -> None:
+def test_a_member_is_found_where_a_complete_reading_finds_it(inner: str) -> None:
     text = f'{{"first": {inner}, "sessions": {inner}, "last": {inner}}}'
     assert JsonText(text)._span_of("sessions") == JsonText(text).spans["sessions"]
     try:
@@ -171,7 +171,7 @@ def test_a_member_is_found_where_reading_all_in_turn_finds_it(inner: str) -> Non
 
 
 @pytest.mark.parametrize("place", [0, 50_000])
-def test_a_member_among_very_many_is_found_without_reading_them_in_turn(
+def test_a_member_among_very_many_is_found_without_a_complete_reading(
     place: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     members = [f'"k{number}": {number}' for number in range(50_000)]
@@ -191,7 +191,7 @@ def test_a_member_among_very_many_is_found_without_reading_them_in_turn(
 
 
 @pytest.mark.parametrize("text", ['{"a": 1, "b": NaN}', '{"a": 1e999}', '{"a": 1} x', '{"a": 1', "[1]", "", '{"a" 1}'])
-def test_what_is_no_object_is_refused_as_reading_in_turn_refuses_it(text: str) -> None:
+def test_a_text_that_is_not_an_object_is_refused_as_by_a_complete_reading(text: str) -> None:
     def refusal(read: Callable[[], object]) -> str:
         with pytest.raises(ValueError, match=r".") as raised:
             read()

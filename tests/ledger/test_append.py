@@ -1,4 +1,4 @@
-"""The rules by which events are appended, and what is refused before anything is written."""
+"""How events are appended, and what is refused before anything is written."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ def test_what_was_appended_is_read_back_in_order(tmp_path: Path) -> None:
     assert [one["seq"] for one in recorded] == list(range(1, len(recorded) + 1))
 
 
-def test_whoever_has_a_log_open_for_appending_is_the_only_one(ledger: Path) -> None:
+def test_only_one_process_has_a_log_open_for_appending(ledger: Path) -> None:
     other = sqlite3.connect(ledger, isolation_level=None, timeout=0)
     with Log.open(str(ledger)), pytest.raises(sqlite3.OperationalError, match="locked"):
         other.execute("BEGIN IMMEDIATE")
     other.execute("BEGIN IMMEDIATE")
 
 
-def test_what_was_not_committed_is_not_there(ledger: Path) -> None:
+def test_an_uncommitted_event_is_not_recorded(ledger: Path) -> None:
     before = rows(ledger)
     with Log.open(str(ledger)) as log:
         log.append(drafts(), at=START, writer=WRITER)
@@ -96,7 +96,7 @@ def test_no_event_is_updated_or_deleted(ledger: Path, statement: str) -> None:
 
 @pytest.mark.parametrize("seq", [1, 2, 999])
 @pytest.mark.parametrize("verb", ["INSERT", "INSERT OR REPLACE", "INSERT OR IGNORE", "REPLACE"])
-def test_no_insert_puts_another_event_under_a_known_id(ledger: Path, verb: str, seq: int) -> None:
+def test_no_insert_replaces_an_event_with_a_known_id(ledger: Path, verb: str, seq: int) -> None:
     before = rows(ledger)
     forged = (seq, *before[0][1:5], "forger", *before[0][6:])
     with pytest.raises(sqlite3.IntegrityError, match="an event with this id is known"):
@@ -133,7 +133,7 @@ def test_the_same_id_with_another_content_is_an_error(ledger: Path) -> None:
     assert rows(ledger) == before
 
 
-def test_a_draft_with_an_id_of_its_own_keeps_it(ledger: Path) -> None:
+def test_a_draft_keeps_its_own_id(ledger: Path) -> None:
     name = "01KE7HV3R0AAAAAAAAAAAAAAAA"
     with Log.open(str(ledger)) as log:
         (recorded,) = log.append([{"event": history()[0], "id": name}], at=START, writer=WRITER)
@@ -148,8 +148,8 @@ def test_eight_processes_lose_no_event(tmp_path: Path) -> None:
     with Log.read(str(tmp_path / "ledger.db")) as log:
         events = list(log.stream())
     assert [one["seq"] for one in events] == list(range(1, 161))
-    told = {one["event"]["run_id"] for one in events if one["event"]["type"] == "run_started"}
-    assert told == {f"writer{n}-{number}" for n in range(8) for number in range(20)}
+    found = {one["event"]["run_id"] for one in events if one["event"]["type"] == "run_started"}
+    assert found == {f"writer{n}-{number}" for n in range(8) for number in range(20)}
 
 
 @pytest.mark.parametrize("acknowledged_before", [1, 4, 9])
@@ -185,7 +185,7 @@ os.kill(os.getpid(), 9)
     assert rows(ledger) == before
 
 
-def test_the_lock_ends_waiting(tmp_path: Path) -> None:
+def test_waiting_for_the_lock_ends(tmp_path: Path) -> None:
     path = str(tmp_path / "ledger.lock")
     with RunLock(path, 1), pytest.raises(Locked), RunLock(path, 0.05):
         pass
@@ -207,7 +207,7 @@ def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("statement", "told"),
+    ("statement", "message"),
     [
         ("DELETE FROM head", "table of heads"),
         ("UPDATE head SET seq = 9223372036854775807", "table of heads"),
@@ -217,13 +217,13 @@ def test_a_log_that_is_being_written_is_locked_and_not_damaged(ledger: Path, mon
         ("DELETE FROM alembic_version", "another revision"),
     ],
 )
-def test_a_ledger_that_does_not_fit_itself_is_neither_read_nor_written(ledger: Path, statement: str, told: str) -> None:
-    """An append would start a second history beside the first; each is seen in constant time, whatever the length."""
+def test_an_inconsistent_ledger_is_neither_read_nor_written(ledger: Path, statement: str, message: str) -> None:
+    """An append would start a second history; each fault is seen in constant time, however long the log is."""
     with closing(raw(ledger)) as connection:
         connection.execute(statement)
     before = ledger.read_bytes()
     for use in (Log.open, Log.read):
-        with pytest.raises(IntegrityError, match=told) as refused:
+        with pytest.raises(IntegrityError, match=message) as refused:
             use(str(ledger))
         assert "faber-ledger verify" in refused.value.hint
     assert ledger.read_bytes() == before
@@ -232,8 +232,8 @@ def test_a_ledger_that_does_not_fit_itself_is_neither_read_nor_written(ledger: P
     assert append_sample(ledger)
 
 
-def test_a_file_that_goes_on_after_its_last_page_is_refused_and_united_anew(ledger: Path) -> None:
-    os.truncate(ledger, 20 * 1024**3)  # sparse: it takes no room, and reading it all would take its time
+def test_bytes_after_the_last_page_are_refused_and_a_union_repairs_the_file(ledger: Path) -> None:
+    os.truncate(ledger, 20 * 1024**3)  # sparse: it needs no space, but reading all of it would be slow
     for use in (Log.open, Log.read):
         with pytest.raises(IntegrityError, match="after its last page"):
             use(str(ledger))
@@ -243,20 +243,20 @@ def test_a_file_that_goes_on_after_its_last_page_is_refused_and_united_anew(ledg
     assert append_sample(ledger)
 
 
-def test_a_writer_at_work_does_not_make_the_file_look_longer_than_it_says(ledger: Path) -> None:
+def test_a_file_does_not_look_too_long_while_a_writer_is_at_work(ledger: Path) -> None:
     with Log.open(str(ledger)) as log:
         log.append(drafts() * 50, at=START, writer=WRITER)
         with Log.read(str(ledger)) as reader:
             assert len(list(reader.stream())) == len(drafts())
 
 
-def test_no_event_is_larger_than_what_a_reader_takes(ledger: Path) -> None:
+def test_no_event_is_larger_than_readers_accept(ledger: Path) -> None:
     note: Any = {**every_type()[4], "error": "x" * MAX_PAYLOAD_BYTES}
     with Log.open(str(ledger)) as log, pytest.raises(LedgerError, match="larger than 8 MB"):
         log.append([{"event": note}], at=START, writer=WRITER)
 
 
-def test_a_log_that_is_read_cannot_be_written(ledger: Path) -> None:
+def test_a_log_opened_for_reading_cannot_be_written(ledger: Path) -> None:
     with Log.read(str(ledger)) as log, pytest.raises(sqlite3.OperationalError, match="readonly"):
         log.connection.execute("DELETE FROM head")
 
@@ -338,7 +338,7 @@ def cut(path: Path) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_what_is_no_ledger_of_this_program_is_neither_read_nor_written(
+def test_a_file_that_is_not_a_ledger_is_neither_read_nor_written(
     ledger: Path, spoil: object, error: type[LedgerError], exit_code: int
 ) -> None:
     assert callable(spoil)

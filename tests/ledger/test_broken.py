@@ -1,4 +1,4 @@
-"""The broken ledgers that are kept, one a kind: `verify` tells each apart, and the docs show what it says."""
+"""Kept broken ledgers, one of each kind: `verify` distinguishes them, and the docs show what it prints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference" / "FILE-FORMAT.md"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_broken_ledger_is_told_apart_by_its_own_kind_of_finding(name: str) -> None:
+def test_each_broken_ledger_has_its_own_kind_of_finding(name: str) -> None:
     found = list(find_problems(str(FOLDER / f"{name}.db"), check_event=check_event))
     assert [finding.kind for finding in found] == KINDS[name]
     assert all(finding.hint for finding in found)

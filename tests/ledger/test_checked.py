@@ -1,4 +1,4 @@
-"""Reading a whole log at once gives what reading it event by event gives, and sees whatever was changed."""
+"""Reading a log in batches returns what reading it event by event returns, and finds every change."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ stored_rows = st.tuples(
 
 
 @given(st.lists(stored_rows, max_size=6))
-def test_many_hashes_at_once_are_those_of_each_event(rows: list[tuple[Any, ...]]) -> None:
+def test_hashes_of_a_batch_equal_those_of_single_events(rows: list[tuple[Any, ...]]) -> None:
     usual = [row[SALT] is not None and len(row[SALT]) == 16 and row[PAYLOAD] is not None for row in rows]
     usual = [one and row[PAYLOAD_HASH] is None for one, row in zip(usual, rows, strict=True)]
     first = usual.index(False) if False in usual else len(rows)
@@ -86,14 +86,14 @@ def test_many_hashes_at_once_are_those_of_each_event(rows: list[tuple[Any, ...]]
 
 @pytest.mark.parametrize("place", [0, 3])
 @pytest.mark.parametrize("value", [1.5, "1", None, b"1"])
-def test_a_number_of_another_type_is_never_hashed_as_one(ledger: Path, place: int, value: object) -> None:
+def test_only_integers_are_hashed_as_numbers(ledger: Path, place: int, value: object) -> None:
     row = sqlite3.connect(ledger).execute(ROW).fetchone()
     assert compute_hashes([row]) == [row[HASH]]
     assert compute_hashes([(*row[:place], value, *row[place + 1 :])]) != [row[HASH]]
 
 
 @pytest.mark.parametrize("reader", [*READERS, Log.stream])
-def test_a_fitting_hash_makes_no_fraction_a_version(tmp_path: Path, reader: Any) -> None:
+def test_a_fraction_is_not_a_version_even_if_its_hash_fits(tmp_path: Path, reader: Any) -> None:
     path = str(tmp_path / "forged.db")
     with Log.open(path) as log:
         envelope = (1, "01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee", 1.5, "2026-01-05T15:00:00Z", "w", None, None)
@@ -129,14 +129,14 @@ def test_a_rebuild_refuses_a_changed_event(tmp_path: Path) -> None:
     write_run(tmp_path)
     forge(folder(tmp_path) / "ledger.db", "UPDATE event SET writer = 'somebody' WHERE seq = 2")
     before = (folder(tmp_path) / "state.json").read_bytes()
-    told = faber(tmp_path, "project", "--rebuild")
-    assert told.returncode == 20
-    assert b"is not what its hash says" in told.stderr
-    assert b"hint: run `faber-ledger verify`" in told.stderr
+    done = faber(tmp_path, "project", "--rebuild")
+    assert done.returncode == 20
+    assert b"is not what its hash says" in done.stderr
+    assert b"hint: run `faber-ledger verify`" in done.stderr
     assert (folder(tmp_path) / "state.json").read_bytes() == before
 
 
-def test_a_redacted_event_is_read_and_has_nothing_to_be_checked(ledger: Path, tmp_path: Path) -> None:
+def test_a_redacted_event_is_read_without_a_check(ledger: Path, tmp_path: Path) -> None:
     with Log.read(str(ledger)) as log:
         lines = list(lines_of(log))
     back = str(tmp_path / "back.db")
@@ -157,11 +157,11 @@ def test_a_redacted_event_is_read_and_has_nothing_to_be_checked(ledger: Path, tm
         ["{}", "[" * 100_000],
     ],
 )
-def test_payloads_that_are_no_objects_alone_are_none_together(payloads: list[str]) -> None:
+def test_payloads_that_are_objects_only_when_joined_are_refused(payloads: list[str]) -> None:
     assert parse_payloads(payloads) is None
 
 
-def test_strictly_means_by_the_model_and_leaves_unknown_types_alone(tmp_path: Path) -> None:
+def test_strict_reading_checks_the_model_and_skips_unknown_types(tmp_path: Path) -> None:
     for kind, version, is_wrong in (("artifact_loaded", 1, True), ("artifact_loaded", 9, False), ("coffee", 1, False)):
         path = str(tmp_path / f"{kind}{version}.db")
         with Log.open(path) as log:

@@ -18,7 +18,7 @@ from faber_ledger.schemas.events import check_event
 
 
 class Decision(NamedTuple):
-    """What was decided about a type: each row here is written by hand when a type is added."""
+    """What was decided about a type; each is written by hand when a type is added."""
 
     required: set[str]
     is_folded: bool = False
@@ -59,7 +59,7 @@ def recorded(event: dict[str, Any]) -> Any:
     return {"seq": 1, "id": "", "version": version, "at": "2026-01-05T14:30:22Z", "client": None, "event": event}
 
 
-def test_every_type_is_decided() -> None:
+def test_every_event_type_has_a_decision() -> None:
     assert DECISIONS.keys() == EVENT_TYPES.keys()
     assert EVENT_TYPES.keys() >= MILESTONES
 
@@ -83,7 +83,7 @@ def test_a_fold_reads_an_event_only_with_its_required_fields(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_a_fold_changes_the_blocks_for_the_folded_types_alone(kind: str) -> None:
+def test_only_the_folded_types_change_the_blocks(kind: str) -> None:
     before = fold([recorded(sample("session_started"))])
     event = sample(kind)
     if "session_id" in event:
@@ -94,7 +94,7 @@ def test_a_fold_changes_the_blocks_for_the_folded_types_alone(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_a_long_timeline_lists_the_events_that_tell(kind: str) -> None:
+def test_a_long_timeline_lists_the_milestones(kind: str) -> None:
     assert (kind in MILESTONES) == DECISIONS[kind].is_milestone
 
 
@@ -113,7 +113,7 @@ def test_what_a_redaction_leaves_fits_the_shape_and_has_words(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", EVENT_TYPES)
-def test_the_spool_takes_the_loads_of_a_session_start_alone(kind: str) -> None:
+def test_only_the_loads_of_a_session_start_are_spooled(kind: str) -> None:
     assert (kind in LOADS) == DECISIONS[kind].is_spoolable
     if kind in LOADS:
         assert LOADS[kind].keys() == sample(kind).keys()

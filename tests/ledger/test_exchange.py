@@ -1,4 +1,4 @@
-"""What is exported can be imported, to the byte; and nothing is imported that does not hold."""
+"""An export can be imported, to the byte; nothing is imported that does not verify."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import compute_hash
 from faber_ledger.ledger.union import insert_rows, rows_of
-from faber_ledger.ledger.union import merge_rows as united_rows
+from faber_ledger.ledger.union import merge_rows
 from faber_ledger.schemas.events import are_events, check_event
 
 LINES = 11
@@ -68,9 +68,7 @@ def ledger_of(project: Path, run_id: str = RUN) -> Path:
 
 @given(worked, st.randoms())
 @settings(max_examples=20)
-def test_what_is_exported_comes_back_to_the_byte_whatever_the_order_of_its_lines(
-    work: Work, order: random.Random
-) -> None:
+def test_an_export_is_imported_to_the_byte_in_any_order_of_lines(work: Work, order: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = done(folder, work)
@@ -101,25 +99,25 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 
 
 @given(st.lists(texts, min_size=1, max_size=5))
-def test_any_text_comes_back(told: list[str]) -> None:
+def test_any_text_survives_export_and_import(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
         path, back = f"{name}/a.db", f"{name}/b.db"
         note = {"type": "run_started", "run_id": RUN, "work_id": None}
         with Log.open(path, "OFF") as log:
-            facts: Any = [{"event": {**note, "workflow_id": text}, "client": text} for text in told]
+            facts: Any = [{"event": {**note, "workflow_id": text}, "client": text} for text in texts]
             log.append(facts, at=START, writer="w")
             log.commit()
         content = export_of(path)
-        assert content.count(b"\n") == len(told)
+        assert content.count(b"\n") == len(texts)
         imported(content, back)
         assert export_of(back) == content
 
 
-def test_an_export_imported_into_a_project_without_the_run_is_the_same_run(project: Path, empty: Path) -> None:
+def test_an_import_into_a_project_without_the_run_makes_the_same_run(project: Path, empty: Path) -> None:
     content = exported(project)
     assert len(content.splitlines()) == LINES
-    told = faber(empty, "import", "-", content=content)
-    assert (told.returncode, told.stdout.decode()) == (
+    done = faber(empty, "import", "-", content=content)
+    assert (done.returncode, done.stdout.decode()) == (
         0,
         f"{RUN}: {LINES} events imported, 0 of {LINES} known already\n",
     )
@@ -130,9 +128,7 @@ def test_an_export_imported_into_a_project_without_the_run_is_the_same_run(proje
 
 
 @pytest.mark.parametrize("has_git", [True, False])
-def test_an_import_that_is_killed_while_it_makes_the_run_is_repeated(
-    tmp_path: Path, empty: Path, has_git: bool
-) -> None:
+def test_a_killed_import_of_a_new_run_can_be_repeated(tmp_path: Path, empty: Path, has_git: bool) -> None:
     write_notes(tmp_path / "long.db", 900)
     (tmp_path / "lines").write_bytes(export_of(str(tmp_path / "long.db")))
     if has_git:
@@ -157,19 +153,19 @@ def write_notes(path: Path, count: int) -> None:
 
 def test_an_import_twice_changes_nothing(project: Path) -> None:
     before, content = ledger_of(project).read_bytes(), exported(project)
-    told = faber(project, "import", "-", "--json", content=content + content)
+    done = faber(project, "import", "-", "--json", content=content + content)
     data = {"run_id": RUN, "new": 0, "read": 2 * LINES, "redacts": False, "dry_run": False}
-    assert json.loads(told.stdout)["data"] == data
+    assert json.loads(done.stdout)["data"] == data
     assert ledger_of(project).read_bytes() == before
 
 
-def test_a_dry_run_says_what_would_be_and_changes_nothing(project: Path, empty: Path) -> None:
-    told = faber(empty, "import", "-", "--dry-run", content=exported(project))
-    assert told.stdout.decode() == f"{RUN}: {LINES} events would be imported, 0 of {LINES} known already\n"
+def test_a_dry_run_reports_the_outcome_and_changes_nothing(project: Path, empty: Path) -> None:
+    done = faber(empty, "import", "-", "--dry-run", content=exported(project))
+    assert done.stdout.decode() == f"{RUN}: {LINES} events would be imported, 0 of {LINES} known already\n"
     assert list((empty / ".fractary").iterdir()) == []
 
 
-def test_events_below_the_newest_come_into_the_log_and_its_mirror(project: Path, tmp_path: Path) -> None:
+def test_older_events_are_imported_into_the_log_and_its_mirror(project: Path, tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(project)], check=True)
     other = tmp_path / "other"
     shutil.copytree(project, other)
@@ -185,7 +181,7 @@ def test_events_below_the_newest_come_into_the_log_and_its_mirror(project: Path,
     assert rows(str(mirror)) == rows(str(ledger_of(project)))
 
 
-def test_another_runs_events_are_not_mixed_in(project: Path, empty: Path, tmp_path: Path) -> None:
+def test_events_of_another_run_are_refused(project: Path, empty: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "third", "third")
     stranger = exported(project)
     ledger_of(tmp_path / "third", "third").unlink()
@@ -193,9 +189,9 @@ def test_another_runs_events_are_not_mixed_in(project: Path, empty: Path, tmp_pa
         event: Any = {"type": "run_started", "run_id": "third", "workflow_id": "w", "work_id": None}
         log.append([{"event": event}], at=START, writer="w")
         log.commit()
-    told = faber(tmp_path / "third", "import", "-", "--run-id", "third", content=stranger)
-    assert told.returncode == 22
-    assert f"has the events of {RUN}, but third has others".encode() in told.stderr
+    done = faber(tmp_path / "third", "import", "-", "--run-id", "third", content=stranger)
+    assert done.returncode == 22
+    assert f"has the events of {RUN}, but third has others".encode() in done.stderr
     assert faber(empty, "import", "-", "--run-id", "another-name", content=stranger).returncode == 0
     assert exported(empty, "another-name") == stranger
 
@@ -204,7 +200,7 @@ def test_another_runs_events_are_not_mixed_in(project: Path, empty: Path, tmp_pa
 
 
 def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
-    """Give lines that cannot be taken in, by what is said of them; each stands in the place of the fourth."""
+    """Return damaged versions of the fourth line, by the messages that they cause."""
     line, event = lines[3], json.loads(lines[3])
     payload = event["payload"]
     return {
@@ -237,20 +233,18 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
     }
 
 
-def test_whatever_is_wrong_with_a_line_is_told_with_its_number_and_nothing_is_imported(
-    project: Path, tmp_path: Path
-) -> None:
+def test_a_damaged_line_is_reported_with_its_number_and_nothing_is_imported(project: Path, tmp_path: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    for told, damaged in damaged_lines(lines).items():
+    for message, damaged in damaged_lines(lines).items():
         staged = Staged(io.BytesIO(b"".join([*lines[:3], damaged, *lines[4:]])), check_event, are_events)
-        assert {problem.line for problem in staged.problems} == {4}, told
-        assert told in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
+        assert {problem.line for problem in staged.problems} == {4}, message
+        assert message in staged.problems[0].what + " ".join([problem.what for problem in staged.problems])
         with pytest.raises(IntegrityError, match="line 4: "):
             raise_problems(staged.problems, "e.jsonl")
 
 
 def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(tmp_path: Path) -> None:
-    for kind, told in (
+    for kind, message in (
         ("artifact_loaded", "line 2: it is not a artifact_loaded as this program writes it"),
         ("new", ""),
     ):
@@ -262,8 +256,8 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
             row = list(rows_of(log))[1]
         event["hash"] = (compute_hash((*row[:2], kind, *row[3:])) or b"").hex()
         staged = Staged(io.BytesIO(lines[0] + json.dumps(event).encode()), check_event, are_events)
-        if told:
-            with pytest.raises(IntegrityError, match=told):
+        if message:
+            with pytest.raises(IntegrityError, match=message):
                 raise_problems(staged.problems, "e.jsonl")
         else:
             assert (staged.problems, list(staged.problems_with(None)), staged.lines) == ([], [], 2)
@@ -272,20 +266,20 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
     lines[1], lines[4] = b"\x1b]0;owned\x07\n", changed(lines[4], at="\x1b[2J")
-    told = faber(empty, "import", "-", content=b"".join(lines))
-    assert told.returncode == 20
-    assert told.stderr.startswith(b"error: - is not imported, and nothing was changed:\n  line 2: it is not JSON")
-    assert b"  line 5: " in told.stderr
-    assert b"\x1b" not in told.stderr
+    done = faber(empty, "import", "-", content=b"".join(lines))
+    assert done.returncode == 20
+    assert done.stderr.startswith(b"error: - is not imported, and nothing was changed:\n  line 2: it is not JSON")
+    assert b"  line 5: " in done.stderr
+    assert b"\x1b" not in done.stderr
     assert list((empty / ".fractary").iterdir()) == []
 
 
-def test_a_missing_line_is_told_by_the_line_that_names_it(project: Path, empty: Path) -> None:
+def test_a_missing_line_is_reported_at_the_line_that_names_it(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    told = faber(empty, "import", "-", content=b"".join([*lines[:5], *lines[6:]]))
-    assert told.returncode == 20
-    assert b"line 6: its parent " in told.stderr
-    assert b" is neither before it in the file nor in the log" in told.stderr
+    done = faber(empty, "import", "-", content=b"".join([*lines[:5], *lines[6:]]))
+    assert done.returncode == 20
+    assert b"line 6: its parent " in done.stderr
+    assert b" is neither before it in the file nor in the log" in done.stderr
     assert not ledger_of(empty).exists()
     assert faber(empty, "import", "-", content=b"".join(lines[:5])).returncode == 0
     rest = faber(empty, "import", "-", "--run-id", RUN, content=b"".join(lines[5:]))
@@ -306,13 +300,13 @@ def test_one_id_with_two_contents_is_a_conflict(project: Path, tmp_path: Path) -
     ledger_of(project).unlink()
     assert faber(project, "import", "-", content=one).returncode == 0
     before = ledger_of(project).read_bytes()
-    told = faber(project, "import", "-", content=other)
-    assert told.returncode == 22
-    assert b"line 1: event 01KE7Q3S8W000000000000000A has another content in the log" in told.stderr
+    done = faber(project, "import", "-", content=other)
+    assert done.returncode == 22
+    assert b"line 1: event 01KE7Q3S8W000000000000000A has another content in the log" in done.stderr
     assert ledger_of(project).read_bytes() == before
 
 
-def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp_path: Path) -> None:
+def test_an_event_at_two_positions_is_a_conflict_at_each_later_line(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     chain: list[Any] = []
     with Log.read(str(tmp_path / "a.db")) as log:
@@ -327,22 +321,22 @@ def test_every_line_whose_event_stands_at_another_position_too_is_a_conflict(tmp
     ]
 
 
-def test_a_new_log_that_refuses_two_events_of_one_id_is_as_it_was_and_takes_others(tmp_path: Path) -> None:
+def test_a_new_log_refuses_two_events_with_one_id_and_accepts_others_afterwards(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     with Log.read(str(tmp_path / "a.db")) as log:
-        told = list(rows_of(log))
+        stored = list(rows_of(log))
     with Log.open(str(tmp_path / "b.db")) as log:
         with pytest.raises(sqlite3.IntegrityError, match=r"event\.id"):
-            insert_rows(log, [*told, (LINES + 1, *told[0][1:])])
+            insert_rows(log, [*stored, (LINES + 1, *stored[0][1:])])
         assert (list(rows_of(log)), log.heads()) == ([], [])
-        insert_rows(log, told)
+        insert_rows(log, stored)
         log.commit()
     with Log.read(str(tmp_path / "b.db")) as log:  # which compares the schema
-        assert list(rows_of(log)) == told
+        assert list(rows_of(log)) == stored
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 128])
-def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_once(
+def test_each_line_out_of_place_is_reported_whatever_the_batch_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     monkeypatch.setattr(importing, "BATCH", batch)
@@ -364,7 +358,7 @@ def test_each_line_that_does_not_follow_is_told_however_many_are_looked_at_at_on
 
 
 @pytest.mark.parametrize("piece", [1, 100, 3000, 64 * 1024])
-def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
+def test_line_numbers_are_right_wherever_a_piece_of_the_file_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece: int
 ) -> None:
     monkeypatch.setattr(importing, "PIECE", piece)
@@ -377,7 +371,7 @@ def test_lines_are_numbered_as_the_file_has_them_wherever_a_piece_of_it_ends(
     assert (staged.lines, list(staged.problems_with(None))) == (LINES, [])
 
 
-def test_an_event_without_its_payload_comes_back_and_a_copy_that_has_it_wins(tmp_path: Path) -> None:
+def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
     gone = [*lines[:4], redacted(lines[4]), *lines[5:]]
@@ -407,19 +401,27 @@ def test_a_forged_position_is_refused(tmp_path: Path) -> None:
 def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Path, size: int) -> None:
     append_sample(tmp_path / "a.db")
     with Log.read(str(tmp_path / "a.db")) as log:
-        told = list(rows_of(log))
-    payload = canonical({**json.loads(told[4][10]), "error": "é" * size})
-    row = (told[-1][0] + 1, "01KE791W1G0000000000000000", *told[4][2:8], told[-1][12], told[4][9], payload, None)
+        stored = list(rows_of(log))
+    payload = canonical({**json.loads(stored[4][10]), "error": "é" * size})
+    row = (
+        stored[-1][0] + 1,
+        "01KE791W1G0000000000000000",
+        *stored[4][2:8],
+        stored[-1][12],
+        stored[4][9],
+        payload,
+        None,
+    )
     last = (*row, compute_hash((*row, None)))
-    staged = Staged(io.BytesIO(b"".join(map(line_of, [*told, last]))), check_event, are_events)
+    staged = Staged(io.BytesIO(b"".join(map(line_of, [*stored, last]))), check_event, are_events)
     assert [(problem.line, problem.what) for problem in staged.problems] == [
         (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
     ]
     with pytest.raises(IntegrityError, match="not a canonical JSON object"):
-        list(united_rows([told, [last]]))
+        list(merge_rows([stored, [last]]))
 
 
-def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_line_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 1 << 20
     monkeypatch.setattr(importing, "MAX_LINE_BYTES", limit)
 
@@ -445,15 +447,15 @@ def test_a_line_without_end_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatc
 # Output
 
 
-def test_an_output_is_whole_or_not_there(project: Path) -> None:
+def test_an_output_file_is_complete_or_absent(project: Path) -> None:
     target = project / "events.jsonl"
     assert faber(project, "export", "-o", target).returncode == 0
     before = target.read_bytes()
     assert before == exported(project)
     forge(ledger_of(project), "UPDATE event SET payload = '{ }' WHERE seq = 8")
-    told = faber(project, "export", "-o", target)
-    assert told.returncode == 20
-    assert b"hint: run `faber-ledger verify`" in told.stderr
+    done = faber(project, "export", "-o", target)
+    assert done.returncode == 20
+    assert b"hint: run `faber-ledger verify`" in done.stderr
     assert target.read_bytes() == before
     assert faber(project, "export").stdout == b""
     assert sorted(path.name for path in project.iterdir()) == [".fractary", "events.jsonl"]
@@ -463,10 +465,10 @@ def test_an_output_is_whole_or_not_there(project: Path) -> None:
 def test_an_output_that_cannot_be_written_is_one_clear_error(project: Path, option: str) -> None:
     before = ledger_of(project).read_bytes()
     for place in (project, project / "none" / "e.db", ledger_of(project)):
-        told = faber(project, "export", option, place)
-        assert told.returncode == 1
-        assert told.stderr.startswith(b"error: ")
-        assert told.stderr.count(str(place).encode()) == 1
+        done = faber(project, "export", option, place)
+        assert done.returncode == 1
+        assert done.stderr.startswith(b"error: ")
+        assert done.stderr.count(str(place).encode()) == 1
     assert ledger_of(project).read_bytes() == before
     assert [path.name for path in project.iterdir()] == [".fractary"]
 

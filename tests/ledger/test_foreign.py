@@ -1,4 +1,4 @@
-"""Reading a ledger that came from elsewhere cannot hurt: it is refused with its reason, and leaves nothing behind."""
+"""Reading a ledger from elsewhere does no harm: a bad one is refused with a reason, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_a_journal_that_came_along_is_not_played(ledger: Path) -> None:
     assert {path.name: path.read_bytes() for path in ledger.parent.iterdir()} == before
 
 
-def test_a_link_and_what_is_no_file_are_refused(ledger: Path, tmp_path: Path) -> None:
+def test_a_link_and_a_special_file_are_refused(ledger: Path, tmp_path: Path) -> None:
     (tmp_path / "link.db").symlink_to(ledger)
     (tmp_path / "folder.db").mkdir()
     for name in ("link.db", "folder.db"):
@@ -158,7 +158,7 @@ def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
 
 
-def test_a_payload_as_deep_as_a_well_is_refused_where_it_is_read(ledger: Path) -> None:
+def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> None:
     with Log.open(str(ledger)) as log:
         log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]
         log.commit()
@@ -169,7 +169,7 @@ def test_a_payload_as_deep_as_a_well_is_refused_where_it_is_read(ledger: Path) -
     assert {item.kind for item in find_problems(str(ledger), check_event=check_event)} == {"payload", "hash"}
 
 
-def test_a_value_of_another_type_is_refused_by_whoever_reads_it(tmp_path: Path) -> None:
+def test_a_value_of_another_type_is_refused_by_every_reader(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.deliver("SessionStart.startup.print")
     guards = [
@@ -186,7 +186,7 @@ def test_a_value_of_another_type_is_refused_by_whoever_reads_it(tmp_path: Path) 
 
 
 def test_a_payload_that_grows_in_memory_is_refused_unread(tmp_path: Path) -> None:
-    """Eighty million letters of lists are twenty times as much in memory: no reader takes them in, verify names it."""
+    """Eighty million letters of lists need twenty times as much memory: every reader refuses them, verify names it."""
     project = Project.made(tmp_path / "project")
     project.deliver("SessionStart.startup.print")
     guards = [
@@ -209,7 +209,7 @@ PLACES = {"a pipe": os.mkfifo, "a folder": os.mkdir, "a link": lambda path: os.s
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("suffix", ["", "-journal", "-wal"])
-def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited_for(
+def test_a_special_file_at_or_beside_the_ledgers_path_is_named_and_not_waited_for(
     tmp_path: Path, place: str, suffix: str
 ) -> None:
     project = Project.made(tmp_path / "project")
@@ -220,16 +220,16 @@ def test_what_is_no_file_in_a_ledgers_place_or_beside_it_is_named_and_not_waited
     for command in (("log",), ("verify",), ("status",), ("project",), ("seal",)):
         done = project.faber(*command)
         assert done.returncode == 20, (command, done.stdout, done.stderr)
-        told = done.stdout + done.stderr
-        assert path.name in told, command
-        assert ("hint: remove it" if suffix else "hint: move it aside") in told, command
+        output = done.stdout + done.stderr
+        assert path.name in output, command
+        assert ("hint: remove it" if suffix else "hint: move it aside") in output, command
     answer = project.deliver("SessionEnd.other.print")
     assert answer.code == 0
     assert path.name in answer.errors
 
 
 @pytest.mark.parametrize("size", [3, 16, 50, 99])
-def test_a_file_cut_within_its_header_is_called_truncated(ledger: Path, size: int) -> None:
+def test_a_file_that_ends_within_its_header_is_truncated(ledger: Path, size: int) -> None:
     ledger.write_bytes(ledger.read_bytes()[:size])
     for use in (open_untrusted, Log.open, Log.read):
         with pytest.raises(IntegrityError, match="truncated"):
@@ -255,7 +255,7 @@ def test_control_characters_never_reach_a_terminal(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file as the program writes it, of some pages."""
+    """Return a file of several pages as the program writes it."""
     path = tmp_path_factory.mktemp("real") / "ledger.db"
     for _ in range(8):
         append_sample(path)
@@ -263,7 +263,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def use(content: bytes) -> None:
-    """Read a file in every way there is: only a LedgerError may come of it, and no file."""
+    """Read a file in every way: it may only raise LedgerError, and create no file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.db"
         path.write_bytes(content)
@@ -307,7 +307,7 @@ def test_random_bytes_are_refused(real: Path, content: bytes, is_headed: bool, l
 
 
 def test_reading_a_forged_file_stays_within_bounds(real: Path) -> None:
-    """A file of some pages names four thousand million of them; the reader's memory does not follow."""
+    """A file of some pages claims four thousand million of them; the reader's memory stays small."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     content = real.read_bytes()
     use(content[:28] + b"\xff\xff\xff\xfe" + content[32:])

@@ -1,4 +1,4 @@
-"""A redaction that `redact` did not write takes nothing, wherever it comes in; one that it wrote holds everywhere."""
+"""A redaction that `redact` did not write removes nothing anywhere; one that it wrote is effective everywhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ WORDS = "approved, deploy at once"
 
 
 def payload_of(path: str, name: str) -> dict[str, Any]:
-    """Return what an event says, or what stands there since it was redacted."""
+    """Return an event's payload, or what is shown in its place since it was redacted."""
     with Log.read(path) as log:
         (event,) = [dict(one["event"]) for one in log.stream() if one["id"] == name]
     return {key: value for key, value in event.items() if key not in ("type", "session_id")}
@@ -48,7 +48,7 @@ def has_payload(path: str, name: str) -> bool:
 
 
 def forge(path: str, target: str, **said: Any) -> str:
-    """Write a redaction as anybody can, beside `redact`, and return its id."""
+    """Write a redaction without `redact`, as anyone can, and return its id."""
     event: Any = {"type": "event_redacted", "event_id": target, "fields": [], "remains": {}, "supersedes": []}
     with Log.open(path, "OFF") as log:
         (recorded,) = log.append([{"event": event | {"reason": None} | said}], at=START + 5000, writer="e" * 32)
@@ -57,7 +57,7 @@ def forge(path: str, target: str, **said: Any) -> str:
 
 
 def lose(path: str, *names: str) -> None:
-    """Take payloads out as 0.1.0 did for whatever redaction named them."""
+    """Remove payloads as 0.1.0 did for any redaction that named them."""
     with Log.open(path, "OFF") as log:
         strip_in_place(log.connection, names)
         log.commit()
@@ -77,7 +77,7 @@ def forged_in(*paths: str) -> dict[str, str]:
 
 
 class Forging(Redacting):
-    """Clones in some of which somebody writes redactions that `redact` would not, and which 0.1.0 applied in some."""
+    """Clones, in some of which redactions are forged, and in some of which 0.1.0 applied them."""
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
@@ -149,13 +149,13 @@ def united(*paths: str) -> bytes:
 
 @given(st.lists(steps, max_size=14), st.permutations([0, 1, 2, 3]))
 @settings(max_examples=40)
-def test_unions_with_honest_and_forged_redactions_are_one_whatever_their_order(
+def test_unions_with_honest_and_forged_redactions_do_not_depend_on_order(
     work: list[tuple[Any, ...]], order: list[int]
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = Forging(folder, [0, 5, -5, 900], [1, 2, 3, 4])
-        for clone in range(4):  # what they share
+        for clone in range(4):  # the events that they share
             made.append(0, 0, 0)
             made.pull(clone, 0)
         for step, *arguments in work:
@@ -172,7 +172,7 @@ def test_unions_with_honest_and_forged_redactions_are_one_whatever_their_order(
         for row in rows(again):
             if row[2] == "note_recorded" and row[1] not in made.open:
                 assert (row[10] is not None) == (row[1] in known and row[1] not in made.honest)
-        for number in order:  # and everybody ends with the same
+        for number in order:  # and all clones end with the same
             for other in order:
                 made.pull(number, other)
         for number in order:
@@ -182,7 +182,7 @@ def test_unions_with_honest_and_forged_redactions_are_one_whatever_their_order(
 
 
 @pytest.mark.parametrize("names", [["before", "other"], ["before", "other", "apart"], ["before", "apart", "after"]])
-def test_what_0_1_0_redacted_stays_out_in_every_order(tmp_path: Path, names: list[str]) -> None:
+def test_payloads_that_0_1_0_redacted_stay_removed_in_every_order(tmp_path: Path, names: list[str]) -> None:
     content = {name: (HONEST / f"{name}.jsonl").read_bytes() for name in names}
     for name in names:
         imported(content[name], str(tmp_path / f"{name}.db"))
@@ -196,7 +196,7 @@ def test_what_0_1_0_redacted_stays_out_in_every_order(tmp_path: Path, names: lis
 # One redaction
 
 
-def test_whatever_redact_plans_holds_where_the_payload_still_is(tmp_path: Path) -> None:
+def test_every_planned_redaction_is_effective_where_the_payload_still_is(tmp_path: Path) -> None:
     before = str(tmp_path / "before.db")
     names = sample(tmp_path / "before.db")
     tried = 0
@@ -208,10 +208,10 @@ def test_whatever_redact_plans_holds_where_the_payload_still_is(tmp_path: Path) 
             try:
                 redact(path, name, *first)
             except LedgerError:
-                continue  # it cannot go
+                continue  # it cannot be redacted
             tried += 1
             if tried % 7 and first and second:
-                continue  # of the pairs some: all take a minute
+                continue  # only some of the pairs: all of them take a minute
             for fields in ([], second):
                 try:
                     redact(path, name, *fields)
@@ -223,7 +223,7 @@ def test_whatever_redact_plans_holds_where_the_payload_still_is(tmp_path: Path) 
     assert tried > 40
 
 
-def test_what_redact_refuses_to_take_out_is_not_taken_by_a_redaction_that_says_so(tmp_path: Path) -> None:
+def test_a_redaction_of_what_redact_refuses_is_forged(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     refused = 0
     for kind, name in names.items():
@@ -236,7 +236,7 @@ def test_what_redact_refuses_to_take_out_is_not_taken_by_a_redaction_that_says_s
             except LedgerError:
                 pass
             if fields and fields[0].startswith("findings."):
-                continue  # of a severity that is no more `verify` says that it does not fit the event's shape
+                continue  # `verify` reports an unknown severity as not fitting the event's shape
             path = written(tmp_path / "forged.db", (tmp_path / "a.db").read_bytes())
             forged = forge(
                 path, name, fields=fields, remains=redact_fields(said, fields)[0] if fields else redact_all(said)
@@ -277,7 +277,9 @@ WHOLE = {"kind": "note", "phase": "build", "step": "[redacted]", "text": "[redac
         ([], {}),
     ],
 )
-def test_what_is_not_what_redact_leaves_is_forged(tmp_path: Path, fields: list[str], remains: dict[str, Any]) -> None:
+def test_a_redaction_that_leaves_anything_else_is_forged(
+    tmp_path: Path, fields: list[str], remains: dict[str, Any]
+) -> None:
     path = str(tmp_path / "a.db")
     (name,) = noted(tmp_path / "a.db", TEXT)
     forged = forge(path, name, fields=fields, remains={key: value for key, value in remains.items() if key != "type"})
@@ -292,7 +294,7 @@ def test_what_is_not_what_redact_leaves_is_forged(tmp_path: Path, fields: list[s
 NOTE_LEFT = {"kind": "note", "phase": "build", "step": "[redacted]"}
 
 
-def test_a_truth_of_another_type_is_forged(tmp_path: Path) -> None:
+def test_a_boolean_of_another_type_is_forged(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     path, name = str(tmp_path / "a.db"), names["artifact_failed"]
     left = redact_all(payload_of(path, name))
@@ -300,7 +302,7 @@ def test_a_truth_of_another_type_is_forged(tmp_path: Path) -> None:
     assert list(forged_in(path)) == [forged]
 
 
-def test_a_whole_redaction_after_one_of_fields_holds_where_the_payload_still_is(tmp_path: Path) -> None:
+def test_a_complete_redaction_after_one_of_fields_is_effective_where_the_payload_still_is(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     (name,) = noted(tmp_path / "a.db", TEXT)
     before = written(tmp_path / "before.db", Path(path).read_bytes())
@@ -323,7 +325,7 @@ CONTRADICTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("kind", ["note", "summary"])
 @pytest.mark.parametrize("fields", [[], ["text"]], ids=["whole", "text"])
-def test_where_the_payload_is_nowhere_what_two_redactions_say_apart_is_shown_of_neither(
+def test_nothing_that_redactions_contradict_each_other_about_is_shown_once_the_payload_is_gone(
     tmp_path: Path, kind: str, fields: list[str]
 ) -> None:
     path = str(tmp_path / "a.db")
@@ -371,7 +373,7 @@ def test_small_forged_redactions_of_a_large_event_do_not_each_write_it_as_json(
     assert not any(large)
 
 
-def test_a_redaction_waits_for_what_it_takes_the_place_of_and_takes_nothing_until_then(tmp_path: Path) -> None:
+def test_a_redaction_removes_nothing_until_the_one_that_it_replaces_arrives(tmp_path: Path) -> None:
     (first,) = noted(tmp_path / "a.db", TEXT)
     path = str(tmp_path / "a.db")
     later = written(tmp_path / "later.db", Path(path).read_bytes())
@@ -387,7 +389,7 @@ def test_a_redaction_waits_for_what_it_takes_the_place_of_and_takes_nothing_unti
     assert has_payload(written(tmp_path / "all.db", united(later, other)), first)
 
 
-def test_a_redaction_that_waits_keeps_nobody_from_redacting(tmp_path: Path) -> None:
+def test_a_waiting_redaction_does_not_prevent_another(tmp_path: Path) -> None:
     (name,) = noted(tmp_path / "a.db", TEXT)
     path = str(tmp_path / "a.db")
     forge(path, name, remains=WHOLE, supersedes=["01KE791W1G0000000000000000"])
@@ -397,7 +399,7 @@ def test_a_redaction_that_waits_keeps_nobody_from_redacting(tmp_path: Path) -> N
         assert [one.supersedes for one in effective_redactions(log.connection).by_event[name]][1:] == [[]]
 
 
-def test_a_changed_copy_of_a_redaction_or_of_its_event_decides_nothing(tmp_path: Path) -> None:
+def test_a_changed_copy_of_a_redaction_or_of_its_event_does_not_count(tmp_path: Path) -> None:
     from support.forging import forge as change
 
     path = str(tmp_path / "a.db")
@@ -413,7 +415,7 @@ def test_a_changed_copy_of_a_redaction_or_of_its_event_decides_nothing(tmp_path:
     assert united(str(changed), path) == united(path, str(changed)) == united(path)
 
 
-def test_very_many_fields_and_very_deep_ones_are_judged_at_once(tmp_path: Path) -> None:
+def test_very_many_and_very_deep_fields_are_judged_quickly(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     (name,) = noted(tmp_path / "a.db", TEXT)
     deep = ".".join(["a"] * 200_000)
@@ -462,7 +464,7 @@ def note_of(project: Project) -> str:
 
 
 def forgery(peer: Project, how: str) -> tuple[str, list[str]]:
-    """Write a forged redaction into the peer's ledger; return its id, and what 0.1.0 takes out for it."""
+    """Write a forged redaction into the peer's ledger; return its id, and the events whose payloads 0.1.0 removes."""
     path, name = str(peer.ledger_path), note_of(peer)
     said = payload_of(path, name)
     if how == "everything":
@@ -479,7 +481,7 @@ def assert_named(project: Project, *forged: str) -> None:
 
 
 def assert_whole(project: Project, before: list[Any]) -> None:
-    """Check that all that was there before is there, here and in the mirror, and that the state shows it."""
+    """Check that nothing is lost here or in the mirror, and that the state shows it."""
     mirrored = os.path.exists(mirror_of(project)) and os.path.getsize(mirror_of(project)) > 0
     for path in [str(project.ledger_path), *([mirror_of(project)] if mirrored else [])]:
         assert {row[1] for row in rows(path) if row[10] is None} == set()
@@ -487,7 +489,7 @@ def assert_whole(project: Project, before: list[Any]) -> None:
     assert project.state["sessions"] == project.folded()["sessions"]
 
 
-def test_show_and_log_say_that_a_redaction_is_forged_and_takes_out_nothing(victim: Project, peer: Project) -> None:
+def test_show_and_log_say_that_a_redaction_is_forged_and_removes_nothing(victim: Project, peer: Project) -> None:
     forged, _ = forgery(peer, "everything")
     committed(peer, "more")
     pull(victim)
@@ -498,9 +500,9 @@ def test_show_and_log_say_that_a_redaction_is_forged_and_takes_out_nothing(victi
     assert line.endswith(" (forged: it takes out nothing)")
     assert f"redaction of text in event {name}" in honest
     assert "forged" not in honest
-    told = victim.faber("show", forged).stdout
-    assert "\nforged      it takes out nothing: " in told
-    assert " took " not in told
+    output = victim.faber("show", forged).stdout
+    assert "\nforged      it takes out nothing: " in output
+    assert " took " not in output
     assert json.loads(victim.faber("show", forged, "--json").stdout)["data"]["forged"]
     assert json.loads(victim.faber("show", name, "--json").stdout)["data"]["forged"] is None
 
@@ -508,7 +510,7 @@ def test_show_and_log_say_that_a_redaction_is_forged_and_takes_out_nothing(victi
 @pytest.mark.parametrize("how", ["everything", "words"])
 @pytest.mark.parametrize("is_old", [True, False])
 @pytest.mark.parametrize("merges", [True, False])
-def test_a_peers_forged_redaction_takes_nothing_from_whoever_pulls_it(
+def test_a_peers_forged_redaction_removes_nothing_after_a_pull(
     victim: Project, peer: Project, how: str, is_old: bool, merges: bool
 ) -> None:
     before = victim.events
@@ -543,7 +545,7 @@ def test_a_peers_forged_redaction_takes_nothing_from_whoever_pulls_it(
 
 
 @pytest.mark.parametrize("how", ["everything", "words"])
-def test_union_gives_back_what_a_forged_redaction_took(
+def test_union_restores_what_a_forged_redaction_removed(
     victim: Project, peer: Project, how: str, tmp_path: Path
 ) -> None:
     forged, lost = forgery(peer, how)
@@ -559,7 +561,7 @@ def test_union_gives_back_what_a_forged_redaction_took(
 
 
 @pytest.mark.parametrize("is_old", [True, False])
-def test_an_import_takes_nothing_for_a_forged_redaction(victim: Project, peer: Project, is_old: bool) -> None:
+def test_an_import_removes_nothing_for_a_forged_redaction(victim: Project, peer: Project, is_old: bool) -> None:
     before = victim.events
     forged, lost = forgery(peer, "everything")
     if is_old:
@@ -572,7 +574,7 @@ def test_an_import_takes_nothing_for_a_forged_redaction(victim: Project, peer: P
     assert_named(victim, forged)
 
 
-def test_an_import_brings_back_what_was_lost_to_a_forged_redaction(victim: Project, peer: Project) -> None:
+def test_an_import_restores_what_was_lost_to_a_forged_redaction(victim: Project, peer: Project) -> None:
     exported = victim.root.parent / "events.jsonl"
     exported.write_text(victim.faber("export").stdout)
     forged, lost = forgery(peer, "everything")
@@ -589,7 +591,9 @@ def test_an_import_brings_back_what_was_lost_to_a_forged_redaction(victim: Proje
     assert_named(peer, forged)
 
 
-def test_what_git_still_has_is_named_with_the_command_that_brings_it_back(victim: Project, peer: Project) -> None:
+def test_a_payload_that_git_still_has_is_named_with_the_command_that_restores_it(
+    victim: Project, peer: Project
+) -> None:
     before = peer.events
     forged, lost = forgery(peer, "words")
     lose(str(peer.ledger_path), *lost)
@@ -605,7 +609,7 @@ def test_what_git_still_has_is_named_with_the_command_that_brings_it_back(victim
     assert_named(peer, forged)
 
 
-def test_a_redaction_still_takes_out_what_a_forged_one_names_too(victim: Project, peer: Project) -> None:
+def test_a_redaction_removes_a_payload_that_a_forged_one_names_too(victim: Project, peer: Project) -> None:
     forgery(peer, "words")
     committed(peer, "Look, nothing")
     pull(victim)
@@ -626,7 +630,7 @@ def test_a_redaction_still_takes_out_what_a_forged_one_names_too(victim: Project
 
 
 @pytest.mark.parametrize("phase", ["release", "build"])
-def test_a_forged_redaction_keeps_nobody_from_committing(victim: Project, phase: str) -> None:
+def test_a_forged_redaction_does_not_prevent_a_commit(victim: Project, phase: str) -> None:
     name = note_of(victim)
     said = payload_of(str(victim.ledger_path), name)
     forge(str(victim.ledger_path), name, fields=["step"], remains={**said, "step": None, "phase": phase, "text": WORDS})
@@ -647,7 +651,7 @@ def test_a_seal_warns_once_of_many_forged_redactions(victim: Project) -> None:
     assert "(3 events in all)" in done.stderr
 
 
-def test_git_merge_goes_on_with_a_forged_redaction(tmp_path: Path) -> None:
+def test_git_merge_succeeds_with_a_forged_redaction(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     two = one.clone("two")
     ids = one.ids()

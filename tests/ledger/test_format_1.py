@@ -1,4 +1,4 @@
-"""A ledger of format 1 that was made once is read for ever: the same events, the same hashes, the same blocks."""
+"""A frozen ledger of format 1 is readable for ever: the same events, the same hashes, the same blocks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_it_verifies_and_needs_no_migration_that_loses_anything(frozen: str) -> 
     test_its_events_are_read_as_they_were_written(frozen)
 
 
-def test_it_can_be_written_on(frozen: str) -> None:
+def test_it_can_be_appended_to(frozen: str) -> None:
     with Log.open(frozen) as log:
         assert len(log.heads()) == 2
         log.append(drafts(), at=START + 999, writer=WRITER)

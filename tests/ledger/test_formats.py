@@ -1,4 +1,4 @@
-"""One text a format: what the hook makes, what Alembic makes and what SQLAlchemy queries are the same."""
+"""One text per format: the hook, Alembic and SQLAlchemy's tables have the same schema."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KNOWN = {**upgrade.FORMATS, 2: FORMAT_2}
 
 
 def shape(connection: sqlite3.Connection) -> dict[str, object]:
-    """Ask SQLite what it understood: columns, keys and indexes, apart from how the text is laid out."""
+    """Return columns, keys and indexes as SQLite understood them, whatever the layout of the text."""
     found: dict[str, object] = {}
     for (table,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall():
         found[table] = (
@@ -76,7 +76,7 @@ def test_a_ledger_made_by_alembic_is_one_made_by_a_hook(tmp_path: Path, capfd: p
             assert one.connection.execute(question).fetchall() == other.connection.execute(question).fetchall()
 
 
-def test_a_format_is_a_list_of_whole_statements() -> None:
+def test_a_format_is_a_list_of_complete_statements() -> None:
     assert all(sqlite3.complete_statement(text + ";") for text in file.statements(file.FORMAT_1))
     assert sorted(file.statements(file.FORMAT_1)) == file.SCHEMA
 
@@ -89,7 +89,7 @@ def ledger(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def scripts(tmp_path: Path) -> str:
-    """Give a folder of revisions in which a second format follows the first."""
+    """Return a folder of revisions in which a second format follows the first."""
     own = Path(upgrade.SCRIPTS)
     folder = tmp_path / "a folder, 100% odd: scripts"
     (folder / "versions").mkdir(parents=True)
@@ -106,7 +106,7 @@ def test_a_current_ledger_is_left_alone(ledger: Path) -> None:
     assert [path.name for path in ledger.parent.iterdir()] == ["ledger.db"]
 
 
-def test_an_older_ledger_comes_up_with_every_event(ledger: Path, scripts: str) -> None:
+def test_an_upgrade_keeps_every_event(ledger: Path, scripts: str) -> None:
     ledger.chmod(0o640)
     with Log.read(str(ledger)) as log:
         before = log.connection.execute("SELECT * FROM event").fetchall()
@@ -124,7 +124,7 @@ def test_an_older_ledger_comes_up_with_every_event(ledger: Path, scripts: str) -
         Log.read(str(ledger))
 
 
-def test_a_dry_run_upgrades_a_copy_alone(ledger: Path, scripts: str) -> None:
+def test_a_dry_run_upgrades_only_a_copy(ledger: Path, scripts: str) -> None:
     before = ledger.read_bytes()
     assert migrate_file(str(ledger), dry_run=True, known=KNOWN, scripts=scripts) == Outcome(1, 2)
     assert ledger.read_bytes() == before
@@ -141,7 +141,7 @@ def test_a_dry_run_upgrades_a_copy_alone(ledger: Path, scripts: str) -> None:
         " parents, salt, payload, payload_hash, hash FROM event WHERE seq = 1",
     ],
 )
-def test_an_upgrade_that_goes_wrong_leaves_the_ledger_as_it_was(ledger: Path, scripts: str, mistake: str) -> None:
+def test_a_failed_upgrade_does_not_change_the_ledger(ledger: Path, scripts: str, mistake: str) -> None:
     before = ledger.read_bytes()
     statements = "".join(f"    op.get_bind().exec_driver_sql({text!r})\n" for text in mistake.split("; "))
     Path(scripts, "versions", "0002.py").write_text(SECOND + statements)
@@ -151,7 +151,7 @@ def test_an_upgrade_that_goes_wrong_leaves_the_ledger_as_it_was(ledger: Path, sc
     assert {path.name for path in ledger.parent.glob("ledger*")} == {"ledger.db", "ledger.lock"}
 
 
-def test_a_changed_event_is_seen_before_the_copy_takes_the_ledgers_place(ledger: Path, scripts: str) -> None:
+def test_a_changed_event_is_seen_before_the_copy_replaces_the_ledger(ledger: Path, scripts: str) -> None:
     changes = """
     for text in (
         "DROP TRIGGER event_is_never_updated",
@@ -174,7 +174,7 @@ def test_nothing_runs_in_an_older_ledger_whose_schema_is_not_its_formats(ledger:
         migrate_file(str(ledger), known=KNOWN, scripts=scripts)
 
 
-def test_what_a_killed_upgrade_left_is_no_obstacle(ledger: Path, scripts: str) -> None:
+def test_a_killed_upgrades_leftovers_do_not_stop_the_next(ledger: Path, scripts: str) -> None:
     ledger.with_name("ledger.db.migrating").write_text("half a copy")
     ledger.with_name("ledger.db.migrating-journal").write_text("and its journal")
     assert migrate_file(str(ledger), known=KNOWN, scripts=scripts) == Outcome(1, 2)

@@ -1,4 +1,4 @@
-"""Known answers: what these functions give may never change, since every hash that was ever written rests on it."""
+"""Known answers: what these functions return may never change, since every hash ever written depends on it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def test_canonical_json_is_sorted_unspaced_and_not_escaped() -> None:
     assert canonical(value) == ('{"":{},"a":{"10":-5,"Z":"\u2028😀","ü":"é\\n\\"\\\\/"},"b":[1,null,true,false]}')
 
 
-def test_what_json_does_not_know_is_refused() -> None:
+def test_values_that_json_lacks_are_refused() -> None:
     for value in (float("nan"), float("inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
             canonical(value)
 
 
-def test_floats_surrogates_and_other_keys_are_made_fit_to_be_hashed() -> None:
+def test_floats_surrogates_and_other_keys_are_replaced_before_hashing() -> None:
     value = {"x\ud800": [1.5, "a\udfffb", ("c",)], 7: {"deep": float("nan")}, "fine": True}
     assert clean(value) == {"x\ufffd": ["1.5", "a\ufffdb", ["c"]], "7": {"deep": "nan"}, "fine": True}
 

@@ -1,4 +1,4 @@
-"""However long a log is, reading, checking, uniting and exchanging it takes the same memory."""
+"""Reading, checking, uniting and exchanging a log need the same memory, however long it is."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def loads() -> Iterator[Any]:
 
 
 def most_memory(operation: str, path: str) -> int:
-    """Give the most memory, in KB, that a process of its own took for it."""
+    """Return the peak memory, in KB, of a process of its own that does it."""
     child = [sys.executable, "-c", CHILD.format(operation=OPERATIONS[operation]), path]
     return int(subprocess.run(child, capture_output=True, text=True, check=True).stdout)
 
@@ -96,7 +96,7 @@ def test_memory_does_not_grow_with_the_log(logs: dict[int, str], operation: str)
     assert most_memory(operation, logs[LONG]) - most_memory(operation, logs[SHORT]) < MOST
 
 
-def test_positions_are_found_wherever_they_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_positions_are_found_in_memory_and_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(positions, "AT_HAND", 3)
     found = Positions()
     for seq in range(50):

@@ -1,4 +1,4 @@
-"""Questions asked of a log through SQLAlchemy, and the command that asks them."""
+"""Queries on a log through SQLAlchemy, and the command that makes them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([COMMAND, *arguments], cwd=project, capture_output=True, text=True, check=False)
 
 
-def test_a_query_gives_what_the_log_gives(ledger: str) -> None:
+def test_a_query_returns_what_the_log_returns(ledger: str) -> None:
     with Log.read(ledger) as log:
         assert list(find_events(ledger, EventQuery())) == list(log.stream())
 
@@ -70,24 +70,24 @@ def test_a_query_gives_what_the_log_gives(ledger: str) -> None:
         (EventQuery(phase="build", session=FIRST), [8, 10]),
     ],
 )
-def test_a_filter_gives_what_it_says(ledger: str, wanted: EventQuery, found: list[int]) -> None:
+def test_a_filter_returns_the_events_that_it_names(ledger: str, wanted: EventQuery, found: list[int]) -> None:
     assert seqs(ledger, wanted) == found
 
 
-def test_limit_and_order_go_together(ledger: str) -> None:
+def test_limit_and_order_can_be_combined(ledger: str) -> None:
     assert seqs(ledger, EventQuery(), limit=3, newest_first=True) == [11, 10, 9]
     assert seqs(ledger, EventQuery(), limit=2) == [10, 11]
     assert seqs(ledger, EventQuery(), limit=99) == list(range(1, 12))
 
 
-def test_a_phase_goes_with_limit_and_order(ledger: str) -> None:
+def test_a_phase_can_be_combined_with_limit_and_order(ledger: str) -> None:
     frame = EventQuery(phase="frame")
     assert seqs(ledger, frame, newest_first=True) == [7, 6, 5, 4, 3]
     assert seqs(ledger, frame, limit=2, newest_first=True) == [7, 6]
     assert seqs(ledger, frame, limit=2) == [6, 7]
 
 
-def test_an_event_without_a_phase_has_that_of_its_session_before_that_of_the_run(ledger: str) -> None:
+def test_an_event_without_a_phase_has_its_sessions_or_else_its_runs(ledger: str) -> None:
     first, second = history()[3], {**history()[3], "session_id": SECOND}
     other: Any = {**history()[2], "session_id": "claude-session-20260107-090000-ccc333", "phase": "release"}
     with Log.open(ledger) as log:
@@ -97,7 +97,7 @@ def test_an_event_without_a_phase_has_that_of_its_session_before_that_of_the_run
     assert seqs(ledger, EventQuery(phase="build")) == [8, 9, 10, 11, 13, 14]
 
 
-def test_a_log_of_many_pages_is_given_whole_in_both_directions(ledger: str) -> None:
+def test_a_log_of_many_pages_is_complete_in_both_directions(ledger: str) -> None:
     with Log.open(ledger) as log:
         log.append([{"event": history()[8]} for _ in range(2 * PAGE - 11)], at=START + 900, writer="w")
         log.commit()
@@ -118,7 +118,7 @@ def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> No
     assert summarize(str(tmp_path / "empty.db")) == Summary(0, 0, None, None)
 
 
-def test_counting_sessions_reads_the_index_alone(ledger: str) -> None:
+def test_counting_sessions_reads_only_the_index(ledger: str) -> None:
     with Log.read(ledger) as log:
         plan = log.connection.execute(
             "EXPLAIN QUERY PLAN SELECT count(*) FROM event WHERE type = 'session_started'"
@@ -131,7 +131,7 @@ def test_a_query_cannot_write(ledger: str) -> None:
         connection.exec_driver_sql("DELETE FROM head")
 
 
-def test_a_file_that_is_no_ledger_is_refused_as_everywhere(tmp_path: Path) -> None:
+def test_a_query_refuses_a_file_that_is_not_a_ledger(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("not a database, by any means " * 10)
     with pytest.raises(IntegrityError):
         summarize(str(tmp_path / "ledger.db"))
@@ -139,7 +139,7 @@ def test_a_file_that_is_no_ledger_is_refused_as_everywhere(tmp_path: Path) -> No
         list(find_events(str(tmp_path / "none.db"), EventQuery()))
 
 
-def test_log_gives_one_line_an_event(project: Path) -> None:
+def test_log_prints_one_line_per_event(project: Path) -> None:
     done = run(project, "log")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
@@ -149,14 +149,14 @@ def test_log_gives_one_line_an_event(project: Path) -> None:
     assert lines[9].endswith("session ended: normal (the client said: logout), in build")
 
 
-def test_nothing_that_a_terminal_obeys_comes_out_of_log(project: Path) -> None:
+def test_log_prints_no_control_characters(project: Path) -> None:
     (line,) = run(project, "log", "--type", "artifact_failed").stdout.splitlines()
     assert line.endswith(
         "could not load spécification (optional) from specs/WORK-00258.md: no such file \\x1b[31mred\\x1b[0m"
     )
 
 
-def test_log_gives_the_newest_events_in_either_order(project: Path) -> None:
+def test_log_prints_the_newest_events_in_either_order(project: Path) -> None:
     def shown(*arguments: str) -> list[int]:
         return [json.loads(line)["seq"] for line in run(project, "log", "--json", *arguments).stdout.splitlines()]
 
@@ -171,13 +171,13 @@ def test_log_gives_the_newest_events_in_either_order(project: Path) -> None:
     assert shown("--since", "2026-01-05T15:31:42+01:00", "--until", "2026-01-05T14:31:42Z") == [9]
 
 
-def test_log_as_json_is_one_whole_event_a_line(project: Path) -> None:
+def test_log_as_json_is_one_complete_event_per_line(project: Path) -> None:
     with Log.read(str(project / ".fractary" / "runs" / RUN / "ledger.db")) as log:
         assert [json.loads(line) for line in run(project, "log", "--json").stdout.splitlines()] == list(log.stream())
 
 
 @pytest.mark.parametrize(
-    ("arguments", "exit_code", "told"),
+    ("arguments", "exit_code", "message"),
     [
         (["--since", "2026-01-05T14:30:22"], 2, "has no time zone"),
         (["--since", "yesterday"], 2, "not a time with a zone"),
@@ -192,10 +192,10 @@ def test_log_as_json_is_one_whole_event_a_line(project: Path) -> None:
         (["../x"], 1, "is not a run id"),
     ],
 )
-def test_what_log_cannot_do_it_says(project: Path, arguments: list[str], exit_code: int, told: str) -> None:
+def test_log_reports_what_it_cannot_do(project: Path, arguments: list[str], exit_code: int, message: str) -> None:
     done = run(project, "log", *arguments)
     assert (done.returncode, done.stdout) == (exit_code, "")
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_log_without_a_ledger_says_how_to_get_one(project: Path) -> None:
@@ -215,7 +215,7 @@ def test_an_event_of_a_newer_program_is_shown(project: Path) -> None:
     assert run(project, "log").stdout.splitlines()[-1].endswith('coffee_made           -       {"cups":2}')
 
 
-def test_no_control_character_comes_out_of_log_as_json(project: Path) -> None:
+def test_log_as_json_has_no_control_characters(project: Path) -> None:
     path = project / ".fractary" / "runs" / RUN / "ledger.db"
     row = ("01KE7HV3R0ZZZZZZZZZZZZZZZZ", "coffee_made", 1, "2026-01-05T15:00:00Z", WRITER, None, None, b"", b"")
     connection = sqlite3.connect(path, isolation_level=None)

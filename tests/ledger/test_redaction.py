@@ -1,4 +1,4 @@
-"""What was redacted is in no file that comes of the logs, in whatever order they are united."""
+"""No union of logs, in any order, has a redacted payload."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ steps = st.one_of(
 
 
 def assert_no_secret(content: bytes, path: Path) -> None:
-    """Check that what a log's own redactions took out is nowhere in its bytes, and that all else still is."""
+    """Check that a log's bytes have nothing that its own redactions removed, and everything else."""
     name = written(path, content)
     with Log.read(name) as log:
         gone = effective_redactions(log.connection).by_event
@@ -59,7 +59,7 @@ def assert_no_secret(content: bytes, path: Path) -> None:
 
 @given(st.lists(steps, max_size=14))
 @settings(max_examples=40, deadline=None)
-def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_that_was_taken_out(
+def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted(
     work: list[tuple[Any, ...]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -91,7 +91,7 @@ def test_unions_with_redactions_are_one_whatever_their_order_and_hold_nothing_th
         assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))
 
 
-def test_what_stands_in_for_a_whole_payload_fits_the_shape_of_each_type_and_holds_no_free_text(tmp_path: Path) -> None:
+def test_a_redacted_payload_fits_the_shape_of_its_type_and_has_no_free_text(tmp_path: Path) -> None:
     names = sample(tmp_path / "a.db")
     for kind, name in names.items():
         if kind in ("event_redacted", "run_adopted"):
@@ -107,7 +107,7 @@ def test_what_stands_in_for_a_whole_payload_fits_the_shape_of_each_type_and_hold
         assert "auth/cache.py" not in str(event)
 
 
-def test_where_nothing_says_what_stays_an_event_still_fits_its_shape() -> None:
+def test_an_event_fits_its_shape_even_if_no_redaction_says_what_remains() -> None:
     kinds = set(EVENT_TYPES) - {"event_redacted"}
     assert kinds == {kind for kind, known in EVENT_TYPES.items() if known.redacted}
     for kind in sorted(kinds):
@@ -117,7 +117,7 @@ def test_where_nothing_says_what_stays_an_event_still_fits_its_shape() -> None:
         assert check_event(event) == []
 
 
-def test_numbers_and_words_of_a_closed_vocabulary_stay() -> None:
+def test_numbers_and_words_of_a_closed_vocabulary_remain() -> None:
     payload = {"size_bytes": 7, "given": "inline", "required": True, "source": "/home/me", "run_id": "r", "also": ["a"]}
     assert redact_all(payload) == {**payload, "source": "[redacted]", "also": []}
 
@@ -140,7 +140,7 @@ def test_a_session_whose_start_was_redacted_keeps_its_place_times_and_end(tmp_pa
     assert after["context_metadata"] == before["context_metadata"]
 
 
-def test_fields_are_taken_out_one_after_the_other_and_the_earlier_redaction_keeps_none_of_them(tmp_path: Path) -> None:
+def test_fields_are_redacted_one_after_the_other_and_the_earlier_redaction_keeps_none(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = append_sample(tmp_path / "a.db")[2]["id"]
     redact(path, name, "environment.hostname")
@@ -155,7 +155,7 @@ def test_fields_are_taken_out_one_after_the_other_and_the_earlier_redaction_keep
     assert wrong_with(path) == []
 
 
-def test_two_clones_that_redact_apart_end_with_both_fields_out_and_verify_says_what_is_left(tmp_path: Path) -> None:
+def test_clones_that_redact_apart_end_with_both_fields_redacted_and_verify_says_what_is_left(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = append_sample(tmp_path / "a.db")[2]["id"]
     other = written(tmp_path / "b.db", Path(path).read_bytes())
@@ -175,7 +175,7 @@ def test_two_clones_that_redact_apart_end_with_both_fields_out_and_verify_says_w
     assert united(both, path) == united(other, both) == Path(both).read_bytes()
 
 
-def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_are_findings(tmp_path: Path) -> None:
+def test_a_payload_missing_without_a_redaction_and_one_left_despite_it_are_findings(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = append_sample(tmp_path / "a.db")[2]["id"]
     with Log.open(path, "OFF") as log:
@@ -202,7 +202,7 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
 
 
 @pytest.mark.parametrize(
-    ("kind", "fields", "told"),
+    ("kind", "fields", "message"),
     [
         ("session_started", ["session_id"], "envelope"),
         ("session_started", ["at"], "envelope"),
@@ -211,25 +211,25 @@ def test_a_payload_that_is_gone_without_a_redaction_and_one_that_is_still_there_
         ("run_adopted", ["blocks"], "cannot be redacted as a whole"),
     ],
 )
-def test_what_cannot_go_is_refused(tmp_path: Path, kind: str, fields: list[str], told: str) -> None:
+def test_redacting_a_required_value_is_refused(tmp_path: Path, kind: str, fields: list[str], message: str) -> None:
     name = sample(tmp_path / "a.db")[kind]
-    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match=told):
+    with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match=message):
         plan_redaction(log, name, fields, None, check_event)
 
 
-def test_an_unknown_field_is_told_with_those_that_are_near(tmp_path: Path) -> None:
+def test_an_unknown_field_is_reported_with_similar_ones(tmp_path: Path) -> None:
     name = sample(tmp_path / "a.db")["session_started"]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(NotFound, match=r"near it are: environment\.hostname"):
         plan_redaction(log, name, ["environment.host"], None, check_event)
 
 
-def test_a_reason_that_holds_what_goes_is_refused(tmp_path: Path) -> None:
+def test_a_reason_that_has_the_redacted_text_is_refused(tmp_path: Path) -> None:
     name = sample(tmp_path / "a.db")["session_started"]
     with Log.read(str(tmp_path / "a.db")) as log, pytest.raises(UsageFailed, match="reason"):
         plan_redaction(log, name, ["environment.hostname"], "dev-machine-1 is a customer's", check_event)
 
 
-def test_a_text_within_adopted_blocks_goes_and_their_sessions_stay(tmp_path: Path) -> None:
+def test_a_text_within_adopted_blocks_is_redacted_and_their_sessions_remain(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = sample(tmp_path / "a.db")["run_adopted"]
     redact(path, name, "blocks.sessions.session_history.0.started_at")

@@ -1,4 +1,4 @@
-"""However clones exchange their logs, everybody ends with the same one."""
+"""However clones exchange their logs, all end with the same one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from faber_ledger.schemas.events import check_event
 
 @given(worked)
 @settings(max_examples=15)
-def test_a_union_is_the_same_to_the_byte_in_whatever_order_and_however_often(work: Work) -> None:
+def test_a_union_has_the_same_bytes_in_any_order_and_however_often(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = done(folder, work)
@@ -67,29 +67,29 @@ def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, orde
 
 @given(worked)
 @settings(max_examples=15)
-def test_an_event_stands_behind_those_it_was_written_after_whatever_the_clocks_say(work: Work) -> None:
+def test_an_event_comes_after_its_parents_whatever_the_clocks_say(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         made = done(Path(name), work)
         write_union(made.paths, f"{name}/united.db")
-        told = rows(f"{name}/united.db")
-        place = {row[12]: number for number, row in enumerate(told)}
-        for number, row in enumerate(told):
+        stored = rows(f"{name}/united.db")
+        place = {row[12]: number for number, row in enumerate(stored)}
+        for number, row in enumerate(stored):
             parents = [row[8][at : at + 32] for at in range(0, len(row[8]), 32)]
             assert all(place[parent] < number for parent in parents)
-            assert row[0] == 1 + max([told[place[parent]][0] for parent in parents], default=0)
+            assert row[0] == 1 + max([stored[place[parent]][0] for parent in parents], default=0)
 
 
-def test_a_clock_hours_behind_changes_no_order(tmp_path: Path) -> None:
+def test_a_slow_clock_does_not_change_the_order(tmp_path: Path) -> None:
     made = Clones(tmp_path, [36_000, 0], [1, 2])
     made.append(0, 0, 0)
     for clone in (1, 0, 1, 0):
         made.pull(clone, 1 - clone)
         made.append(clone, 7, -3600)
     made.pull(0, 1)
-    told = rows(made.paths[0])
-    assert [row[5][-1] for row in told] == ["1", "2", "1", "2", "1"]
-    assert [row[0] for row in told] == [1, 2, 3, 4, 5]
-    assert [row[4] for row in told] != sorted(row[4] for row in told)
+    stored = rows(made.paths[0])
+    assert [row[5][-1] for row in stored] == ["1", "2", "1", "2", "1"]
+    assert [row[0] for row in stored] == [1, 2, 3, 4, 5]
+    assert [row[4] for row in stored] != sorted(row[4] for row in stored)
 
 
 # What cannot be united
@@ -102,14 +102,14 @@ def ledger(tmp_path: Path) -> Path:
 
 
 def forged(path: Path, copy: Path, *changes: str) -> str:
-    """Copy a log and change it as somebody would who knows its triggers."""
+    """Copy a log and change it, past its triggers."""
     shutil.copyfile(path, copy)
     forge(copy, *changes)
     return str(copy)
 
 
 def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
-    """Change a row and give it the hash that then is right."""
+    """Change a row and give it the hash that fits."""
     names = ("seq", "id", "type", "version", "at", "writer", "session_id", "client", "parents", "salt", "payload")
     values = dict(zip(names, row, strict=False)) | changes
     parents = [values["parents"][at : at + 32] for at in range(0, len(values["parents"]), 32)]
@@ -118,10 +118,10 @@ def sealed(row: tuple[Any, ...], **changes: Any) -> tuple[Any, ...]:
     return (*values.values(), None, digest)
 
 
-def log_of(path: Path, *told: tuple[Any, ...]) -> str:
-    """Write rows into a log as they are."""
+def log_of(path: Path, *stored: tuple[Any, ...]) -> str:
+    """Write rows into a log unchecked."""
     with Log.open(str(path)) as log:
-        insert_rows(log, told)
+        insert_rows(log, stored)
         log.commit()
     return str(path)
 
@@ -143,13 +143,13 @@ def test_one_id_with_two_contents_is_refused_and_both_are_named(ledger: Path, tm
 
 
 def test_one_id_at_two_positions_is_refused(ledger: Path, tmp_path: Path) -> None:
-    told = rows(str(ledger))
-    moved = sealed(told[-1], seq=told[-1][0] - 1, parents=told[-2][8])
+    stored = rows(str(ledger))
+    moved = sealed(stored[-1], seq=stored[-1][0] - 1, parents=stored[-2][8])
     with pytest.raises(UnionConflict):
-        write_union([str(ledger), log_of(tmp_path / "other.db", *told[:-1], moved)], str(tmp_path / "out.db"))
+        write_union([str(ledger), log_of(tmp_path / "other.db", *stored[:-1], moved)], str(tmp_path / "out.db"))
 
 
-def test_a_changed_payload_is_healed_by_an_honest_copy_and_refused_without_one(ledger: Path, tmp_path: Path) -> None:
+def test_a_changed_payload_is_replaced_from_an_intact_copy_or_refused(ledger: Path, tmp_path: Path) -> None:
     changed = forged(ledger, tmp_path / "changed.db", "UPDATE event SET payload = '{}' WHERE seq = 3")
     out = str(tmp_path / "out.db")
     with pytest.raises(IntegrityError, match=rows(str(ledger))[2][1]):
@@ -159,7 +159,7 @@ def test_a_changed_payload_is_healed_by_an_honest_copy_and_refused_without_one(l
         assert rows(out) == rows(str(ledger))
 
 
-def test_a_copy_that_lost_a_payload_to_no_redaction_gets_it_back(ledger: Path, tmp_path: Path) -> None:
+def test_a_payload_lost_without_a_redaction_is_restored(ledger: Path, tmp_path: Path) -> None:
     row = rows(str(ledger))[2]
     digest = payload_hash(row[9], row[10]).hex()
     redacted = forged(
@@ -203,26 +203,26 @@ def test_a_log_that_lacks_an_early_event_unites_and_gets_it_back(ledger: Path, t
     assert list(find_problems(out, check_event=check_event)) == []
 
 
-def test_text_that_is_no_text_is_refused(ledger: Path, tmp_path: Path) -> None:
+def test_a_value_that_is_not_text_is_refused(ledger: Path, tmp_path: Path) -> None:
     broken = forged(ledger, tmp_path / "broken.db", "UPDATE event SET at = CAST(x'ff' AS TEXT) WHERE seq = 3")
     with pytest.raises(IntegrityError, match="cannot be read"):
         write_union([broken], str(tmp_path / "out.db"))
 
 
-def test_what_cannot_be_taken_in_leaves_an_open_log_as_it_was(ledger: Path, tmp_path: Path) -> None:
-    told = rows(str(ledger))
-    new = sealed(told[-1], id="01KE791W1G0000000000000000")
+def test_a_failed_insert_does_not_change_an_open_log(ledger: Path, tmp_path: Path) -> None:
+    stored = rows(str(ledger))
+    new = sealed(stored[-1], id="01KE791W1G0000000000000000")
     with Log.open(str(ledger)) as log:
         with pytest.raises(sqlite3.IntegrityError):
-            insert_rows(log, [new, told[2]])
+            insert_rows(log, [new, stored[2]])
         log.append([{"event": EVENTS[0]}], at=START, writer="w")
         log.commit()
-    assert rows(str(ledger))[:-1] == told
+    assert rows(str(ledger))[:-1] == stored
     assert list(find_problems(str(ledger), check_event=check_event)) == []
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_full_disk_is_told_as_one_and_takes_in_nothing(tmp_path: Path, is_first: bool) -> None:
+def test_a_full_disk_is_reported_and_nothing_is_inserted(tmp_path: Path, is_first: bool) -> None:
     append_sample(tmp_path / "sample.db")
     first = rows(str(tmp_path / "sample.db"))[0]
     full = tmp_path / "full.db"
@@ -233,7 +233,7 @@ def test_a_full_disk_is_told_as_one_and_takes_in_nothing(tmp_path: Path, is_firs
         log.connection.execute(f"PRAGMA max_page_count = {pages + 5}")
         with pytest.raises(sqlite3.OperationalError, match="database or disk is full"):
             insert_rows(log, many)
-        if log.connection.in_transaction:  # SQLite takes back the statement alone or, where it must, the transaction
+        if log.connection.in_transaction:  # SQLite rolls back only the statement or, where it must, the transaction
             assert log.connection.execute(ROW).fetchall() == before
 
 
@@ -244,7 +244,7 @@ def test_rows_are_never_written_into_a_log_that_has_events(ledger: Path) -> None
     assert ledger.read_bytes() == before
 
 
-def test_a_union_of_nothing_to_read_says_so(tmp_path: Path) -> None:
+def test_a_union_reports_a_missing_log(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="no ledger"):
         write_union([str(tmp_path / "none.db")], str(tmp_path / "out.db"))
     assert list(tmp_path.iterdir()) == []
@@ -253,7 +253,7 @@ def test_a_union_of_nothing_to_read_says_so(tmp_path: Path) -> None:
 # Long logs
 
 
-def test_a_long_log_is_united_in_memory_for_its_hashes_alone(tmp_path: Path) -> None:
+def test_uniting_a_long_log_needs_memory_for_its_hashes_only(tmp_path: Path) -> None:
     made = Clones(tmp_path, [0, 0], [1, 2])
     count, size = 3000, 4000
     note: Any = {**EVENTS[5], "error": "x" * size}
@@ -279,7 +279,7 @@ def session(event: str, session_id: str, **changes: Any) -> Any:
     return {"event": {**found, "session_id": session_id, **changes}, "client": session_id}
 
 
-def test_sessions_open_at_once_on_two_machines_are_both_there_and_open(tmp_path: Path) -> None:
+def test_sessions_open_on_two_machines_at_once_are_both_kept_open(tmp_path: Path) -> None:
     made = Clones(tmp_path, [0, 0], [1, 2])
     made.append(0, 0, 0)
     made.pull(1, 0)
@@ -300,7 +300,7 @@ def test_sessions_open_at_once_on_two_machines_are_both_there_and_open(tmp_path:
     assert folded["sessions"]["current_session_id"] == ({FIRST, SECOND} - {open_one}).pop()
 
 
-def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path: Path) -> None:
+def test_an_end_from_the_other_side_ends_only_its_session(tmp_path: Path) -> None:
     made = Clones(tmp_path, [0, 0], [1, 2])
     with Log.open(made.paths[0]) as log:
         log.append([session("session_started", FIRST)], at=START, writer=made.writers[0])
@@ -324,14 +324,14 @@ def test_an_end_that_belongs_to_the_other_side_ends_that_session_alone(tmp_path:
 
 
 def misshapen(ledger: Path, path: Path) -> str:
-    """Put an event behind a log's last whose hash, place and parents are right, and whose payload no reader expects."""
+    """Append an event with the right hash, place and parents, and a payload that no reader expects."""
     last = rows(str(ledger))[-1]
     said = '{"environment":7,"phases_completed":[1]}'
     event = sealed(last, seq=last[0] + 1, id="01KE7Q3S8W000000000000000C", parents=last[12], payload=said)
     return log_of(path, *rows(str(ledger)), event)
 
 
-def test_an_event_that_is_not_of_its_types_shape_is_let_in_by_no_command(ledger: Path, tmp_path: Path) -> None:
+def test_no_command_accepts_an_event_that_does_not_fit_its_type(ledger: Path, tmp_path: Path) -> None:
     forged, out = misshapen(ledger, tmp_path / "forged.db"), tmp_path / "out.db"
     for sides in ([str(ledger), forged], [forged, str(ledger)], [forged]):
         done = subprocess.run([COMMAND, "union", *sides, "-o", out], capture_output=True, text=True, check=False)
@@ -347,9 +347,7 @@ def test_an_event_that_is_not_of_its_types_shape_is_let_in_by_no_command(ledger:
     assert ours.read_bytes() == ledger.read_bytes()
 
 
-def test_what_every_log_has_is_not_checked_again_and_what_a_newer_program_wrote_is_let_in(
-    ledger: Path, tmp_path: Path
-) -> None:
+def test_shared_events_are_not_checked_again_and_a_newer_programs_are_accepted(ledger: Path, tmp_path: Path) -> None:
     asked: list[str] = []
 
     def check(event: Any) -> list[str]:
@@ -369,8 +367,8 @@ def test_what_every_log_has_is_not_checked_again_and_what_a_newer_program_wrote_
 @pytest.mark.parametrize(
     "payload", ["not json", "[]", '{"a":NaN}', '{"b":1, "a":2}', '{"a":' + "[" * 50_000 + "]" * 50_000 + "}"]
 )
-def test_an_event_that_no_reader_could_read_is_not_let_in(tmp_path: Path, payload: str) -> None:
-    """Its hash and its parents are right, so it would stop every command of every clone that takes it."""
+def test_an_unreadable_event_is_not_accepted(tmp_path: Path, payload: str) -> None:
+    """Its hash and parents are right, so it would stop every command in every clone that accepts it."""
     path = tmp_path / "forged.db"
     with Log.open(str(path)) as log:
         log.append([{"event": every_type()[0]}], at=START, writer="w")

@@ -30,7 +30,7 @@ def written(blocks: Blocks) -> str:
 
 
 def folded_in_pieces(history: list[Recorded], cuts: list[int]) -> Blocks:
-    """Fold piece by piece, the blocks written into a state and read out of it again in between."""
+    """Fold piece by piece, writing the blocks to a state and reading them back in between."""
     blocks: Blocks | None = None
     edges = [0, *sorted(min(cut, len(history)) for cut in cuts), len(history)]
     for start, end in itertools.pairwise(edges):
@@ -51,12 +51,12 @@ def test_a_broken_history_never_stops_the_fold_and_splits_as_well(history: list[
 
 
 @given(histories())
-def test_every_event_alone_is_as_good_as_all_at_once(history: list[Recorded]) -> None:
+def test_folding_event_by_event_equals_folding_all_at_once(history: list[Recorded]) -> None:
     assert written(folded_in_pieces(history, list(range(len(history))))) == written(fold(history))
 
 
 @given(histories())
-def test_folding_twice_gives_the_same_bytes_and_leaves_the_events_as_they_were(history: list[Recorded]) -> None:
+def test_folding_twice_returns_the_same_bytes_and_does_not_change_the_events(history: list[Recorded]) -> None:
     before = json.dumps(history)
     assert written(fold(history)) == written(fold(history))
     assert json.dumps(history) == before
@@ -106,7 +106,7 @@ def adopted_with(total_sessions: int) -> Recorded:
     return recorded(1, {"type": "run_adopted", "run_id": "r", "blocks": block_text({"sessions": sessions})}, AT)
 
 
-def test_a_load_puts_a_wrong_count_of_sessions_right() -> None:
+def test_a_load_corrects_a_wrong_count_of_sessions() -> None:
     load = {
         "type": "artifact_loaded",
         "session_id": SESSIONS[0],
@@ -119,7 +119,7 @@ def test_a_load_puts_a_wrong_count_of_sessions_right() -> None:
 
 
 @pytest.mark.parametrize("at", ["", None, 7, b"2026", ["2026"]])
-def test_an_event_that_tells_no_time_is_left_out(at: object) -> None:
+def test_an_event_without_a_time_is_left_out(at: object) -> None:
     end = {"type": "session_ended", "session_id": SESSIONS[0], "reason": "normal", "inferred": False}
     history = [adopted_with(1), recorded(2, {**end, "phases_completed": []}, at)]
     assert written(fold(history)) == written(fold(history[:1]))
@@ -162,7 +162,7 @@ def folded_under(**environment: str) -> bytes:
     ],
     ids=lambda environment: "-".join(environment.values()),
 )
-def test_hash_seed_locale_and_time_zone_do_not_show(environment: dict[str, str]) -> None:
+def test_hash_seed_locale_and_time_zone_do_not_matter(environment: dict[str, str]) -> None:
     plain = folded_under(PYTHONHASHSEED="0", LC_ALL="C.UTF-8", TZ="UTC")
     assert plain
     assert folded_under(**environment) == plain

@@ -25,7 +25,7 @@ def test_a_story_folds_to_its_blocks(story: str, request: pytest.FixtureRequest)
     assert folded == golden.read_text("utf-8")
 
 
-def test_of_two_sessions_open_at_once_the_context_is_that_of_the_one_that_is_current() -> None:
+def test_with_two_open_sessions_the_context_is_the_current_ones() -> None:
     """There is one list of what is in context, and two contexts: the list is not a union of them.
 
     The newest start empties it, an end never does, and only the current session's loads change it. So once the laptop's
@@ -36,16 +36,16 @@ def test_of_two_sessions_open_at_once_the_context_is_that_of_the_one_that_is_cur
     desktop = blocks["sessions"]["session_history"][0]
     assert blocks["sessions"]["current_session_id"] == desktop["session_id"]
     assert "specification" in desktop["artifacts_loaded"]
-    told = {load["artifact_id"]: load["loaded_at"] for load in blocks["context_metadata"]["artifacts_in_context"]}
-    assert told == {"workflow-state": "2026-01-05T14:30:30Z", "orchestration-protocol": "2026-01-05T13:20:00Z"}
+    loaded = {load["artifact_id"]: load["loaded_at"] for load in blocks["context_metadata"]["artifacts_in_context"]}
+    assert loaded == {"workflow-state": "2026-01-05T14:30:30Z", "orchestration-protocol": "2026-01-05T13:20:00Z"}
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_a_story_is_in_order_and_of_the_events_shapes(story: str) -> None:
-    told = events_of(story)
-    assert [(one["seq"], one["id"]) for one in told] == sorted({(one["seq"], one["id"]) for one in told})
+def test_a_story_is_in_order_and_fits_the_events_shapes(story: str) -> None:
+    recorded = events_of(story)
+    assert [(one["seq"], one["id"]) for one in recorded] == sorted({(one["seq"], one["id"]) for one in recorded})
     shapes: TypeAdapter[Event] = TypeAdapter(Event)
-    for one in told:
+    for one in recorded:
         if one["event"]["type"] not in FROM_A_NEWER_PROGRAM and one["version"] == 1:
             shapes.validate_python(one["event"], strict=True)
 

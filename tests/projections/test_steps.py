@@ -1,4 +1,4 @@
-"""Telling a history step by step gives exactly what whole copies before and after each event would."""
+"""The changes of each step are those between complete copies before and after each event."""
 
 from __future__ import annotations
 
@@ -21,36 +21,34 @@ if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
 
 
-def keyed(told: list[Change]) -> list[tuple[Any, ...]]:
-    return sorted((json.dumps(path), json.dumps(before), json.dumps(after)) for path, before, after in told)
+def keyed(changes: list[Change]) -> list[tuple[Any, ...]]:
+    return sorted((json.dumps(path), json.dumps(before), json.dumps(after)) for path, before, after in changes)
 
 
 @given(st.one_of(histories(), broken_histories()), st.sets(st.integers(0, 25)))
 @settings(max_examples=300)
-def test_a_step_tells_what_a_whole_copy_before_and_after_would(history: list[Recorded], passed: set[int]) -> None:
+def test_a_step_returns_the_changes_between_complete_copies(history: list[Recorded], passed: set[int]) -> None:
     steps = Steps()
     for number, recorded in enumerate(history):
         if number in passed:
             steps.pass_over(recorded)
             continue
         before = copy.deepcopy(steps.blocks)
-        told = steps.apply(recorded)
-        assert keyed(told) == keyed(list_changes(before, steps.blocks))
-        assert applied(before, told) == steps.blocks
+        changes = steps.apply(recorded)
+        assert keyed(changes) == keyed(list_changes(before, steps.blocks))
+        assert applied(before, changes) == steps.blocks
     assert text_of(steps.blocks) == text_of(fold(history))
 
 
 @given(st.one_of(histories(), broken_histories()), st.integers(0, 25), st.integers(0, 25))
 @settings(max_examples=300)
-def test_what_changed_between_two_moments_makes_the_one_state_the_other(
-    history: list[Recorded], first: int, second: int
-) -> None:
+def test_changes_turn_the_earlier_state_into_the_later(history: list[Recorded], first: int, second: int) -> None:
     before, after = fold(history[:first]), fold(history[:second])
-    told = list_changes(before, after)
-    assert applied(before, told) == after
-    assert (told == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
+    changes = list_changes(before, after)
+    assert applied(before, changes) == after
+    assert (changes == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
 
 
-def test_a_state_that_says_missing_is_told_from_one_that_lacks_it() -> None:
+def test_a_value_missing_differs_from_no_value() -> None:
     assert list_changes({"tool": "(missing)"}, {}) == [(("tool",), "(missing)", MISSING)]
     assert list_changes({"tool": "(missing)"}, {"tool": "(missing)"}) == []

@@ -1,4 +1,4 @@
-"""What the strict models take and what they refuse, and that the JSON Schemas are theirs."""
+"""What the strict models accept and refuse, and that the JSON Schemas come from them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPEC_STATE: dict[str, Any] = json.loads((FIXTURES / "states" / "spec-00027.json"
 
 
 def is_valid(name: str, value: object) -> bool:
-    """Ask the JSON Schema in the file of this name."""
+    """Return whether a value fits the JSON Schema in the file of this name."""
     return bool(Draft202012Validator(json.loads((FOLDER / name).read_text())).is_valid(value))
 
 
@@ -49,7 +49,7 @@ def test_a_stale_schema_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(schemas()))
-def test_every_schema_is_one(name: str) -> None:
+def test_every_schema_is_valid(name: str) -> None:
     Draft202012Validator.check_schema(json.loads((FOLDER / name).read_text()))
 
 
@@ -58,7 +58,7 @@ def test_the_models_and_the_loader_agree_on_which_artifacts_have_a_command() -> 
 
 
 @pytest.mark.parametrize("event", every_type(), ids=lambda event: event["type"])
-def test_every_type_of_event_is_taken(event: dict[str, Any]) -> None:
+def test_every_type_of_event_is_accepted(event: dict[str, Any]) -> None:
     assert check_event(event) == []
     assert is_valid("event.schema.json", event)
 
@@ -81,14 +81,14 @@ def test_an_events_values_are_not_coerced() -> None:
     assert problem.startswith("artifact_loaded.size_bytes: ")
 
 
-def test_an_event_of_an_unknown_type_is_a_problem_and_no_exception() -> None:
+def test_an_event_of_an_unknown_type_is_a_problem_not_an_exception() -> None:
     strangers: list[Any] = [{"type": "coffee_made"}, {}, [], None, 7]
     for event in strangers:
         assert len(check_event(event)) == 1
 
 
 @pytest.mark.parametrize("path", DELIVERIES, ids=lambda path: path.stem)
-def test_every_recorded_delivery_is_taken(path: Path) -> None:
+def test_every_recorded_delivery_is_accepted(path: Path) -> None:
     stdin = json.loads(path.read_text())["stdin"]
     delivery = HookDelivery.model_validate(stdin)
     assert delivery.model_dump(exclude_unset=True) == stdin
@@ -103,7 +103,7 @@ def test_a_delivery_may_lack_and_add_any_field_but_not_change_a_type() -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_fabers_own_workflows_are_taken(path: Path) -> None:
+def test_fabers_own_workflows_are_accepted(path: Path) -> None:
     value = json.loads(path.read_text())
     assert Workflow.model_validate(value).id == path.stem
     assert is_valid("workflow.schema.json", value)
@@ -122,7 +122,7 @@ def test_fabers_own_workflows_are_taken(path: Path) -> None:
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_a_critical_artifact_that_cannot_be_meant_is_refused(change: dict[str, Any]) -> None:
+def test_a_contradictory_critical_artifact_is_refused(change: dict[str, Any]) -> None:
     value = json.loads(WORKFLOWS[0].read_text())
     value["critical_artifacts"]["always_load"][0].update(change)
     assert refuses(Workflow, value)
@@ -135,7 +135,7 @@ def test_a_misspelt_key_of_a_workflow_is_refused() -> None:
     assert refuses(Workflow, value)
 
 
-def test_the_state_in_the_specification_is_taken() -> None:
+def test_the_state_in_the_specification_is_accepted() -> None:
     document = Path(__file__).parents[1] / "fixtures" / "states" / "spec-00027.json"
     assert re.search('"total_sessions": 2', document.read_text())
     assert State.model_validate(SPEC_STATE).model_dump(exclude_unset=True) == SPEC_STATE
@@ -165,6 +165,6 @@ def test_a_state_whose_blocks_have_another_shape_is_refused(where: tuple[Any, ..
     assert refuses(State, state)
 
 
-def test_what_a_state_holds_besides_is_its_owners() -> None:
+def test_a_state_may_have_any_other_member() -> None:
     assert not refuses(State, {**SPEC_STATE, "phases": [{"phase_name": "frame", "status": "completed"}], "mood": 7})
     assert not refuses(State, {"run_id": "a", "workflow_id": "b", "status": "paused", "phases": {"frame": {}}})
