@@ -34,8 +34,7 @@ from faber_ledger.ledger.file import MAX_PAYLOAD_BYTES
 from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import compute_hash
-from faber_ledger.ledger.union import insert_rows, rows_of
-from faber_ledger.ledger.union import merge_rows
+from faber_ledger.ledger.union import insert_rows, merge_rows, rows_of
 from faber_ledger.schemas.events import are_events, check_event
 
 LINES = 11
