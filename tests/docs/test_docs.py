@@ -67,7 +67,7 @@ def test_every_command_is_documented() -> None:
     assert isinstance(app, LazyGroup)
 
 
-def test_every_command_has_a_short_help_that_the_list_shows_whole() -> None:
+def test_every_command_has_a_short_help_that_fits_the_list() -> None:
     pages = re.findall(
         r"^Usage: [^\n]* COMMAND \[ARGS\]\.\.\.\n(.*?)^```", text_of(REFERENCE), re.MULTILINE | re.DOTALL
     )
@@ -82,7 +82,7 @@ def test_every_command_has_a_short_help_that_the_list_shows_whole() -> None:
 
 @pytest.mark.parametrize("page", SHOWING, ids=name_of)
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
-    """If a difference is meant, `python tools/shown_commands.py` writes the pages."""
+    """If a difference is intended, `python tools/shown_commands.py` writes the pages."""
     shown = shown_in(text_of(page))
     printed = printed_by([item.command for item in shown], tmp_path)
     assert len(printed) == len(shown)
@@ -95,12 +95,12 @@ def test_the_readme_stays_short() -> None:
 
 
 def test_no_page_hides_a_command() -> None:
-    """A command in a comment is run by nobody who reads the rendered page."""
+    """Readers of the rendered page do not see a command in a comment, and so do not run it."""
     for page in PAGES:
         assert "<!-- $" not in text_of(page), page.name
 
 
-def test_the_readme_shows_the_way_from_nothing_to_a_checked_ledger() -> None:
+def test_the_readme_leads_from_nothing_to_a_checked_ledger() -> None:
     commands = "\n".join(item.command for item in shown_in(text_of(PROJECT / "README.md")))
     for needed in ("init", "run start", "hook session-start", "hook pre-compact", "log", "replay", "verify", "project"):
         assert f"faber-ledger {needed}" in commands
@@ -114,17 +114,17 @@ def test_the_make_targets_of_a_page_exist(page: Path) -> None:
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 
-def test_contributors_read_of_every_target_that_make_help_lists() -> None:
+def test_contributing_has_every_target_that_make_help_lists() -> None:
     for target in re.findall(r"echo 'make ([\w-]+)", text_of(PROJECT / "Makefile")):
         assert f"`make {target}`" in text_of(CONTRIBUTING), target
 
 
-def test_the_check_before_a_change_runs_the_readmes_own_test_command() -> None:
+def test_the_check_of_a_change_runs_the_test_command_of_the_readme() -> None:
     assert "\nmake test " in text_of(PROJECT / "README.md")
     assert "for target in test lint" in text_of(PROJECT / ".ci" / "run")
 
 
-# What is referred to
+# What is linked and named
 
 
 def anchors(page: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""What goes wrong names a way out, and the way works."""
+"""An error names a way out, and the way works."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def begun(tmp_path: Path) -> Project:
     return project
 
 
-def test_a_missing_state_is_taken_from_its_backup_and_not_made_poor(tmp_path: Path) -> None:
+def test_a_missing_state_is_restored_from_its_backup_with_every_key(tmp_path: Path) -> None:
     project = begun(tmp_path)
     before = project.state
     project.state_path.unlink()
@@ -52,7 +52,7 @@ def test_a_missing_state_is_taken_from_its_backup_and_not_made_poor(tmp_path: Pa
     project.assert_projected()
 
 
-def test_a_poor_state_never_takes_the_place_of_a_good_backup(tmp_path: Path) -> None:
+def test_a_state_written_from_the_log_never_replaces_a_good_backup(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.state_path.unlink()
     project.faber("project")
@@ -72,7 +72,7 @@ def test_a_broken_state_without_a_ledger_is_restored(tmp_path: Path) -> None:
     assert project.faber("session-load").returncode == 0
 
 
-def test_a_pipe_in_the_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     place = project.root / ".git" / "faber-ledger" / "writer"
     place.parent.mkdir()
@@ -81,7 +81,7 @@ def test_a_pipe_in_the_place_of_the_clones_id_stops_no_hook(tmp_path: Path) -> N
     assert len(place.read_text().strip()) == 32
 
 
-def test_the_clones_id_is_kept_where_two_first_hooks_make_its_folder(
+def test_the_clones_id_is_kept_when_two_first_hooks_make_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = str(Project.made(tmp_path / "project").root)
@@ -96,7 +96,7 @@ def test_the_clones_id_is_kept_where_two_first_hooks_make_its_folder(
     assert writer_of(root) == made
 
 
-def test_a_state_that_breaks_after_it_was_read_is_told_as_recorded(tmp_path: Path) -> None:
+def test_an_event_is_recorded_although_the_state_breaks_after_it_was_read(tmp_path: Path) -> None:
     project = begun(tmp_path)
     with Recording(find_run(str(project.root), RUN), at=now(), writer="w" * 32, warn=pytest.fail) as recording:
         project.put_state("{")
@@ -129,7 +129,7 @@ def test_a_full_disk_at_the_start_of_a_run_names_the_file(tmp_path: Path) -> Non
     assert not (project.root / ".fractary" / "runs" / "full").exists()
 
 
-def test_an_unknown_event_under_a_known_name_is_what_the_name_says(tmp_path: Path) -> None:
+def test_an_unknown_event_is_handled_by_the_name_of_the_hook(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.deliver(
         "SessionEnd.other.interactive",
@@ -142,7 +142,7 @@ def test_an_unknown_event_under_a_known_name_is_what_the_name_says(tmp_path: Pat
     assert "which is not a hook of faber-ledger; it is handled as SessionEnd" in project.log_lines[-1]
 
 
-def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
+def test_an_event_in_our_spelling_is_recognized(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.deliver(
         "SessionEnd.other.interactive",
@@ -155,16 +155,16 @@ def test_an_event_in_our_own_spelling_is_that_event(tmp_path: Path) -> None:
     assert project.log_lines == []
 
 
-def test_a_damaged_log_is_projected_only_once_it_is_moved_aside_and_comes_back(tmp_path: Path) -> None:
+def test_a_damaged_log_is_restored_once_it_is_moved_aside(tmp_path: Path) -> None:
     project = begun(tmp_path)
     connection = sqlite3.connect(project.ledger_path)
     connection.executescript("DROP TRIGGER event_is_never_updated; UPDATE event SET at = '2020' WHERE seq = 2;")
     connection.close()
     done = project.faber("verify")
     assert done.returncode == 20
-    told, _, after = done.stdout.partition("faber-ledger project")
-    assert "move it aside and restore it from git, or from another machine" in told
-    assert "once it is moved aside" in told
+    message, _, after = done.stdout.partition("faber-ledger project")
+    assert "move it aside and restore it from git, or from another machine" in message
+    assert "once it is moved aside" in message
     assert "mirror" in after
     project.ledger_path.rename(tmp_path / "aside.db")
     assert project.faber("project").returncode == 0
@@ -173,18 +173,18 @@ def test_a_damaged_log_is_projected_only_once_it_is_moved_aside_and_comes_back(t
     project.assert_projected()
 
 
-def test_a_file_from_anywhere_that_is_no_ledger_is_not_called_the_run_s_own(tmp_path: Path) -> None:
+def test_a_foreign_file_that_is_not_a_ledger_is_named_by_its_own_path(tmp_path: Path) -> None:
     project = begun(tmp_path)
     junk = tmp_path / "junk" / "ledger.db"
     junk.parent.mkdir()
     junk.write_bytes(b"junk" * 100)
-    told = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
-    assert f"{junk} is not a SQLite database" in told
-    assert "move it aside and restore it from git, or from another machine" in told
-    assert "restore ledger.db" not in told
+    message = project.faber("union", str(junk), str(project.ledger_path), "--out", str(tmp_path / "out.db")).stderr
+    assert f"{junk} is not a SQLite database" in message
+    assert "move it aside and restore it from git, or from another machine" in message
+    assert "restore ledger.db" not in message
 
 
-def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(tmp_path: Path) -> None:
+def test_the_state_of_another_run_is_reported_in_the_packet_and_nothing_is_recorded(tmp_path: Path) -> None:
     project = begun(tmp_path)
     events = len(project.events)
     project.change_state(run_id="another", work_id="SECRET-7")
@@ -196,7 +196,7 @@ def test_the_state_of_another_run_is_told_to_the_model_and_nothing_is_recorded(t
     assert len(project.events) == events
 
 
-def test_a_missing_state_is_one_line_of_the_log_with_its_way_out(tmp_path: Path) -> None:
+def test_a_missing_state_is_one_line_in_the_hook_log_with_its_way_out(tmp_path: Path) -> None:
     project = begun(tmp_path)
     for path in project.run.glob("state.json*"):
         path.unlink()
@@ -206,7 +206,7 @@ def test_a_missing_state_is_one_line_of_the_log_with_its_way_out(tmp_path: Path)
     assert "StateMissing" not in line
 
 
-def test_a_hook_names_no_class_of_the_program(tmp_path: Path) -> None:
+def test_a_hook_prints_no_class_name(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.active_path.write_text("../x\n")
     project.deliver(START)
@@ -256,12 +256,12 @@ def test_a_broken_ledger_shows_in_its_own_column(tmp_path: Path) -> None:
     assert line[2:] == ["in_progress", "build", "0", "no", "unreadable", "-"]
 
 
-def test_a_start_speaks_of_nothing_that_is_not_there_yet(tmp_path: Path) -> None:
+def test_a_refused_start_names_no_file_that_does_not_exist_yet(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     for arguments in (("--run-id", "../x"), ("--workflow", "nowhere"), ("--workflow", "no/id at all")):
-        told = project.faber("run", "start", "--work-id", "7", *arguments).stderr
-        assert "state.json" not in told
-        assert ".active-run-id" not in told
+        message = project.faber("run", "start", "--work-id", "7", *arguments).stderr
+        assert "state.json" not in message
+        assert ".active-run-id" not in message
 
 
 def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
@@ -269,13 +269,13 @@ def test_a_recommended_command_can_be_pasted(tmp_path: Path) -> None:
     assert "faber-ledger run start --work-id 'a b; c'" in project.faber("run", "start", "--work-id", "a b; c").stdout
 
 
-def test_settings_that_are_no_object_are_told_so(tmp_path: Path) -> None:
+def test_settings_that_are_not_an_object_are_reported(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.write(".claude/settings.json", "[]\n")
     assert "settings.json: it is not a JSON object" in project.faber("init").stderr
 
 
-def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_path: Path) -> None:
+def test_a_refused_restore_makes_no_ledger_and_an_empty_ledger_counts_as_missing(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject")
     project.deliver("SessionStart.startup.print")
     project.ledger_path.unlink()
@@ -288,7 +288,7 @@ def test_a_refused_restore_makes_no_ledger_and_an_empty_one_counts_as_none(tmp_p
         assert "faber-ledger project" in done.stderr
 
 
-# What stands in a file's place
+# Something else in place of a file
 
 
 def in_place(path: Path, what: str) -> None:
@@ -326,7 +326,7 @@ def test_an_active_file_that_cannot_be_read_is_named_with_the_reason(tmp_path: P
     assert any(said in line for line in [project.deliver(START).errors])
 
 
-def test_of_a_huge_active_file_only_a_beginning_is_read_and_shown(tmp_path: Path) -> None:
+def test_only_the_beginning_of_a_huge_active_file_is_shown(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     project.active_path.write_bytes(b"x" * 3_000_000)
     for command in COMMANDS:
@@ -336,20 +336,20 @@ def test_of_a_huge_active_file_only_a_beginning_is_read_and_shown(tmp_path: Path
 
 @pytest.mark.parametrize("what", ["a directory", "a pipe", "5 GB"])
 @pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
-def test_what_is_no_state_file_at_all_is_not_called_bad_json(tmp_path: Path, what: str, command: str) -> None:
+def test_something_else_in_place_of_the_state_is_not_called_bad_json(tmp_path: Path, what: str, command: str) -> None:
     project = Project.made(tmp_path / "project")
     in_place(project.state_path, what)
-    told = project.faber(command).stderr
-    assert "larger than 64 MB (5,000,000,000 bytes)" in told if what == "5 GB" else "not a regular file" in told
-    assert "invalid json" not in told.lower()
-    assert "cannot parse" not in told.lower()
-    assert "corrupted" not in told
+    message = project.faber(command).stderr
+    assert "larger than 64 MB (5,000,000,000 bytes)" in message if what == "5 GB" else "not a regular file" in message
+    assert "invalid json" not in message.lower()
+    assert "cannot parse" not in message.lower()
+    assert "corrupted" not in message
     packet = project.deliver(START).packet or ""
     assert packet.startswith("❌ ERROR: Cannot read state file\n")
 
 
 @pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
-def test_a_field_that_is_no_text_is_called_so(tmp_path: Path, command: str) -> None:
+def test_a_field_that_is_not_text_is_reported(tmp_path: Path, command: str) -> None:
     project = Project.made(tmp_path / "project")
     project.change_state(status=5)
     done = project.faber(command)
@@ -360,26 +360,26 @@ def test_a_field_that_is_no_text_is_called_so(tmp_path: Path, command: str) -> N
 
 @pytest.mark.parametrize("has_backup", [True, False])
 @pytest.mark.parametrize("command", ["session-load", "session-save", "reconstitute"])
-def test_the_text_of_a_missing_state_names_the_backup_that_exists_and_the_way_back(
+def test_the_error_for_a_missing_state_names_the_existing_backup_and_the_command(
     tmp_path: Path, command: str, has_backup: bool
 ) -> None:
     project = begun(tmp_path)
     project.state_path.unlink()
     if not has_backup:
         project.run.joinpath("state.json.backup").unlink()
-    told = project.faber(command).stderr
-    assert f"faber-ledger project {RUN}{' --restore' if has_backup else ''}`" in told
-    assert (f".fractary/runs/{RUN}/state.json.backup" in told) is has_backup
+    message = project.faber(command).stderr
+    assert f"faber-ledger project {RUN}{' --restore' if has_backup else ''}`" in message
+    assert (f".fractary/runs/{RUN}/state.json.backup" in message) is has_backup
 
 
 @pytest.mark.parametrize("command", ["session-load", "session-save"])
-def test_a_run_that_is_not_there_has_no_way_back(tmp_path: Path, command: str) -> None:
+def test_the_error_for_an_unknown_run_names_no_restore(tmp_path: Path, command: str) -> None:
     project = begun(tmp_path)
-    told = project.faber(command, "--run-id", "no-such-run").stderr
-    assert "faber-ledger project" not in told
+    message = project.faber(command, "--run-id", "no-such-run").stderr
+    assert "faber-ledger project" not in message
 
 
-def test_the_list_of_runs_says_why_one_cannot_be_read(tmp_path: Path) -> None:
+def test_the_list_of_runs_says_why_a_run_cannot_be_read(tmp_path: Path) -> None:
     project = begun(tmp_path)
     project.put_state('{"run_id": ')
     listed = project.faber("run", "list").stdout
@@ -394,16 +394,14 @@ def test_a_reconstitution_without_a_resume_point_leaves_no_gap_in_the_log(tmp_pa
     assert "continue at an unknown point)" in project.faber("log", "--type", "context_reconstituted").stdout
 
 
-# Files written whole
+# Replacing a file
 
 
-def test_a_file_system_that_cannot_sync_a_directory_refuses_no_write() -> None:
+def test_a_file_system_that_cannot_sync_a_directory_is_accepted() -> None:
     whole_file.sync_directory("/proc")  # EINVAL
 
 
-def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_whose_owner_cannot_be_kept_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))  # as in a container, for an id that is not mapped there
 
@@ -420,12 +418,12 @@ def test_an_owner_that_the_system_does_not_know_keeps_no_file_from_being_written
 BEGINS = """
 import os, sys
 from faber_ledger.runs.active import write_active_file
-os.write = lambda *_: os._exit(9)  # the file is there, and nothing is in it
+os.write = lambda *_: os._exit(9)  # the file exists and is empty
 write_active_file(sys.argv[1], "other")
 """
 
 
-def test_two_that_write_the_active_file_at_once_take_nothing_half_written_of_each_other(
+def test_a_half_written_active_file_of_another_process_is_never_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project = Project.made(tmp_path / "project")

@@ -1,4 +1,4 @@
-"""What is built and shipped: one package, everything that it needs, and pinned dependencies."""
+"""The built package: one folder, every file that it needs, and pinned dependencies."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ FOLDERS = ["cli", "context", "files", "hooks", "ledger", "migrations", "projecti
 
 @pytest.fixture(scope="module")
 def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("sdist", PROJECT, tmp_path_factory.mktemp("sdist"))
+    return build("sdist", PROJECT, tmp_path_factory.mktemp("sdist"))
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built("wheel", PROJECT, tmp_path_factory.mktemp("wheel"))
+    return build("wheel", PROJECT, tmp_path_factory.mktemp("wheel"))
 
 
-def built(target: str, project: Path, into: Path) -> Path:
+def build(target: str, project: Path, into: Path) -> Path:
     subprocess.run([sys.executable, "-m", "hatchling", "build", "-t", target, "-d", into], cwd=project, check=True)
     (archive,) = into.iterdir()
     return archive
 
 
-def unpacked(archive: Path, into: Path) -> Path:
+def unpack(archive: Path, into: Path) -> Path:
     if archive.suffix == ".whl":
         with zipfile.ZipFile(archive) as zipped:
             zipped.extractall(into)
@@ -49,8 +49,8 @@ def files_in(folder: Path) -> set[str]:
     return {file.as_posix() for file in found if "__pycache__" not in file.parts}
 
 
-def test_the_wheel_holds_one_package_and_nothing_beside_it(wheel: Path, tmp_path: Path) -> None:
-    names = {name.name for name in unpacked(wheel, tmp_path).iterdir()}
+def test_the_wheel_holds_one_package_and_nothing_else(wheel: Path, tmp_path: Path) -> None:
+    names = {name.name for name in unpack(wheel, tmp_path).iterdir()}
     assert {re.sub(r"-.*\.dist-info$", ".dist-info", name) for name in names} == {
         "faber_ledger",
         "faber_ledger.dist-info",
@@ -58,16 +58,16 @@ def test_the_wheel_holds_one_package_and_nothing_beside_it(wheel: Path, tmp_path
 
 
 def test_the_wheel_ships_every_file_of_every_folder(wheel: Path, tmp_path: Path) -> None:
-    package = unpacked(wheel, tmp_path) / "faber_ledger"
+    package = unpack(wheel, tmp_path) / "faber_ledger"
     source = {f"{folder}/{file}" for folder in FOLDERS for file in files_in(PROJECT / folder)}
     assert files_in(package) == source | {"__init__.py", "py.typed"}
 
 
 def test_the_wheel_built_from_the_sdist_is_the_same(wheel: Path, sdist: Path, tmp_path: Path) -> None:
-    project = unpacked(sdist, tmp_path / "sdist")
+    project = unpack(sdist, tmp_path / "sdist")
     assert {folder for folder in FOLDERS if (project / folder).is_dir()} == set(FOLDERS)
-    again = built("wheel", project, tmp_path / "wheel")
-    assert files_in(unpacked(again, tmp_path / "again")) == files_in(unpacked(wheel, tmp_path / "first"))
+    again = build("wheel", project, tmp_path / "wheel")
+    assert files_in(unpack(again, tmp_path / "again")) == files_in(unpack(wheel, tmp_path / "first"))
 
 
 def test_the_links_of_an_editable_install_name_every_folder() -> None:

@@ -1,8 +1,8 @@
-"""What the requirement documents print is printed, character by character, on the right stream.
+"""The requirement documents' texts are printed, character by character, on the right stream.
 
-Each row quotes a document: its name, the line, and the lines as they stand there. `{name}` and `${name}` stand for
-values: for the one that the row gives, else for any. Lines may be added between those of a document, and behind a slash
-command of theirs ours stands in brackets.
+Each row quotes a document: its name, the line number, and its lines. `{name}` and `${name}` are placeholders: for the
+row's value of that name, else for any value. We may add lines between a document's lines, and our command in brackets
+after a document's slash command.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKFLOW = ".fractary/plugins/faber/workflows/own.json"
 
 
 class Printed(NamedTuple):
-    """What a command printed; on a terminal both streams are one."""
+    """What a command printed; on a terminal, both streams are in `out`."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Printed(NamedTuple):
 
 
 class Text(NamedTuple):
-    """A document's words: where they stand, what provokes them, where they are printed, and the exit code."""
+    """A document's text: its place in the document, the situation that prints it, its stream, and the exit code."""
 
     document: str
     line: int
@@ -50,13 +50,13 @@ class Text(NamedTuple):
 # Situations: a project and a command
 
 
-def ran(project: Project, *arguments: str, **env: str) -> Printed:
+def run_command(project: Project, *arguments: str, **env: str) -> Printed:
     done = project.faber(*arguments, env=env)
     return Printed(done.returncode, done.stdout, done.stderr)
 
 
 def on_terminal(project: Project, answers: list[str], *arguments: str) -> Printed:
-    """Run a command on a terminal of its own, and type an answer at each prompt."""
+    """Run a command on a terminal, and type an answer at each prompt."""
     shown, code = project.on_terminal(*arguments, answers=answers)
     return Printed(code, shown, "")
 
@@ -83,27 +83,27 @@ def ago(**distance: int) -> str:
 
 def save_without_run(project: Project) -> Printed:
     no_run(project)
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save_missing_state(project: Project) -> Printed:
     project.state_path.unlink()
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save_broken_state(project: Project) -> Printed:
     project.put_state("{\n" + '"a": 1,\n' * 40 + "broken")
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save_unwritable(project: Project) -> Printed:
     project.state_path.chmod(0o444)
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save_without_backup(project: Project) -> Printed:
     (project.run / "state.json.backup").mkdir()
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save(project: Project) -> Printed:
@@ -117,41 +117,41 @@ def save(project: Project) -> Printed:
     )
     phases = {"frame": "completed", "architect": "completed", "build": "in_progress"}
     project.put_state({**state, "phases": [{"phase_name": name, "status": status} for name, status in phases.items()]})
-    return ran(project, "session-save", "--reason", "compaction")
+    return run_command(project, "session-save", "--reason", "compaction")
 
 
 def save_by_hand(project: Project) -> Printed:
-    return ran(project, "session-end", "--run-id", SPEC_RUN)
+    return run_command(project, "session-end", "--run-id", SPEC_RUN)
 
 
 def save_never_opened(project: Project) -> Printed:
     project.put_state({name: value for name, value in spec_state().items() if name != "sessions"})
-    return ran(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def save_twice(project: Project) -> Printed:
-    ran(project, "session-save")
-    return ran(project, "session-save")
+    run_command(project, "session-save")
+    return run_command(project, "session-save")
 
 
 def hook_without_run(project: Project) -> Printed:
     no_run(project)
-    return ran(project, "hook", "session-start")
+    return run_command(project, "hook", "session-start")
 
 
 def end_hook_without_run(project: Project) -> Printed:
     no_run(project)
-    return ran(project, "hook", "pre-compact")
+    return run_command(project, "hook", "pre-compact")
 
 
 def load_without_run(project: Project) -> Printed:
     no_run(project)
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_scanned(project: Project) -> Printed:
     project.active_path.unlink()
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def two_runs(project: Project) -> None:
@@ -163,7 +163,7 @@ def two_runs(project: Project) -> None:
 
 def load_of_two(project: Project) -> Printed:
     two_runs(project)
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_of_two_on_terminal(project: Project) -> Printed:
@@ -172,33 +172,33 @@ def load_of_two_on_terminal(project: Project) -> Printed:
 
 
 def load_unknown_run(project: Project) -> Printed:
-    return ran(project, "session-load", "--run-id", "nowhere")
+    return run_command(project, "session-load", "--run-id", "nowhere")
 
 
 def load_broken_state(project: Project) -> Printed:
     project.put_state("{")
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_incomplete_state(project: Project) -> Printed:
     project.put_state({"run_id": SPEC_RUN, "status": "in_progress"})
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_unknown_workflow(project: Project) -> Printed:
     project.change_state(workflow_id="own")
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_unknown_plugin_workflow(project: Project) -> Printed:
     project.change_state(workflow_id="fractary-faber:own")
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load(project: Project) -> Printed:
     project.write("specs/WORK-258.md", "# Work\n" * 1829)
     project.change_state(artifacts={"spec_path": "specs/WORK-258.md"}, current_phase="build")
-    return ran(project, "session-load", "--trigger", "session_start")
+    return run_command(project, "session-load", "--trigger", "session_start")
 
 
 def load_on_terminal(project: Project) -> Printed:
@@ -208,44 +208,44 @@ def load_on_terminal(project: Project) -> Printed:
 def load_again(project: Project) -> Printed:
     fresh = [{**spec_state()["context_metadata"]["artifacts_in_context"][0], "loaded_at": ago(minutes=3, seconds=10)}]
     project.change_state(context_metadata={"reload_count": 3, "artifacts_in_context": fresh})
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_with_optional_missing(project: Project) -> Printed:
     with_workflow(project, artifact("notes", path="docs/notes.md", required=False))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_with_required_missing(project: Project) -> Printed:
     missing = artifact("notes", path="docs/{run_id}.md", required=True)
     with_workflow(project, artifact("protocol", path=PROTOCOL), missing, artifact("last", path="never-tried.md"))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_with_unset_field(project: Project) -> Printed:
     with_workflow(project, artifact("spec", path_from_state="artifacts.spec_path", required=True))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_without_source(project: Project) -> Printed:
     with_workflow(project, artifact("notes", required=True))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_of_unknown_type(project: Project) -> Printed:
     with_workflow(project, artifact("notes", type="tape", path=PROTOCOL, required=True))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_of_large(project: Project) -> Printed:
     project.write("docs/large.md", "x" * 734_003)
     with_workflow(project, artifact("large", path="docs/large.md"))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def load_with_strange_condition(project: Project) -> Printed:
     with_workflow(project, spec=artifact("spec", path=PROTOCOL, condition="state.work_id > 3"))
-    return ran(project, "session-load")
+    return run_command(project, "session-load")
 
 
 def dry_run(project: Project) -> Printed:
@@ -259,11 +259,11 @@ def dry_run(project: Project) -> Printed:
         artifact("notes", path="docs/notes.md"),
         spec=artifact("spec", path_from_state="artifacts.spec_path", condition="state.artifacts.spec_path != null"),
     )
-    return ran(project, "session-load", "--dry-run")
+    return run_command(project, "session-load", "--dry-run")
 
 
 def start_second(project: Project) -> Printed:
-    return ran(project, "workflow-run", "--work-id", "259", "--run-id", SECOND)
+    return run_command(project, "workflow-run", "--work-id", "259", "--run-id", SECOND)
 
 
 def start_second_refused(project: Project) -> Printed:
@@ -807,7 +807,7 @@ PLACEHOLDER = re.compile(r"\$?\{([^{}]+)\}")
 
 
 def pattern(line: str, values: dict[str, str]) -> re.Pattern[str]:
-    """Return the pattern that matches a document's line as it is printed."""
+    """Return the pattern that matches the printed form of a document's line."""
     pieces, done = [], 0
     for found in PLACEHOLDER.finditer(line):
         value = values.get(found[1])
@@ -818,7 +818,7 @@ def pattern(line: str, values: dict[str, str]) -> re.Pattern[str]:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Project], Printed]], Printed]:
-    """Bring about a situation, once for all the texts that it prints."""
+    """Return a function that runs a situation once for all the texts that it prints."""
     known: dict[str, Printed] = {}
 
     def once(situation: Callable[[Project], Printed]) -> Printed:
@@ -846,7 +846,7 @@ def test_the_documents_words_are_printed(
     assert not [line for line in other.split("\n") if line and first.fullmatch(line)]
 
 
-def test_a_run_that_was_refused_leaves_nothing_and_one_that_was_agreed_to_is_active(tmp_path: Path) -> None:
+def test_a_declined_run_leaves_nothing_and_a_confirmed_run_is_active(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
     start_second_refused(project)
     assert project.active_path.read_text() == f"{SPEC_RUN}\n"
@@ -856,7 +856,7 @@ def test_a_run_that_was_refused_leaves_nothing_and_one_that_was_agreed_to_is_act
     assert (project.run.parent / SECOND / "ledger.db").exists()
 
 
-def test_a_terminal_is_asked_again_until_the_number_is_one_of_the_list(tmp_path: Path) -> None:
+def test_the_question_is_repeated_until_the_answer_is_a_number_of_the_list(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "myproject", spec_state(), SPEC_RUN)
     two_runs(project)
     shown = on_terminal(project, ["7", "x", "1"], "session-load")
@@ -882,5 +882,5 @@ def test_a_terminal_is_asked_again_until_the_number_is_one_of_the_list(tmp_path:
         (None, "unknown"),
     ],
 )
-def test_a_duration_is_worded_by_its_two_largest_units(seconds: float | None, words: str) -> None:
+def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, words: str) -> None:
     assert duration(seconds) == words
