@@ -1,4 +1,4 @@
-"""Write docs/reference/COMMANDS.md from the commands themselves: `python docs/generate_reference.py [--check]`."""
+"""Write docs/reference/COMMANDS.md from the commands' help: `python docs/generate_reference.py [--check]`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CODES = """\
 ## Exit codes
 
 `session-load`, `session-save`, `run start` and `reconstitute` use only the codes of the requirement documents: 0, 1,
-and 2 for wrong usage; `reconstitute` also 3, if somebody has to choose and there is no terminal. `hook` always exits 0,
+and 2 for wrong usage; `reconstitute` also 3, if a choice is needed and there is no terminal. `hook` always exits 0,
 because exit code 2 would stop a compaction. The other commands:
 
 | exit code | meaning | `code` in `--json` |
@@ -37,18 +37,18 @@ because exit code 2 would stop a compaction. The other commands:
 
 
 def reference() -> str:
-    """Return the whole page."""
+    """Return the page."""
     return "\n".join([HEAD, "", *_overview(), "", CODES, *_codes(), *_sections()]) + "\n"
 
 
 def commands() -> Iterator[tuple[str, click.Command, click.Context]]:
     """Yield every command and subcommand with its full name, in the order of the program's own list."""
-    with click.Context(app, info_name=PROGRAM, **_form()) as whole:
-        yield PROGRAM, app, whole
-        for name in app.list_commands(whole):
-            command = app.get_command(whole, name)
+    with click.Context(app, info_name=PROGRAM, **_form()) as root:
+        yield PROGRAM, app, root
+        for name in app.list_commands(root):
+            command = app.get_command(root, name)
             if command is not None:
-                yield from _below(name, command, whole)
+                yield from _below(name, command, root)
 
 
 def _below(

@@ -112,7 +112,7 @@ def run_rewrites(project: Project, writes: int, pause: float = 0.01) -> Rewrites
             time.sleep(pause)
         stop.set()
         delivered = hooks.result()
-    project.deliver("SessionEnd.other.print", client="nobody")
+    project.deliver("SessionEnd.other.print", client="the last")
     events = sum(event["event"]["type"] == "session_started" for event in project.events)
     return Rewrites(writes, lost, delivered, events)
 

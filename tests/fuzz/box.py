@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from support.project import ARGUMENTS, Answer, Project, units
 
@@ -87,8 +86,3 @@ def check_leftovers(project: Project) -> None:
     """Check that no half-written file is left."""
     left = [path.name for path in project.run.iterdir() if path.name.endswith((".tmp", "-journal", "-wal"))]
     assert left == []
-
-
-def state_with(project: Project, **changes: Any) -> dict[str, Any]:
-    """Return the run's state with members changed."""
-    return {**json.loads(project.state_path.read_bytes()), **changes}

@@ -46,11 +46,11 @@ hard_values = st.one_of(
 
 
 @st.composite
-def mutated(draw: st.DrawFn, whole: Any) -> Any:
+def mutated(draw: st.DrawFn, value: Any) -> Any:
     """Draw a copy of a JSON value with members dropped, retyped, added or swapped at any depth."""
-    whole = json.loads(json.dumps(whole))
+    root = json.loads(json.dumps(value))
     for _ in range(draw(st.integers(1, 4))):
-        inside = whole
+        inside = root
         while True:
             keys = list(inside) if isinstance(inside, dict) else list(range(len(inside)))
             if not keys:
@@ -60,12 +60,12 @@ def mutated(draw: st.DrawFn, whole: Any) -> Any:
             if isinstance(below, dict | list) and below and draw(st.booleans()):
                 inside = below
                 continue
-            _mutate(draw, whole, inside, key)
+            _mutate(draw, root, inside, key)
             break
-    return whole
+    return root
 
 
-def _mutate(draw: st.DrawFn, whole: Any, inside: Any, key: Any) -> None:
+def _mutate(draw: st.DrawFn, root: Any, inside: Any, key: Any) -> None:
     change = draw(st.sampled_from(["drop", "retype", "retype", "wrap", "add", "swap"]))
     if change == "drop":
         del inside[key]

@@ -282,7 +282,7 @@ class Project:
         return [dict(recorded["event"]) for recorded in self.events if recorded["event"]["type"] == kind]
 
     def folded(self) -> Blocks:
-        """Fold the whole log."""
+        """Fold the log."""
         return fold(self.events)
 
     def assert_projected(self) -> None:
