@@ -62,7 +62,7 @@ def _all(found: Found, surroundings: Surroundings) -> str:
     texts = []
     for _, name, _ in sorted(entries, key=lambda entry: entry[1]):
         texts.append(f"{_heading(name)}{_text(os.path.join(found['resolved'], name))}\n\n")
-    return "".join(texts) + _left_out(passed_over) if texts else _summary(found, surroundings)
+    return "".join(texts) + _omissions(passed_over) if texts else _summary(found, surroundings)
 
 
 def _file(found: Found, entry: Entry) -> Content:
@@ -86,10 +86,10 @@ def _summary(found: Found, surroundings: Surroundings) -> str:
         count += 1
         latest = entry if latest is None or entry > latest else latest
     last = f"{_shown(latest[1])} ({utc_text(min(max(latest[0] // 10**9, 0), LAST_SECOND))})" if latest else "none"
-    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n{_left_out(passed_over)}"
+    return f"Directory: {found['source']}\nFiles: {count}\nLatest: {last}\n{_omissions(passed_over)}"
 
 
-def _left_out(passed_over: dict[str, int]) -> str:
+def _omissions(passed_over: dict[str, int]) -> str:
     """Return a line that says what else is in a directory, or nothing."""
     counts = [f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in sorted(passed_over.items())]
     return f"Not read: {', '.join(counts)}\n" if counts else ""

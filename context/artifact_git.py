@@ -97,7 +97,7 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
     if words[:1] == ["--no-pager"]:
         del words[0]
     if not words or words[0] not in SUBCOMMANDS:
-        raise _refused(words[0] if words else "", f"only these git commands are allowed: {', '.join(SUBCOMMANDS)}")
+        raise _refusal(words[0] if words else "", f"only these git commands are allowed: {', '.join(SUBCOMMANDS)}")
     name, given = words[0], words[1:]
     known = SUBCOMMANDS[name]
     if name == "branch" and given == ["--show-current"]:
@@ -109,20 +109,20 @@ def git_arguments(command: str, surroundings: Surroundings) -> list[str]:
         word = options.pop(0)
         if not word.startswith("-"):
             if name in LISTING_OPTIONS and not any([re.match(LISTING_OPTIONS[name], option) for option in given]):
-                raise _refused(word, f"`git {name}` would create it; --list {word} searches for it")
+                raise _refusal(word, f"`git {name}` would create it; --list {word} searches for it")
             is_path = known["names"] == "paths"
             (paths if is_path else arguments).append(word if is_path else _revision(word, of_commits=known["shows"]))
         elif word in known["flags"] or re.fullmatch(known["numbers"], word):
             arguments.append(word)
         elif word.partition("=")[0] in known["valued"]:
-            arguments.append(_with_value(word, options))
+            arguments.append(_join_value(word, options))
         else:
-            raise _refused(word, f"`git {name}` may not have this option here; only options that read are allowed")
+            raise _refusal(word, f"`git {name}` may not have this option here; only options that read are allowed")
     if name == "shortlog" and all([word.startswith("-") for word in arguments[1:]]):
         arguments.append("HEAD")  # it would read its standard input
     if known["names"] == "patterns":
         if paths:
-            raise _refused(paths[0], f"`git {name}` may not have paths here")
+            raise _refusal(paths[0], f"`git {name}` may not have paths here")
         return arguments
     return [*arguments, "--", *[_path(path, surroundings) for path in paths], NOT_LEDGERS]
 
@@ -136,16 +136,16 @@ def _words(command: str) -> list[str]:
         raise ArtifactError(f"Command cannot be split: {error}", command) from error
     for word in words:
         if re.fullmatch(SHELL_SYNTAX, word):
-            raise _refused(word, "there is no shell")
+            raise _refusal(word, "there is no shell")
     return words
 
 
-def _with_value(word: str, rest: list[str]) -> str:
+def _join_value(word: str, rest: list[str]) -> str:
     """Return an option joined with its value, so that git cannot take the value for anything else."""
     if "=" in word:
         return word
     if not rest:
-        raise _refused(word, "it needs a value")
+        raise _refusal(word, "it needs a value")
     return f"{word}={rest.pop(0)}" if word.startswith("--") else f"{word}{rest.pop(0)}"
 
 
@@ -158,9 +158,9 @@ def _revision(word: str, *, of_commits: bool) -> str:
     if colon and not word.startswith(":/"):
         names = path.split("/")
         if ".fractary" in re.split("[:/]", path):
-            raise _refused(word, "what the ledger writes is excluded")
+            raise _refusal(word, "what the ledger writes is excluded")
         if ".." in path or not {*names} - {"", "."}:
-            raise _refused(word, "only a file or folder of a revision can be shown, by its path in the repository")
+            raise _refusal(word, "only a file or folder of a revision can be shown, by its path in the repository")
         return f"{word[: len(before)]}^{{commit}}{word[len(before) :]}" if before and of_commits else word
     if colon or not of_commits:
         return word
@@ -172,7 +172,7 @@ def _path(path: str, surroundings: Surroundings) -> str:
     """Return a path in the project; git would compare files anywhere, and its own syntax starts with a colon."""
     path = path.removeprefix(os.path.join(surroundings["root"], "")) or "."
     if path.startswith((":", "/")) or ".." in path.split("/"):
-        raise _refused(path, "a path must be in the project")
+        raise _refusal(path, "a path must be in the project")
     return path
 
 
@@ -186,11 +186,11 @@ def _ask_git(arguments: list[str], root: str) -> bytes:
     for name, value in SETTINGS.items():
         git += ["-c", f"{name}={value}"]
     if SUBCOMMANDS[arguments[0]]["reads_files"]:
-        git += _without_filters(root, environment)
+        git += _options_against_filters(root, environment)
     return run_program([*git, *arguments], None, environment, seconds=SECONDS, limit=MAX_BYTES)
 
 
-def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
+def _options_against_filters(root: str, environment: dict[str, str]) -> list[str]:
     """Return options that keep git from running filters from its settings on changed files; raises ProgramFailed."""
     question = ["git", "-C", root, "config", "--name-only", "--get-regexp", "."]
     names = run_program(question, None, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
@@ -204,7 +204,7 @@ def _without_filters(root: str, environment: dict[str, str]) -> list[str]:
     return options
 
 
-def _refused(word: str, reason: str) -> ArtifactError:
+def _refusal(word: str, reason: str) -> ArtifactError:
     return ArtifactError(f"{REFUSED}{word!r:.80} - {reason}")
 
 

@@ -140,7 +140,7 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
 
 
 def fill(text: str, surroundings: Surroundings) -> str:
-    """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder stays as it is.
+    """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder is not filled.
 
     A placeholder without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more
     than a name, since the state comes with the repository.

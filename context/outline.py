@@ -119,7 +119,7 @@ def _groups(sections: list[Section]) -> list[list[tuple[int, int]]]:
 def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> str:
     """Return the lines of spans in order, as many as fit; adjoining spans are joined."""
     pieces = []
-    for start, end in _joined(spans):
+    for start, end in _join(spans):
         piece = _lines_text(lines, start, end)
         fits = units(piece) <= room
         if not fits and room < MIN_TEXT:
@@ -129,7 +129,7 @@ def _spans_text(lines: list[str], spans: list[tuple[int, int]], room: int) -> st
     return "".join(pieces)
 
 
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _join(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         adjoins = joined and joined[-1][1] == start

@@ -170,7 +170,7 @@ def _index_line(part: Part, given: Given) -> str:
 
 def _notes_text(notes: list[Remembered], room: int) -> str:
     """Return the notes, newest first, each with a fair share of the room."""
-    texts = [f"- {_origin(note)}{_indented(note['text'])}" for note in notes]
+    texts = [f"- {_origin(note)}{_indent(note['text'])}" for note in notes]
     left = room - units(NOTES_HEAD) - len(texts)
     limits = shares([units(text) for text in texts], left)
     if not texts or min(limits) < min(MIN_NOTE, *map(units, texts)):
@@ -203,7 +203,7 @@ def _origin(text: Remembered) -> str:
     return f"({one_line(place, MAX_NAME)}) " if place else ""
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return text.strip().replace("\n", "\n  ")
 
 
@@ -225,7 +225,7 @@ def _bodies(parts: list[Part], room: int) -> tuple[str, dict[str, Given]]:
     left = 0
     for part, whole, limit, look in zip(shown, wanted, limits, looks, strict=True):
         fits = whole <= limit + left
-        body = _whole(part) if fits else _outlined(part, limit + left, look)
+        body = _whole(part) if fits else _outline_of(part, limit + left, look)
         given[part["artifact_id"]] = "inline" if fits else "outline"
         left += limit - units(body)
         bodies.append(body)
@@ -242,7 +242,7 @@ def _whole(part: Part) -> str:
     return f"{_title(part)}\n{part['content'].rstrip()}\n"
 
 
-def _outlined(part: Part, room: int, look: int) -> str:
+def _outline_of(part: Part, room: int, look: int) -> str:
     from faber_ledger.context.outline import outline  # most packets need none
 
     head = f"{_title(part)}Outline with parts of the text; the whole stands in {one_line(part['source'])}\n\n"

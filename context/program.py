@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 COMPLAINT_BYTES = 4_096
 SHELL = "/bin/sh"
-# posix_spawn cannot name a directory, and os.chdir would move this whole process. The shell becomes the program.
+# posix_spawn cannot name a directory, and os.chdir would move this process. The shell becomes the program.
 EXEC_IN_DIRECTORY = 'cd "$1" && shift && exec "$@"'
-# Nobody is there to answer a program's question or to see its colours.
+# No person answers a program's question or sees its colours.
 UNATTENDED = {"GH_PROMPT_DISABLED": "1", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "CLICOLOR": "0"}
 
 
 class ProgramFailed(Exception):
-    """A program failed, and why; `code` is its exit code and `complaint` what it printed, if it ended by itself."""
+    """A program failed, and why; `code` is its exit code and `complaint` what it printed, if it was not killed."""
 
     def __init__(self, message: str, *, code: int | None = None, complaint: str = "") -> None:
         super().__init__(message)

@@ -59,19 +59,19 @@ def decode_settings(content: bytes, shown: str) -> str:
     return text
 
 
-def with_hooks(text: str) -> str:
-    """Return the settings with our hook added under each event for which no handler runs it, in any form."""
+def add_hooks(text: str) -> str:
+    """Add our hook to the settings under each event for which no handler runs it, in any form."""
     for event in HOOKS:
         if not _is_answered(text, event):
-            text = _with_group(text, event)
+            text = _add_group(text, event)
     return text
 
 
-def without_hooks(text: str) -> str:
-    """Return the settings without the handlers that run our commands, and without what that leaves empty."""
+def remove_hooks(text: str) -> str:
+    """Remove the handlers that run our commands from the settings, and what that leaves empty."""
     for event in HOOKS:
-        for group, handler in reversed(_ours(text, event)):
-            text = without_handler(text, event, group, handler)
+        for group, handler in reversed(_find_ours(text, event)):
+            text = remove_handler(text, event, group, handler)
         if event in _events(text) and not _events(text)[event]:
             text = without(text, ("hooks", event))
     if "hooks" in JsonText(text).value and not _events(text):
@@ -81,7 +81,7 @@ def without_hooks(text: str) -> str:
 
 def has_hooks(text: str) -> bool:
     """Return whether the settings have one of our commands."""
-    return any([_ours(text, event) for event in HOOKS])
+    return any([_find_ours(text, event) for event in HOOKS])
 
 
 def unanswered(root: str) -> list[str]:
@@ -106,7 +106,7 @@ def hook_command(event: str) -> str:
     return f"command -v {PROGRAM} >/dev/null 2>&1 || exit 0; exec {PROGRAM} hook {HOOKS[event][0]}"
 
 
-def _with_group(text: str, event: str) -> str:
+def _add_group(text: str, event: str) -> str:
     """Add our hook under an event, without a matcher: every source of a session's start counts."""
     group = {"hooks": [{"type": "command", "command": hook_command(event), "timeout": HOOKS[event][1]}]}
     if "hooks" not in JsonText(text).value:
@@ -126,14 +126,14 @@ def _is_answered(text: str, event: str) -> bool:
     )
 
 
-def without_handler(text: str, event: str, group: int, handler: int) -> str:
-    """Return the settings without one handler, and without its group if nothing else is in it."""
+def remove_handler(text: str, event: str, group: int, handler: int) -> str:
+    """Remove one handler from the settings, and its group if nothing else is in it."""
     if len(_events(text)[event][group]["hooks"]) > 1:
         return without(text, ("hooks", event, group, "hooks", handler))
     return without(text, ("hooks", event, group))
 
 
-def _ours(text: str, event: str) -> list[tuple[int, int]]:
+def _find_ours(text: str, event: str) -> list[tuple[int, int]]:
     """Return where an event has exactly the command that `init` writes, as indexes of group and handler."""
     groups = _events(text).get(event, [])
     return [

@@ -50,7 +50,7 @@ class Hook:
     def answer(self) -> str | None:
         """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
 
-        A call that is refused, or that a bug of ours stops, is spooled. Raises the refusal if there is no such run.
+        A call that is refused, or that a bug of ours stops, is spooled; without a run, the error is raised.
         """
         state: dict[str, Any] | None = None
         try:
@@ -279,8 +279,8 @@ def what_to_keep(run: Run, state: dict[str, Any]) -> str:
     """Return three lines that name the ids, paths and decisions without which the work cannot go on."""
     artifacts = state.get("artifacts")
     known = artifacts if isinstance(artifacts, dict) else {}
-    place = ":".join([part for part in (current_phase(state), current_step(state)) if part])
-    ids = [("FABER run", run.run_id), ("work item", state.get("work_id")), ("phase and step", place)]
+    position = ":".join([part for part in (current_phase(state), current_step(state)) if part])
+    ids = [("FABER run", run.run_id), ("work item", state.get("work_id")), ("phase and step", position)]
     paths = [
         ("state", run.shown("state.json")),
         ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),

@@ -58,7 +58,7 @@ def run_hook(name: str) -> int:
             root = held.current_path() or root
             run = find_run(root, active.run_id)
         if not os.path.isdir(run.directory):
-            from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the whole run
+            from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the run
 
             restore_run_from_mirror(root, active.run_id, warn)
         text = Hook(call, run, at, warn, held).answer()
@@ -104,7 +104,7 @@ def _start(call: Call) -> str:
 
 
 def _print(hook: str, text: str) -> None:
-    """Print a start's packet in the client's JSON form; it takes any other hook's text as it is."""
+    """Print a start's packet in the client's JSON form; any other hook's text is printed unchanged."""
     if hook == "SessionStart":
         answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
         text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))

@@ -73,7 +73,7 @@ class IncomingCall:
         return self.call.text("agent_id") is not None
 
     def remember_state(self, state: dict[str, object]) -> None:
-        """Keep what the facts need of the run's state as it is now."""
+        """Keep what the facts need from the run's state."""
         status = state.get("status")
         self.progress, self.status = progress.snapshot(state), status if isinstance(status, str) else None
 

@@ -24,7 +24,7 @@ MIN_LENGTH = 4  # letters: a shorter text is found everywhere
 MAX_BYTES = 64 * 1024 * 1024
 
 
-def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str, set[str]]:
+def find_other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str, set[str]]:
     """Return the texts that events of a log hold, each with the ids of these events, except those in `but`."""
     found: dict[str, set[str]] = {}
     for text in texts:
@@ -42,30 +42,30 @@ def other_events(log: Log, texts: Iterable[str], but: Iterable[str]) -> dict[str
     return found
 
 
-def scrub(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Replace texts with `[redacted]` in the hook logs, set-aside deliveries and kept summaries; return what changed.
+def scrub(runs: list[Run], texts: Iterable[str]) -> list[str]:
+    """Replace texts with `[redacted]` in hook logs, kept summaries and deliveries moved aside; return what changed.
 
-    A waiting delivery stays as it is, since it becomes an event. Raises OSError for a file that cannot be rewritten.
+    A waiting delivery is not changed, since it becomes an event. Raises OSError for a file that cannot be rewritten.
     """
     needles = _needles(texts)
-    return [path for path in _kept_beside(places) if _scrub_file(path, needles)]
+    return [path for path in _own_files(runs) if _scrub_file(path, needles)]
 
 
-def still_held(places: list[Run], texts: Iterable[str]) -> list[str]:
-    """Return the files in the runs' folders that hold one of the texts: other tools' files, or other tools' keys."""
+def find_remains(runs: list[Run], texts: Iterable[str]) -> list[str]:
+    """Return the files in the runs' folders that hold one of the texts, in other tools' files or keys."""
     needles = _needles(texts)
     found = []
-    for place in places:
-        for folder, _, names in sorted(os.walk(place.directory)):
+    for run in runs:
+        for folder, _, names in sorted(os.walk(run.directory)):
             paths = [os.path.join(folder, name) for name in sorted(names)]
             found += [path for path in paths if any([needle in _content(path) for needle in needles])]
     return found
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:
-    """Return the forms that texts may have in a file, longest first: as they are, as JSON, and as JSON within JSON.
+    """Return the forms that texts may have in a file, longest first: unchanged, as JSON, and as JSON within JSON.
 
-    The last one is how the spool keeps a delivery, which is JSON itself.
+    The spool keeps a delivery, which is JSON, as JSON within JSON.
     """
     forms = {text for text in texts if len(text) >= MIN_LENGTH}
     for _ in range(2):
@@ -73,14 +73,14 @@ def _needles(texts: Iterable[str]) -> list[bytes]:
     return sorted([form.encode("utf-8", "surrogatepass") for form in forms], key=lambda form: (-len(form), form))
 
 
-def _kept_beside(places: list[Run]) -> Iterator[str]:
-    for place in places:
-        path = os.path.join(place.root, *HOOK_LOG.split("/"))
+def _own_files(runs: list[Run]) -> Iterator[str]:
+    for run in runs:
+        path = os.path.join(run.root, *HOOK_LOG.split("/"))
         yield from (path, path + ".1")
-    copies = dict.fromkeys([path for place in places for path in doctor_copies(place.root)])
+    copies = dict.fromkeys([path for run in runs for path in doctor_copies(run.root)])
     yield from [path for path in copies if os.path.basename(path).startswith(os.path.basename(HOOK_LOG))]
-    yield from spool.set_aside(places[0])  # all work trees share it
-    yield from summary_paths(places[0]).values()
+    yield from spool.moved_aside(runs[0])  # all work trees share it
+    yield from summary_paths(runs[0]).values()
 
 
 def _scrub_file(path: str, needles: list[bytes]) -> bool:

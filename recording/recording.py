@@ -29,7 +29,7 @@ AT_ONCE = 100  # deliveries in a transaction, so that a hook that is killed mean
 
 
 class Recording:
-    """A run locked and open for appending: `state` and `view` are what it says, `append` turns drafts into facts.
+    """A run locked and open for appending: `state` and `view` show what it holds, `append` turns drafts into facts.
 
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
@@ -98,7 +98,7 @@ class Recording:
 
     @property
     def blocks(self) -> Blocks:
-        """The two blocks of the log as it is now."""
+        """The two blocks, with what was added so far."""
         return self.view.blocks
 
     def add(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
@@ -138,7 +138,7 @@ class Recording:
             state_file.commit_blocks(self._open, blocks.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
-            known, self._known = self._known, None  # it is another one once it is written
+            known, self._known = self._known, None  # writing makes it outdated
             state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn, known=known)
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
@@ -156,7 +156,7 @@ class Recording:
     def _drain(self) -> None:
         """Record the waiting deliveries; raises what `append` raises, except for state.json.
 
-        Their facts are durable before their files are removed. A file that is not a delivery is set aside, with a
+        Their facts are durable before their files are removed. A file that is not a delivery is moved aside, with a
         warning.
         """
         from faber_ledger.recording import spool  # only after the disk, or a lock, has refused
@@ -176,7 +176,7 @@ class Recording:
     def _record_waiting(self, path: str) -> bool:
         """Add a waiting delivery's facts to the open transaction; return whether its file may be removed afterwards.
 
-        Neither the content of a file nor one that cannot be read may hold up the others.
+        A file with the wrong content, or one that cannot be read, does not hold up the others.
         """
         from faber_ledger.recording import spool
 
@@ -190,24 +190,24 @@ class Recording:
             self.warn(f"a waiting delivery cannot be read, and stays in the spool: {path}: {error.strerror}")
             return False
         except spool.Malformed as error:
-            self._put_aside(path, error)
+            self._move_aside(path, error)
             return False
         try:
             self._add_spooled(spooled)
-        except (LedgerError, OSError, sqlite3.Error):  # the log's: the next delivery would meet it too
+        except (LedgerError, OSError, sqlite3.Error):  # an error of the log, which the next delivery would meet too
             raise
         except Exception as error:  # noqa: BLE001 -- a bug of ours that this delivery triggers whenever it is tried
             self.view.blocks = fold(self.view.log.stream())  # it may have stopped halfway through changing them
-            self._put_aside(path, error)
+            self._move_aside(path, error)
             return False
         return True
 
-    def _put_aside(self, path: str, error: Exception) -> None:
-        """Move a file that is not a delivery out of the way, and warn; it is kept there."""
-        from faber_ledger.recording.spool import put_aside
+    def _move_aside(self, path: str, error: Exception) -> None:
+        """Move a file that is not a delivery aside, and warn."""
+        from faber_ledger.recording.spool import move_aside
 
         try:
-            self.warn(f"a waiting delivery could not be recorded, and was moved to {put_aside(path)}: {error!r:.300}")
+            self.warn(f"a waiting delivery could not be recorded, and was moved to {move_aside(path)}: {error!r:.300}")
         except OSError as refusal:
             self.warn(f"{path} is not a delivery ({error!s:.300}), and cannot be moved aside: {refusal.strerror}")
 
@@ -228,7 +228,7 @@ class Recording:
 
     def _read_state(self) -> None:
         try:
-            self._known = state_file.read_known(self.run)
+            self._known = state_file.KnownState(state_file.read_state(self.run))
             self.state = self._known.value
         except (StateInvalid, StateMissing) as error:
             if not self.tolerant or isinstance(error, ForeignState):

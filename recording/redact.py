@@ -191,7 +191,7 @@ def _check_fields(event: dict[str, Any], wanted: list[str]) -> None:
             )
 
 
-def places_of(run: Run) -> list[Run]:
+def runs_in_work_trees(run: Run) -> list[Run]:
     """Return the run in this work tree and in the clone's other work trees that have it."""
     return [run, *runs_in_other_work_trees(run)]
 
@@ -214,18 +214,18 @@ def redact(
     and `read_state` raise.
     """
     drain_waiting(run, at, warn=warn)
-    places = places_of(run)
+    runs = runs_in_work_trees(run)
     with ExitStack() as stack:
-        for place in sorted(places, key=lambda one: one.lock_path):
-            stack.enter_context(RunLock(place.lock_path))
-        for place in places:
-            _check_ready(place)
+        for one in sorted(runs, key=lambda each: each.lock_path):
+            stack.enter_context(RunLock(one.lock_path))
+        for one in runs:
+            _check_ready(one)
         recorded, rewritten, removed = None, [], []
         cleaned: dict[str, Any] = {}
-        for place in places:
+        for one in runs:
             # What a forged redaction removed comes back first, and is then redacted properly.
-            with open_log(place, warn, compare=True) as opened:
-                if place is run:
+            with open_log(one, warn, compare=True) as opened:
+                if one is run:
                     _check_mirror(run, opened)
                     plan = make_plan(opened.log)
                     cleaned = clean(opened.log, plan)
@@ -234,11 +234,11 @@ def redact(
                     continue
                 opened.rewrite(effective_redactions(*opened.copies).gone, strict=True)
                 try:
-                    state_file.project_blocks(place, opened, fold(opened.log.stream()), warn=warn)
+                    state_file.project_blocks(one, opened, fold(opened.log.stream()), warn=warn)
                 except StateMissing:
                     pass  # there is nothing to write the blocks into
-                rewritten.append(place.ledger_path)
-                removed += remove_old_copies(place, opened.log)
+                rewritten.append(one.ledger_path)
+                removed += remove_old_copies(one, opened.log)
     mirror = mirror_path(run)
     return RedactionResult(recorded, [*rewritten, *([mirror] if mirror else [])], removed, cleaned)
 
@@ -251,17 +251,17 @@ def _append(opened: RunLog, plan: RedactionPlan, at: float, writer: str, client:
     return recorded["id"]
 
 
-def _check_ready(place: Run) -> None:
+def _check_ready(run: Run) -> None:
     """Check what could stop a redaction halfway: a broken ledger or state in a work tree."""
-    has_journal = os.path.lexists(place.ledger_path + "-journal")
-    is_there = os.path.lexists(place.ledger_path) and os.path.getsize(place.ledger_path) > 0
-    if is_there and not has_journal and not is_sound(place.ledger_path):
+    has_journal = os.path.lexists(run.ledger_path + "-journal")
+    is_there = os.path.lexists(run.ledger_path) and os.path.getsize(run.ledger_path) > 0
+    if is_there and not has_journal and not is_sound(run.ledger_path):
         raise IntegrityError(
-            f"{place.ledger_path} is damaged, and nothing was changed",
-            hint=f"run `faber-ledger verify {place.run_id}` in {place.root}, and repair it first",
+            f"{run.ledger_path} is damaged, and nothing was changed",
+            hint=f"run `faber-ledger verify {run.run_id}` in {run.root}, and repair it first",
         )
     try:
-        state_file.read_state(place)
+        state_file.read_state(run)
     except StateMissing:
         pass  # then there is nothing to remove from it
 

@@ -39,8 +39,8 @@ def waiting(run: Run) -> list[str]:
     return _ending(spool_path(run), SUFFIX)
 
 
-def set_aside(run: Run) -> list[str]:
-    """Return the paths of the files in a run's spool that were set aside because they are not deliveries."""
+def moved_aside(run: Run) -> list[str]:
+    """Return the paths of the files in a run's spool that were moved aside because they are not deliveries."""
     return _ending(spool_path(run), ASIDE)
 
 
@@ -67,7 +67,7 @@ def _put(run: Run, spooled: Spooled) -> str:
     folder = spool_path(run)
     make_kept_folder(run, folder)
     names = os.listdir(folder)
-    count = len([name for name in names if name.endswith(SUFFIX)])  # what was set aside does not count
+    count = len([name for name in names if name.endswith(SUFFIX)])  # files that were moved aside do not count
     if count >= MAX_FILES:
         raise Full(f"{folder} holds {count:,} deliveries, which is the limit")
     path = os.path.join(folder, f"{_arrival(spooled['at'], names)}-{spooled['id']}{SUFFIX}")
@@ -113,11 +113,11 @@ def read(path: str) -> Spooled:
     return spooled
 
 
-def put_aside(path: str) -> str:
-    """Move a file that is not a delivery out of the way, and return its new path; raises OSError."""
+def move_aside(path: str) -> str:
+    """Move a file that is not a delivery aside, and return its new path; raises OSError."""
     bare, number = path.removesuffix(SUFFIX), 1
     aside = bare + ASIDE
-    while os.path.lexists(aside):  # brought by a repository, or set aside before; os.replace fails on a folder
+    while os.path.lexists(aside):  # brought by a repository, or moved aside before; os.replace fails on a folder
         number += 1
         aside = f"{bare}-{number}{ASIDE}"
     os.replace(path, aside)
@@ -133,7 +133,7 @@ def remove(path: str) -> None:
 
 
 def tidy(run: Run) -> None:
-    """Remove files that killed hooks left half written, and the folder if nothing is left in it."""
+    """Remove the half-written files of killed hooks, and the folder if it is empty then."""
     folder = spool_path(run)
     try:
         for path in _ending(folder, ".tmp"):

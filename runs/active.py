@@ -78,7 +78,7 @@ def _is_claim_stronger(root: str, claim: str, named: str, elsewhere: str | None)
 
 
 def came_with_git(root: str, active: ActiveRun) -> bool:
-    """Return whether git brought the active file, and nobody has worked on its run in this work tree.
+    """Return whether git brought the active file, and its run was never worked on in this work tree.
 
     The run is claimed elsewhere, or this is a linked work tree in which nothing was ever recorded on it. A run that the
     main work tree has pulled, and that no other one has claimed, is resumed there (SPEC, Example 2).

@@ -95,17 +95,19 @@ class WorkTree:
         """The main work tree's top; None if it cannot be found, as for a bare repository or a submodule."""
         return os.path.dirname(self.common) if os.path.basename(self.common) == ".git" else None
 
-    def other_tops(self) -> list[str]:
-        """List the tops of the clone's other work trees that exist, the main one first."""
-        tops = [self.main] if self.main and self.main != self.top else []
+    def linked_tops(self) -> list[str]:
+        """List the tops of the clone's linked work trees, also of those that no longer exist."""
         admin = os.path.join(self.common, "worktrees")
         try:
             names = sorted(os.listdir(admin))
         except OSError:
-            names = []
-        for name in names:
-            text = _line_of(os.path.join(admin, name, "gitdir"))
-            tops += [os.path.dirname(os.path.normpath(os.path.join(admin, name, text)))] if text else []
+            return []
+        files = [(os.path.join(admin, name), _line_of(os.path.join(admin, name, "gitdir"))) for name in names]
+        return [os.path.dirname(os.path.normpath(os.path.join(folder, text))) for folder, text in files if text]
+
+    def other_tops(self) -> list[str]:
+        """List the tops of the clone's other work trees that exist, the main one first."""
+        tops = [*([self.main] if self.main and self.main != self.top else []), *self.linked_tops()]
         here = os.path.realpath(self.top) if tops else ""
         return [top for top in tops if os.path.lexists(os.path.join(top, ".git")) and os.path.realpath(top) != here]
 

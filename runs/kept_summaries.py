@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 PREFIX = "summary-"
-MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it was given first
+MAX_KEPT = 16  # of a run: a resumed conversation gets the one again that it got first
 MAX_BYTES = 24_000  # bytes: what is recorded of a summary has at most 6,000 characters
 
 

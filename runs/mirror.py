@@ -44,9 +44,9 @@ def open_log(
 ) -> RunLog:
     """Recover a run's log where a writer was killed, open it for appending, and unite it with its mirror.
 
-    With `compare` their payloads are compared, too, where both have the same events. The caller holds the run's lock.
-    `warn` is called with what was recovered, and with whatever keeps the mirror from being used: the log is what
-    counts. Raises as `recover` and `Log.open`, and Locked or NotWritable.
+    With `compare`, payloads are compared too if both have the same events. The caller holds the run's lock. `warn` is
+    called with what was recovered, and if the mirror cannot be used: then the log is opened without it. Raises as
+    `recover` and `Log.open`, and Locked or NotWritable.
     """
     mirror = Mirror(run, warn)
     is_recovered = mirror.state != DISABLED and is_recovery_due(run.ledger_path)
@@ -113,12 +113,12 @@ class RunLog:
     def unite(self, *, compare: bool = False) -> None:
         """Copy to log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.
 
-        With `compare` their payloads are compared, too, where both have the same events.
+        With `compare`, do so for the payloads of events that both have, too.
         """
         heads = self.log.heads()  # a log that cannot be read is not the mirror's fault
         self.mirror.known_heads = heads
         if not heads:
-            _check_git(self._run)  # it may have begun in between, and what we wrote would stand in its file
+            _check_git(self._run)  # it may have begun meanwhile, and our events would be in the file that it writes
         if self.mirror.state != DISABLED and (heads or not is_empty(self.mirror.path)):
             self._unite(heads, compare)
         if compare and self.mirror.log is None:
@@ -366,7 +366,7 @@ class Mirror:
             self._retry(log)
 
     def _copy(self, log: Log, mirror: Log) -> None:
-        """Commit to the mirror what was appended to the log: to a diverged one's whatever else the two hold."""
+        """Copy what was appended to the log to the mirror, and commit it; a diverged mirror gets only newer events."""
         if self.diverged_at is None:
             mirror.copy_newer(log)
         else:
@@ -380,7 +380,7 @@ class Mirror:
     def _retry(self, log: Log) -> None:
         """Copy what was appended to a mirror that was refused or has not begun: until then git can take it away.
 
-        Where more came in than that, the two are left unlike: the next append sees it, unites them and strips both.
+        If the two differ in more than that, the next append unites them, and removes redacted payloads from both.
         """
         mirror: Log | None = None
         try:

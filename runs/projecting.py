@@ -45,12 +45,12 @@ def reproject(
     rebuild: bool,
     warn: Callable[[str], None],
     redacted: bool = False,
-    made: dict[str, str] | None = None,
+    defaults: dict[str, str] | None = None,
 ) -> tuple[bool, str | None, list[str]]:
     """Write a run's blocks from its log; return whether state.json changed, its source, and the keys that it lacks.
 
     A missing state.json is restored from a backup or a commit, and the source is its name. If there is none, the file
-    is written from the log and from the members `made`, and the keys that neither knows are returned; without `made`
+    is written from the log and from `defaults`, and the keys that neither knows are returned; without `defaults`
     StateMissing is raised. With `redacted` a payload was removed from the log just before: once state.json lacks it
     too, older copies are removed. Raises as `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound
     for a log without an event.
@@ -58,7 +58,7 @@ def reproject(
     with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
         try:
-            result = _project(run, opened, rebuild=rebuild, warn=warn, made=made)
+            result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults)
         except StateMissing:
             if redacted or opened.redacted:
                 remove_old_copies(run, opened.log)
@@ -69,17 +69,17 @@ def reproject(
 
 
 def _project(
-    run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], made: dict[str, str] | None
+    run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], defaults: dict[str, str] | None
 ) -> tuple[bool, str | None, list[str]]:
     source = None
     try:
         state = state_file.read_state(run).value
     except StateMissing:
         source = _restore_state(run)
-        if source is None and made is None:
+        if source is None and defaults is None:
             raise
         if source is None:
-            blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(made or {})}
+            blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(defaults or {})}
             state_file.commit_blocks(opened, texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
@@ -112,7 +112,7 @@ def _restore_state(run: Run) -> str | None:
 
 
 def _best_of(states: Iterable[OldState]) -> OldState | None:
-    """Return the first state that is whole, else the first that has `status` or `phases`; None if there is none."""
+    """Return the first complete state, else the first that has `status` or `phases`, else None."""
     partial = None
     for one in states:
         _, state, _ = one
@@ -225,7 +225,7 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
     return {}
 
 
-MADE = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
+DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
 def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], None]) -> None:
@@ -240,7 +240,7 @@ def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], N
 
     os.makedirs(run.directory)
     try:
-        _, source, unknown = reproject(run, rebuild=False, warn=warn, made=MADE)
+        _, source, unknown = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
     except LedgerError:
         _remove_empty(run)
         raise

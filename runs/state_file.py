@@ -46,11 +46,6 @@ def read_state(run: Run) -> JsonText:
     return parse_state(run, _bytes_of(run))
 
 
-def read_known(run: Run) -> KnownState:
-    """Read a run's state under its lock; raises as `read_state`."""
-    return KnownState(read_state(run))
-
-
 def check_required(run: Run, state: dict[str, Any]) -> None:
     """Raise LedgerError if a state lacks a field that a load needs (RELOAD, Step 2; AGENT, Step 2).
 
@@ -164,7 +159,7 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
         if _replace_if_unchanged(run, document, changed, members, warn):
             return True
     raise StateNotWritten(
-        f"another program rewrites {run.shown('state.json')} all the time",
+        f"another program keeps rewriting {run.shown('state.json')}",
         hint=f"run `faber-ledger project {run.run_id}` when it has ended",
     )
 
@@ -336,7 +331,7 @@ def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
     if not verified:
         raise StateNotWritten(
             "State file write verification failed",
-            hint=f"the old file stands; run `faber-ledger project {run.run_id}`",
+            hint=f"the old file stays; run `faber-ledger project {run.run_id}`",
         )
 
 

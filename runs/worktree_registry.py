@@ -11,11 +11,11 @@ from faber_ledger.ledger.clock import seconds_of, utc_text
 from faber_ledger.ledger.errors import NotWritable
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs.clone import registry_lock_path, registry_without_main
-from faber_ledger.runs.git import WorkTree, common_directory, work_tree_of
+from faber_ledger.runs.git import WorkTree, work_tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     Record = dict[str, Any]
@@ -85,8 +85,8 @@ def update(
         raise NotWritable(f"cannot write {path}: {error.strerror}", hint="check the folder's permissions") from error
 
 
-def merged(records: list[Record], seen: list[Record], *, at: float, present: Callable[[str], bool]) -> list[Record]:
-    """Return the records, updated with the work trees seen now; a work tree that is gone gets the status `removed`.
+def merge(records: list[Record], seen: list[Record], *, at: float, present: Callable[[str], bool]) -> list[Record]:
+    """Update the records with the work trees seen now; a work tree that is gone gets the status `removed`.
 
     A record is one run in one work tree. What another program added to it stays.
     """
@@ -97,7 +97,7 @@ def merged(records: list[Record], seen: list[Record], *, at: float, present: Cal
         now = fresh.pop(_key(record), None)
         if now is not None:
             kept = {name: value for name, value in record.items() if name not in ("removed_at", "completed_at")}
-            result.append(_updated(record, {**now, **kept, **_changing(now, record)}, moment))
+            result.append(_stamp_change(record, {**now, **kept, **_changed_members(now, record)}, moment))
         elif record["status"] != "removed" and not present(record["path"]):
             result.append({**record, "status": "removed", "removed_at": moment, "updated_at": moment})
         else:
@@ -108,7 +108,7 @@ def merged(records: list[Record], seen: list[Record], *, at: float, present: Cal
 CHANGING = ("work_id", "status", "updated_at", "completed_at", "removed_at", "branch", "last_activity", "metadata")
 
 
-def _changing(now: Record, record: Record) -> Record:
+def _changed_members(now: Record, record: Record) -> Record:
     changing = {name: now[name] for name in CHANGING if name in now}
     metadata = record.get("metadata")
     if isinstance(metadata, dict) and "metadata" in changing:
@@ -119,8 +119,8 @@ def _changing(now: Record, record: Record) -> Record:
     return changing
 
 
-def _updated(record: Record, now: Record, moment: str) -> Record:
-    """Return the new record, with a new `updated_at` if anything else in it has changed."""
+def _stamp_change(record: Record, now: Record, moment: str) -> Record:
+    """Return the new record with a new `updated_at`, or the old one if nothing else in it has changed."""
     before = {name: value for name, value in record.items() if name != "updated_at"}
     after = {name: value for name, value in now.items() if name != "updated_at"}
     return record if before == after else {**after, "updated_at": moment}
@@ -175,25 +175,14 @@ def _free_name(path: str) -> str:
 def gone_worktree(root: str, folder: str) -> str | None:
     """Return the work tree of this clone that a folder was in and that no longer exists; None if there is none."""
     at = os.path.join(os.path.abspath(folder), "")
-    for path in (*_of_git(root), *_recorded(root)):
+    tree = work_tree_of(root)
+    for path in (*(tree.linked_tops() if tree else []), *_recorded_paths(root)):
         if at.startswith(os.path.join(path, "")) and not os.path.lexists(path):
             return path
     return None
 
 
-def _of_git(root: str) -> Iterator[str]:
-    common = common_directory(root)
-    admin = os.path.join(common, "worktrees") if common else ""
-    for name in os.listdir(admin) if os.path.isdir(admin) else []:
-        try:
-            with open(os.path.join(admin, name, "gitdir"), "rb") as file:
-                gitdir = os.fsdecode(file.read(4096)).strip()
-        except OSError:
-            continue
-        yield os.path.dirname(os.path.normpath(os.path.join(admin, name, gitdir)))
-
-
-def _recorded(root: str) -> list[str]:
+def _recorded_paths(root: str) -> list[str]:
     path = registry_path(root)
     try:
         return [record["path"] for record in read_records(path)] if path else []

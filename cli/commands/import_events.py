@@ -159,7 +159,7 @@ def _projected(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; only warn if that fails, since the events are in the log by now."""
     try:
         drain_waiting(run, now(), warn=warn)
-        reproject(run, rebuild=False, warn=warn, redacted=redacted, made={})
+        reproject(run, rebuild=False, warn=warn, redacted=redacted, defaults={})
     except IntegrityError:
         raise
     except LedgerError as error:

@@ -58,8 +58,8 @@ def redact(
     """
     from faber_ledger.ledger.clock import now
     from faber_ledger.ledger.log import Log
-    from faber_ledger.recording.leftovers import still_held
-    from faber_ledger.recording.redact import places_of, plan_redaction
+    from faber_ledger.recording.leftovers import find_remains
+    from faber_ledger.recording.redact import plan_redaction, runs_in_work_trees
     from faber_ledger.recording.redact import redact as redacted
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
@@ -82,14 +82,16 @@ def redact(
     client = os.environ.get("CLAUDE_CODE_SESSION_ID") or None
 
     def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
-        return _cleaned(log, plan, places_of(chosen), is_whole=not fields)
+        return _cleaned(log, plan, runs_in_work_trees(chosen), is_whole=not fields)
 
     outcome = redacted(
         chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda text: warn(f"⚠️  {text}")
     )
     beside = outcome.cleaned
     texts = plan.texts.difference(beside.pop("common"))
-    beside["also_in_files"] = [path for path in still_held(places_of(chosen), texts) if not path.endswith("ledger.db")]
+    beside["also_in_files"] = [
+        path for path in find_remains(runs_in_work_trees(chosen), texts) if not path.endswith("ledger.db")
+    ]
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     show(data | {"versions_in_git": versions}, _done(chosen, plan, outcome, beside, versions), as_json=as_json)
@@ -120,10 +122,10 @@ def _cleaned(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool
 
     If a whole payload is removed, a text that other events contain too is not specific to it, and stays.
     """
-    from faber_ledger.recording.leftovers import other_events, scrub
+    from faber_ledger.recording.leftovers import find_other_events, scrub
 
     past = plan.event["supersedes"] if plan.event is not None else []
-    others = other_events(log, plan.texts, [plan.target, *past])
+    others = find_other_events(log, plan.texts, [plan.target, *past])
     common = sorted(others) if is_whole else []
     return {
         "scrubbed": scrub(places, plan.texts.difference(common)),

@@ -21,7 +21,7 @@ from faber_ledger.cli.setup.summaries import summaries_removal
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.files.change import FileChange, make_changes, read_file
-from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, settings_path, without_hooks
+from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, remove_hooks, settings_path
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import find_root
@@ -73,7 +73,7 @@ def _settings_change(scope: str, root: str) -> FileChange:
     if before is None:
         return FileChange(path, None, None)
     text = decode_settings(before, shown_path(path, root))
-    after = without_hooks(text).encode()
+    after = remove_hooks(text).encode()
     alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
     return FileChange(path, before, None if alone else after)
 

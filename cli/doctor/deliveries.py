@@ -92,7 +92,7 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
     """Look for deliveries that could not be recorded and wait in a spool, and for those set aside."""
     for run in patient.runs:
         yield from _waiting(run)
-        aside = spool.set_aside(run)
+        aside = spool.moved_aside(run)
         if aside:
             what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
             hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"

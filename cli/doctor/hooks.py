@@ -17,10 +17,10 @@ from faber_ledger.hooks.client_settings import (
     decode_settings,
     handlers,
     hook_command,
+    remove_handler,
     runs_hook,
     settings_path,
     unanswered,
-    without_handler,
 )
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
@@ -225,7 +225,7 @@ def _removal_mend(root: str, path: str) -> Mend:
         for event in HOOKS:
             found = [one for one in _in(text, event) if one[5] == event and one[3] in UNMATCHED]
             for _, group, number, *_ in reversed(found[1:]):
-                text = without_handler(text, event, group, number)
+                text = remove_handler(text, event, group, number)
         return FileChange(path, before, text.encode())
 
     return file_mend(root, plan, "remove repeated hooks")._replace(name=f"once {path}")

@@ -25,7 +25,7 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
         name, is_projected = restore_backup(run, warn=warn)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     drain_waiting(run, now(), warn=warn)
-    changed, source, unknown = reproject(run, rebuild=rebuild, warn=warn, made={})
+    changed, source, unknown = reproject(run, rebuild=rebuild, warn=warn, defaults={})
     if source is not None:
         return {"run_id": run.run_id, "outcome": "restored", "backup": source, "projected": True}
     if missing:

@@ -7,7 +7,7 @@ import os
 from faber_ledger.cli.setup.changes import shown_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.untrusted import folder_around
-from faber_ledger.hooks.client_settings import decode_settings, settings_path, with_hooks
+from faber_ledger.hooks.client_settings import add_hooks, decode_settings, settings_path
 from faber_ledger.ledger.errors import LedgerError
 
 
@@ -20,5 +20,5 @@ def settings_change(root: str, scope: str) -> FileChange:
             hint="replace the link with a file, or use `--scope user` for settings of your own",
         )
     before = read_file(path)
-    text = with_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
+    text = add_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
     return FileChange(path, before, text.encode())

@@ -30,7 +30,7 @@ class Journal:
         """Make a journal with callbacks for lines, for warnings, and for the choice after an ERROR.
 
         `choose` takes the error's code, its text and the options, and returns an option's number; it raises
-        ChoiceNeeded if nobody can be asked.
+        ChoiceNeeded if no person can be asked.
         """
         self._log = log
         self._warn = warn

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from faber_ledger.cli.setup.git_files import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
-from faber_ledger.hooks.client_settings import decode_settings, hook_command, with_hooks, without_hooks
+from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_command, remove_hooks
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
@@ -282,9 +282,9 @@ GROUPS = st.lists(
 )
 def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[str, Any], indent: Any) -> None:
     before = json.dumps(rest | ({"hooks": events} if events else {}), indent=indent, ensure_ascii=False)
-    after = with_hooks(decode_settings(before.encode("utf-8", "surrogatepass"), "it"))
-    assert without_hooks(after) == before
-    assert with_hooks(after) == after
+    after = add_hooks(decode_settings(before.encode("utf-8", "surrogatepass"), "it"))
+    assert remove_hooks(after) == before
+    assert add_hooks(after) == after
     held = json.loads(after)
     assert {key: value for key, value in held.items() if key != "hooks"} == rest
     assert set(held["hooks"]) == set(HOOKS) | set(events)

@@ -160,7 +160,7 @@ def test_a_hook_that_is_killed_while_it_drains_the_spool_doubles_nothing(project
     project.assert_projected()
 
 
-def test_a_file_that_is_not_a_delivery_is_set_aside_and_holds_up_nothing(project: Project) -> None:
+def test_a_file_that_is_not_a_delivery_is_moved_aside_and_holds_up_nothing(project: Project) -> None:
     first, _ = spooled(project, START, END)
     bad = {
         "00000000000000000-empty.json": b"",
@@ -178,13 +178,13 @@ def test_a_file_that_is_not_a_delivery_is_set_aside_and_holds_up_nothing(project
     assert done.stderr.count("could not be recorded, and was moved to") == len(bad)
     assert "it is large because of something other than its texts" in done.stderr
     assert waiting(project) == []
-    kept = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
+    kept = [Path(path) for path in spool.moved_aside(find_run(str(project.root), project.run_id))]
     assert [path.read_bytes() for path in kept] == list(bad.values())
     assert project.types == ["run_adopted", "session_started", "session_ended", "note_recorded"]
     project.assert_projected()
 
 
-def test_links_and_folders_in_a_repositorys_spool_are_set_aside(project: Project, tmp_path: Path) -> None:
+def test_links_and_folders_in_a_repositorys_spool_are_moved_aside(project: Project, tmp_path: Path) -> None:
     shutil.rmtree(project.root / ".git")
     folder = project.run / "spool"
     folder.mkdir()
@@ -203,7 +203,7 @@ def test_links_and_folders_in_a_repositorys_spool_are_set_aside(project: Project
     project.assert_projected()
 
 
-def test_files_that_were_set_aside_do_not_count_as_deliveries(project: Project) -> None:
+def test_files_that_were_moved_aside_do_not_count_as_deliveries(project: Project) -> None:
     (path,) = spooled(project, START)
     for number in range(spool.MAX_FILES):
         (path.parent / f"{number}.malformed").touch()
@@ -608,7 +608,7 @@ def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Pro
     assert "RuntimeError('a defect')" in told
     assert waiting(project) == []
     assert project.types[-1] == "session_ended"
-    (path,) = [Path(path) for path in spool.set_aside(find_run(str(project.root), project.run_id))]
+    (path,) = [Path(path) for path in spool.moved_aside(find_run(str(project.root), project.run_id))]
     assert "has deliveries that could not be recorded" in project.faber("doctor").stdout
     path.rename(path.with_suffix(".json"))  # as doctor says
     assert project.deliver(END, client="one").errors == ""

@@ -232,7 +232,7 @@ COMMANDS = [
 
 
 def test_another_tools_temporary_file_survives_every_hook_and_command(project: Project) -> None:
-    """It is between `jq … > state.json.tmp` and `mv state.json.tmp state.json` all the time."""
+    """It is always between `jq … > state.json.tmp` and `mv state.json.tmp state.json`."""
     temporary = project.run / "state.json.tmp"
     temporary.write_text(json.dumps({**project.state, "foreign": 1}))
     before = (temporary.stat(), temporary.read_bytes())
@@ -306,7 +306,7 @@ def test_a_tool_that_never_stops_rewriting_is_named(project: Project, monkeypatc
         project.change_state(foreign=next(count))
 
     monkeypatch.setattr(os, "fsync", fsync)
-    with pytest.raises(StateNotWritten, match="another program rewrites"):
+    with pytest.raises(StateNotWritten, match="another program keeps rewriting"):
         write(project, {"sessions": ENDED})
     assert project.state["sessions"] == spec_state()["sessions"]
     assert {path.name for path in project.run.glob("state*")} == NAMES

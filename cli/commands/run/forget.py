@@ -65,7 +65,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     for one in kept:
         whole_file.remove(one)
     _remove(path, clone_folder(root) or "")
-    for one in [*waits, *spool.set_aside(run)]:
+    for one in [*waits, *spool.moved_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
     beside = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
