@@ -48,7 +48,7 @@ def read_file(path: str) -> bytes | None:
             f"{path} is not a regular file", hint="put a regular file in its place, or nothing"
         ) from error
     except OSError as error:
-        raise _failed("read", path, error) from error
+        raise _error("read", path, error) from error
 
 
 def make_changes(changes: Iterable[FileChange]) -> None:
@@ -59,7 +59,7 @@ def make_changes(changes: Iterable[FileChange]) -> None:
     due = [change for change in changes if change.action != "unchanged"]
     made: list[str] = []
     try:
-        staged = [(change, _staged(change, made)) for change in due]
+        staged = [(change, _stage(change, made)) for change in due]
         for change in due:
             if read_file(change.target) != change.before:
                 raise LedgerError(f"{change.path} was changed meanwhile", hint="run the command again")
@@ -71,13 +71,13 @@ def make_changes(changes: Iterable[FileChange]) -> None:
                     os.replace(temporary, change.target)
                 whole_file.sync_directory(os.path.dirname(change.target))
             except OSError as error:
-                raise _failed("write", change.path, error) from error
+                raise _error("write", change.path, error) from error
     except BaseException:
         _remove(made)
         raise
 
 
-def _staged(change: FileChange, made: list[str]) -> str | None:
+def _stage(change: FileChange, made: list[str]) -> str | None:
     """Write the new content beside its file and return its path; add every path created to `made`."""
     if change.after is None:
         return None
@@ -88,7 +88,7 @@ def _staged(change: FileChange, made: list[str]) -> str | None:
         like = os.stat(change.target) if change.before is not None else None
         whole_file.write(temporary, change.after, like=like, mode=0o777 if change.executable else 0o666)
     except OSError as error:
-        raise _failed("write", change.path, error) from error
+        raise _error("write", change.path, error) from error
     return temporary
 
 
@@ -107,7 +107,7 @@ def _remove(made: list[str]) -> None:
             pass  # renamed into its place already, or in use by now
 
 
-def _failed(verb: str, path: str, error: OSError) -> LedgerError:
+def _error(verb: str, path: str, error: OSError) -> LedgerError:
     return LedgerError(
         f"cannot {verb} {path}: {error.strerror}", hint="check that the folder is there and is yours to change"
     )

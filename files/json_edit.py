@@ -26,15 +26,15 @@ def with_child(text: str, path: Path, value: Any, key: str | None = None) -> str
         _, start, _, end = children[-1]
         gap = text[len(text[:start].rstrip(SPACE)) : start]
         if "\n" not in gap:
-            return text[:end] + "," + (gap or " ") + name + _rendered(text, value, None) + text[end:]
+            return text[:end] + "," + (gap or " ") + name + _render(text, value, None) + text[end:]
         inner = gap.rpartition("\n")[2]
-        return text[:end] + "," + _newline(text) + inner + name + _rendered(text, value, inner) + text[end:]
+        return text[:end] + "," + _newline(text) + inner + name + _render(text, value, inner) + text[end:]
     close = _after_space(text, at + 1)
     if not _unit(text):
-        return text[: at + 1] + name + _rendered(text, value, None) + text[close:]
+        return text[: at + 1] + name + _render(text, value, None) + text[close:]
     outer, newline = _indent_at(text, at), _newline(text)
     inner = outer + _unit(text)
-    return text[: at + 1] + newline + inner + name + _rendered(text, value, inner) + newline + outer + text[close:]
+    return text[: at + 1] + newline + inner + name + _render(text, value, inner) + newline + outer + text[close:]
 
 
 def without(text: str, path: Path) -> str:
@@ -93,7 +93,7 @@ def _after_space(text: str, at: int) -> int:
     return at
 
 
-def _rendered(text: str, value: Any, base: str | None) -> str:
+def _render(text: str, value: Any, base: str | None) -> str:
     """Render a value for a place whose line is indented by `base`; None puts it on one line."""
     if base is None:
         return json.dumps(value, ensure_ascii=False)

@@ -28,7 +28,7 @@ def _finite(text: str) -> float:
     return value if abs(value) != float("inf") else _no_constant(text)
 
 
-_written = json.JSONEncoder(ensure_ascii=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False).encode
 _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
@@ -128,7 +128,7 @@ class JsonText:
         """Return the text with these members, replaced in place or added at the end."""
         pieces, done = [], 0
         for start, end, name in sorted((*self._span_of(name), name) for name in members if name in self.value):
-            pieces += [self.text[done:start], self._rendered(members[name])]
+            pieces += [self.text[done:start], self._render(members[name])]
             done = end
         added = [name for name in members if name not in self.value]
         if added:
@@ -137,7 +137,7 @@ class JsonText:
             for count, name in enumerate(added):
                 comma = "," if self.value or count else ""
                 pieces.append(
-                    f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._rendered(members[name])}"
+                    f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._render(members[name])}"
                 )
             if not self.value:
                 pieces.append(self._newline() if self._indent() else "")
@@ -145,9 +145,9 @@ class JsonText:
         pieces.append(self.text[done:])
         return "".join(pieces)
 
-    def _rendered(self, value: Any) -> str:
+    def _render(self, value: Any) -> str:
         indent = self._indent()
-        text = _on_lines(value, self._newline() + indent, indent) if indent else _written(value)
+        text = _on_lines(value, self._newline() + indent, indent) if indent else _encode(value)
         return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no other form in a file
 
     def _indent(self) -> str:
@@ -184,7 +184,7 @@ def _on_lines(value: Any, line: str, indent: str) -> str:
     if isinstance(value, str):
         return quoted(value)
     if not value or not isinstance(value, (dict, list)):
-        return _written(value)
+        return _encode(value)
     inner = line + indent
     if isinstance(value, dict):
         members = [f"{quoted(name)}: {_on_lines(member, inner, indent)}" for name, member in value.items()]

@@ -60,7 +60,7 @@ def verified_batches(log: Log) -> Iterator[list[Row]]:
         while rows := cursor.fetchmany(BATCH):
             if compute_hashes(rows) != [row[HASH] for row in rows]:
                 for row in rows:
-                    _check_alone(row)
+                    _check_hash(row)
             descent.check(rows)
             yield rows
 
@@ -107,7 +107,7 @@ def _hex(parents: bytes) -> str:
     return ",".join([f'"{parents[at : at + 32].hex()}"' for at in range(0, len(parents), 32)])
 
 
-def _check_alone(row: Row) -> None:
+def _check_hash(row: Row) -> None:
     check_typed(row)
     try:
         is_right = compute_hash(row) == row[HASH]
@@ -134,9 +134,9 @@ class Descent:
         for row in rows:
             before = heads.pop(row[PARENTS], None)
             if before is None:
-                before = max([self._passed(row, parent) for parent in split_hashes(row[PARENTS])], default=0)
+                before = max([self._take_parent(row, parent) for parent in split_hashes(row[PARENTS])], default=0)
             if row[0] != before + 1:
-                raise _misplaced(row, f"has seq {row[0]}, and after its parents it must be {before + 1}")
+                raise _place_error(row, f"has seq {row[0]}, and after its parents it must be {before + 1}")
             heads[row[HASH]] = row[0]
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class Descent:
         if self._all is not None:
             self._all.close()
 
-    def _passed(self, row: Row, parent: bytes) -> int:
+    def _take_parent(self, row: Row, parent: bytes) -> int:
         """Return the seq of a parent and remove it from the heads; another clone's event may have done so before."""
         seq = self._heads.pop(parent, None)
         if seq is not None:
@@ -154,9 +154,9 @@ class Descent:
             for digest, place in self._connection.execute("SELECT hash, seq FROM event WHERE typeof(seq) = 'integer'"):
                 self._all[digest] = place
         if parent not in self._all:
-            raise _misplaced(row, f"comes after {parent.hex():.12}, which is not in the log: an event is missing")
+            raise _place_error(row, f"comes after {parent.hex():.12}, which is not in the log: an event is missing")
         return self._all[parent]
 
 
-def _misplaced(row: Row, what: str) -> IntegrityError:
+def _place_error(row: Row, what: str) -> IntegrityError:
     return IntegrityError(f"event {row[ID]!s:.50} {what}", hint="run `faber-ledger verify`")

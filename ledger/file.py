@@ -218,8 +218,8 @@ def format_of(path: str) -> int:
     return int.from_bytes(_header(path)[60:64], "big")
 
 
-def check_schema(connection: sqlite3.Connection, path: str) -> None:
-    """Compare the schema's text with the format's; raises IntegrityError if one character differs, and Locked.
+def check_schema(connection: sqlite3.Connection, path: str, schema: list[str] = SCHEMA) -> None:
+    """Compare the schema's text with a format's; raises IntegrityError if one character differs, and Locked.
 
     A forged schema may hold values that are not text: their representation is compared, which no format has.
     """
@@ -229,7 +229,7 @@ def check_schema(connection: sqlite3.Connection, path: str) -> None:
         if isinstance(error, sqlite3.DatabaseError) and is_busy(error):
             raise locked_error(path) from error
         raise IntegrityError(f"{path} cannot be read: {error}", hint=HINT_RESTORE) from error
-    if sorted(found) != SCHEMA:
+    if sorted(found) != schema:
         raise IntegrityError(f"{path} does not have the schema of a ledger", hint=HINT_RESTORE)
 
 

@@ -68,13 +68,13 @@ class RunLock:
         if threading.current_thread() is threading.main_thread():
             self._wait_for_alarm()
         else:
-            self._wait_by_asking()
+            self._wait_by_polling()
 
     def _wait_for_alarm(self) -> None:
         import signal
 
         def ring(number: int, frame: FrameType | None) -> None:
-            raise self._locked()
+            raise self._locked_error()
 
         ends = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP] if self.gives_up else []
         ends = [number for number in ends if signal.getsignal(number) is not signal.SIG_IGN]  # nohup ignores one
@@ -87,7 +87,7 @@ class RunLock:
             for number, handler in before:
                 signal.signal(number, handler)
 
-    def _wait_by_asking(self) -> None:
+    def _wait_by_polling(self) -> None:
         """Poll, where no alarm is available: only the main thread gets signals."""
         deadline = time.monotonic() + self.seconds
         while time.monotonic() < deadline:
@@ -96,9 +96,9 @@ class RunLock:
                 return
             except BlockingIOError:
                 time.sleep(0.01)
-        raise self._locked()
+        raise self._locked_error()
 
-    def _locked(self) -> Locked:
+    def _locked_error(self) -> Locked:
         return Locked(
             f"another process has held {self.path} for longer than the {self.seconds:g} seconds that this one waits",
             hint="wait for it to end, or find it with `fuser` and the path of the lock file",

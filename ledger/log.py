@@ -98,7 +98,7 @@ class Log:
         if not check_file(path):
             raise no_ledger_error(path)
         has_fault = check_companions(path) and _has_fault(path)
-        file = path if as_it_is else _recovered_or(path)
+        file = path if as_it_is else _file_to_read(path)
         log = cls(connect(file, "ro"), path)
         try:
             in_memory = has_fault or log._has_hot_journal()
@@ -322,7 +322,7 @@ def _has_fault(path: str) -> bool:
     return find_fault(path) is not None
 
 
-def _recovered_or(path: str) -> str:
+def _file_to_read(path: str) -> str:
     """Return the file to read: the log, or during an unfinished recovery its result, since the log may be torn.
 
     A file that git tracks, that is outside a work tree, or that has a journal beside it is not a recovery's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
 from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, connection_to
 from faber_ledger.ledger.tables import EVENT
@@ -30,34 +30,39 @@ def find_matches(path: str, text: str) -> list[Match]:
     seq may be abbreviated to a prefix. Returns at most 7 of each kind; raises as `Log.read`.
     """
     with connection_to(path) as connection:
-        exact = _found(connection, text, whole=True)
-        return exact or (_found(connection, text, whole=False) if text else [])
+        exact = _find(connection, text, whole=True)
+        return exact or (_find(connection, text, whole=False) if text else [])
 
 
 def is_client(path: str, text: str) -> bool:
     """Return whether a text is a client's own session id in the log at `path`; raises as `Log.read`."""
-    with connection_to(path) as connection:
-        return connection.execute(select(EVENT.c.seq).where(EVENT.c.client == text).limit(1)).first() is not None
+    return _has_event(path, EVENT.c.client == text)
 
 
 def is_writer(path: str, text: str) -> bool:
     """Return whether a text is the writer of an event in the log at `path`; raises as `Log.read`."""
+    return _has_event(path, EVENT.c.writer == text)
+
+
+def _has_event(path: str, condition: ColumnElement[bool]) -> bool:
     with connection_to(path) as connection:
-        return connection.execute(select(EVENT.c.seq).where(EVENT.c.writer == text).limit(1)).first() is not None
+        return connection.execute(select(EVENT.c.seq).where(condition).limit(1)).first() is not None
 
 
 def list_machines(path: str) -> list[str]:
     """Return the host names of the sessions in the log at `path`, sorted; raises as `Log.read`."""
-    with connection_to(path) as connection:
-        found = connection.scalars(select(HOSTNAME).where(STARTED).distinct().order_by(HOSTNAME))
-        return [name for name in found if isinstance(name, str)]
+    return _list_texts(path, HOSTNAME, STARTED)
 
 
 def list_phases(path: str) -> list[str]:
     """Return the phases that events of the log at `path` name, sorted; raises as `Log.read`."""
+    return _list_texts(path, PHASE, PHASE.is_not(None))
+
+
+def _list_texts(path: str, value: ColumnElement[Any], condition: ColumnElement[bool]) -> list[str]:
     with connection_to(path) as connection:
-        found = connection.scalars(select(PHASE).where(PHASE.is_not(None)).distinct().order_by(PHASE))
-        return [name for name in found if isinstance(name, str)]
+        found = connection.scalars(select(value).where(condition).distinct().order_by(value))
+        return [text for text in found if isinstance(text, str)]
 
 
 def find_similar(path: str, text: str) -> list[Match]:
@@ -81,7 +86,7 @@ def find_similar(path: str, text: str) -> list[Match]:
         return [*_events(connection, below), *_events(connection, above)]
 
 
-def _found(connection: Connection, text: str, *, whole: bool) -> list[Match]:
+def _find(connection: Connection, text: str, *, whole: bool) -> list[Match]:
     if text.isdecimal() and len(text) <= 16 and whole:
         events = _events(connection, select(EVENT).where(EVENT.c.seq == int(text)).limit(MAX_MATCHES + 1))
     elif whole:

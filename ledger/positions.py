@@ -27,12 +27,12 @@ class Positions:
             self._put_away()
 
     def __contains__(self, digest: bytes) -> bool:
-        return digest in self._newest or self._found(digest) is not None
+        return digest in self._newest or self._find_older(digest) is not None
 
     def __getitem__(self, digest: bytes) -> int:
         seq = self._newest.get(digest)
         if seq is None:
-            seq = self._found(digest)
+            seq = self._find_older(digest)
         if seq is None:
             raise KeyError(digest)
         return seq
@@ -52,7 +52,7 @@ class Positions:
         for digest, _ in oldest:
             del self._newest[digest]
 
-    def _found(self, digest: bytes) -> int | None:
+    def _find_older(self, digest: bytes) -> int | None:
         if self._older is None:
             return None
         if not self._is_indexed:

@@ -111,8 +111,8 @@ def is_same(one: Any, other: Any) -> bool:
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     """Yield the paths at which two values differ; of members that no path can name, their holder's."""
-    if path == BLOCKS and _parsed(one) is not None and _parsed(other) is not None:
-        one, other = _parsed(one), _parsed(other)
+    if path == BLOCKS and _parse_blocks(one) is not None and _parse_blocks(other) is not None:
+        one, other = _parse_blocks(one), _parse_blocks(other)
     if isinstance(one, dict) and isinstance(other, dict):
         pairs = [(name, one.get(name), other.get(name)) for name in {**one, **other}]
         is_alike = path == "" or (one.keys() == other.keys() and not any(["." in name for name in one]))
@@ -199,14 +199,14 @@ def command_for(target: str, redactions: Iterable[Redaction]) -> str:
 
 def redact_all(payload: Payload) -> Payload:
     """Return what may remain of a whole payload: numbers, booleans, and words of a closed vocabulary."""
-    return {name: value if name in KEPT else _least(value) for name, value in clean(payload).items()}
+    return {name: value if name in KEPT else _reduce(value) for name, value in clean(payload).items()}
 
 
-def _least(value: Any) -> Any:
+def _reduce(value: Any) -> Any:
     if isinstance(value, str):
         return value if value in WORDS else REDACTED
     if isinstance(value, dict):
-        return {name: _least(inner) for name, inner in value.items()}
+        return {name: _reduce(inner) for name, inner in value.items()}
     if isinstance(value, list):
         return [inner for inner in value if isinstance(inner, str) and inner in WORDS]
     return value
@@ -216,7 +216,7 @@ def redact_fields(payload: Payload, fields: Iterable[str]) -> tuple[Payload, lis
     """Return a payload with the values at these paths replaced, and the paths that lead nowhere."""
     made: Payload = clean(payload)
     names = {*fields}
-    blocks = _parsed(made.get(BLOCKS)) if any([name.startswith(f"{BLOCKS}.") for name in names]) else None
+    blocks = _parse_blocks(made.get(BLOCKS)) if any([name.startswith(f"{BLOCKS}.") for name in names]) else None
     unknown = []
     for field in sorted(names):
         if _is_within(field, names):
@@ -248,7 +248,7 @@ def with_least_words(kind: str, left: Payload, fields: Collection[str]) -> Paylo
     return {**left, **{name: word for name, word in least_words(kind).items() if name in left and name in fields}}
 
 
-def _parsed(blocks: Any) -> Any:
+def _parse_blocks(blocks: Any) -> Any:
     """Parse the text of adopted blocks; None if it is not text, or not JSON."""
     try:
         return json.loads(blocks) if isinstance(blocks, str) else None
@@ -285,7 +285,7 @@ def neutral_value(value: Any) -> Any:
 def list_paths(payload: Payload) -> list[str]:
     """List the paths of a payload's fields, including those within objects and within adopted blocks."""
     blocks = payload.get(BLOCKS)
-    return _inner_paths({**payload, BLOCKS: _parsed(blocks)} if isinstance(blocks, str) else payload)
+    return _inner_paths({**payload, BLOCKS: _parse_blocks(blocks)} if isinstance(blocks, str) else payload)
 
 
 def _inner_paths(value: Any) -> list[str]:

@@ -119,7 +119,7 @@ def merge_rows(
     with closing(Positions()) as seqs:
         for _, group in itertools.groupby(_in_order(streams), key=_position):
             same = list(group)
-            row = _placed(_chosen(same), seqs)
+            row = _check_place(_choose_copy(same), seqs)
             # An event that every log has was checked before; checking those of two long logs would be most of the work.
             if check_event is not None and not 1 < len(streams) == same.count(row):
                 _check_shape(row, check_event)
@@ -156,10 +156,10 @@ def missing_rows(log: Log, other: Log) -> Iterator[Row]:
         for row in rows_of(other):
             known = None if is_new else hash_in(log, row[ID])
             if known is None:
-                yield _placed(_chosen([row]), seqs)
+                yield _check_place(_choose_copy([row]), seqs)
             elif known != row[HASH]:
                 ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
-                _chosen([ours, row])
+                _choose_copy([ours, row])
 
 
 def positions_in(log: Log) -> Positions:
@@ -213,25 +213,22 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
     Raises sqlite3.IntegrityError if two have one id.
     """
     heads: dict[bytes, int] = {}
-    count = 0
 
-    def passed() -> Iterator[Row]:
-        nonlocal count
+    def pass_each() -> Iterator[Row]:
         for row in rows:
             _pass(heads, row[0], row[PARENTS], row[HASH])
-            count += 1
             yield row
 
     # This trigger takes half the time of many rows, and only stops an `INSERT OR REPLACE`: for a plain `INSERT` the
     # index refuses a known id. No other process sees the log without the trigger: all of this is one transaction.
     log.connection.execute("DROP TRIGGER event_id_is_new")
-    log.connection.executemany(INSERT, passed())
+    count = log.connection.executemany(INSERT, pass_each()).rowcount
     log.connection.execute(ID_IS_NEW)
     log.set_heads([(seq, digest) for digest, seq in heads.items()])
     return count
 
 
-def _chosen(same: list[Row]) -> Row:
+def _choose_copy(same: list[Row]) -> Row:
     """Choose a copy of one event that has its payload; redactions are applied later."""
     whole = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
     if not whole:
@@ -265,7 +262,7 @@ def _check_shape(row: Row, check_event: Check) -> None:
         )
 
 
-def _placed(row: Row, seqs: Positions) -> Row:
+def _check_place(row: Row, seqs: Positions) -> Row:
     """Return the row once its seq is the one that its parents imply; a forged seq could stop every later append."""
     parents = parents_of(row)
     known = [seqs[parent] for parent in parents if parent in seqs]

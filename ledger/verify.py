@@ -54,31 +54,31 @@ def find_problems(
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
     """
     if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
-        yield from _findings(path, _as_it_is, check_event, advance)
+        yield from _findings(path, _open_unchecked, check_event, advance)
         return
     why = find_refusal(path)
     if why is not None:
         yield LogProblem(
             "journal", None, f"a journal stands beside the file, and is never played: it {why}", HINT_PROJECT
         )
-        yield from _findings(path, _alone, check_event, advance)
+        yield from _findings(path, _open_without_journal, check_event, advance)
         return
     # The ledger's own journal is rolled back by the next writer, and the events that it hides were never committed. A
     # foreign journal, which a reader plays unseen, can only be reported: it has to go.
-    played = list(_findings(path, _as_it_is, check_event, advance))
+    played = list(_findings(path, _open_unchecked, check_event, advance))
     if not any(finding.is_damage for finding in played):
         yield from played
         return
     yield LogProblem("journal", None, JOURNAL, HINT_PROJECT)
-    alone = list(_findings(path, _alone, check_event, lambda count: None))
+    alone = list(_findings(path, _open_without_journal, check_event, lambda count: None))
     yield from alone if not any(finding.is_damage for finding in alone) else played
 
 
-def _as_it_is(path: str) -> Log:
+def _open_unchecked(path: str) -> Log:
     return Log.read(path, as_it_is=True)
 
 
-def _alone(path: str) -> Log:
+def _open_without_journal(path: str) -> Log:
     """Open the file without the journal beside it."""
     check_file(path)
     log = Log(connect(path, "ro&immutable=1"), path)
@@ -151,7 +151,7 @@ class _Walk:
             for kind, what, hint in self._problems(event):
                 is_own_fault = True
                 yield LogProblem(kind, name, what, hint)
-            if not is_own_fault and (misplaced := self._misplaced(event)):
+            if not is_own_fault and (misplaced := self._find_misplacement(event)):
                 later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, misplaced, HINT_RESTORE)))
             self._remember(event)
             self.advance(1)
@@ -164,7 +164,7 @@ class _Walk:
         kinds = {kind for kind, _, _ in alone}
         parents = split_hashes(event["parents"]) if isinstance(event["parents"], bytes) else []
         if "hash" in kinds:
-            changed, parents = self._what_was_changed(event, parents)
+            changed, parents = self._guess_change(event, parents)
             if changed is not None:
                 yield from [one for one in alone if one[0] not in ("hash", "parents")]
                 yield changed
@@ -178,10 +178,10 @@ class _Walk:
         if missing:
             self.is_missing_some = True
             yield "missing_parent", f"its parent {_short(missing)} is not in the log", HINT_FIND_COPY
-        elif "hash" in kinds and (what := self._misplaced(event)):
+        elif "hash" in kinds and (what := self._find_misplacement(event)):
             yield "seq", what, HINT_RESTORE
 
-    def _misplaced(self, event: dict[str, Any]) -> str | None:
+    def _find_misplacement(self, event: dict[str, Any]) -> str | None:
         due = self._due(split_hashes(event["parents"]))
         return None if event["seq"] == due else f"its seq is {event['seq']}, and after its parents it must be {due}"
 
@@ -212,7 +212,7 @@ class _Walk:
             if digest not in self.awaited:
                 self.heads[digest] = seq
 
-    def _what_was_changed(
+    def _guess_change(
         self, event: dict[str, Any], parents: list[bytes]
     ) -> tuple[tuple[str, str, str] | None, list[bytes]]:
         """Guess an event's seq or parents before it was changed; nothing else can be guessed.

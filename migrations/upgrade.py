@@ -6,7 +6,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import NamedTuple
 
 from alembic import command
@@ -20,6 +20,7 @@ from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.file import connect
 from faber_ledger.ledger.journal import play_journal
 from faber_ledger.ledger.lock import LOCK_SECONDS, RunLock
+from faber_ledger.ledger.union import remove_database
 from faber_ledger.ledger.whole_file import move_into_place
 
 SCRIPTS = os.path.dirname(os.path.abspath(__file__))
@@ -31,6 +32,11 @@ class Format(NamedTuple):
 
     revision: str
     text: str
+
+    @property
+    def schema(self) -> list[str]:
+        """The format's statements as `check_schema` compares them."""
+        return sorted(file.statements(self.text))
 
 
 class Outcome(NamedTuple):
@@ -54,7 +60,7 @@ def migrate_file(
     newest = max(known)
     if _format(path) == newest:
         with closing(connect(path, "ro")) as current:
-            _check_text(current, known[newest], path)
+            file.check_schema(current, path, known[newest].schema)
         return Outcome(newest, newest)
     with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
         before = _format(path)  # again: another process may have upgraded it
@@ -67,7 +73,7 @@ def migrate_file(
         if os.path.exists(path + "-journal"):
             play_journal(path)
         with closing(connect(path, "ro")) as old, _temporary(path) as copy:
-            _check_text(old, known[before], path)
+            file.check_schema(old, path, known[before].schema)
             _copy(old, copy, mode=stat.S_IMODE(os.stat(path).st_mode))
             run_revisions(copy, revision=known[newest].revision, scripts=scripts)
             _check_copy(old, copy, known[newest])
@@ -104,16 +110,11 @@ def _format(path: str) -> int:
 def _temporary(path: str) -> Iterator[str]:
     """Yield a path for the copy, beside the ledger so that a rename can put it in place, and remove it afterwards."""
     copy = path + ".migrating"
-    names = (copy, copy + "-journal")
-    for name in names:
-        with suppress(FileNotFoundError):
-            os.unlink(name)  # left by a migration that was killed
+    remove_database(copy)
     try:
         yield copy
     finally:
-        for name in names:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
+        remove_database(copy)
 
 
 def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
@@ -127,7 +128,7 @@ def _copy(old: sqlite3.Connection, copy: str, *, mode: int) -> None:
 def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
     """Check the copy's schema text and its integrity, and that no event is missing, added or changed."""
     with closing(connect(copy, "ro")) as new:
-        _check_text(new, wanted, copy)
+        file.check_schema(new, copy, wanted.schema)
         if [row for (row,) in new.execute("PRAGMA quick_check")] != ["ok"]:
             raise IntegrityError(f"the upgraded copy {copy} is damaged", hint="run the command again")
         kept = new.execute(EVENTS)
@@ -136,15 +137,6 @@ def _check_copy(old: sqlite3.Connection, copy: str, wanted: Format) -> None:
                 raise IntegrityError(f"the upgrade would change event {event[1]}", hint="run `faber-ledger verify`")
         if kept.fetchone() is not None:
             raise IntegrityError("the upgrade would add an event", hint="run `faber-ledger verify`")
-
-
-def _check_text(connection: sqlite3.Connection, wanted: Format, path: str) -> None:
-    try:
-        found = [text for (text,) in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
-    except sqlite3.DatabaseError as error:
-        raise IntegrityError(f"{path} cannot be read: {error}", hint="restore the ledger from git") from error
-    if sorted(found) != sorted(file.statements(wanted.text)):
-        raise IntegrityError(f"{path} does not have the schema of its format", hint="restore the ledger from git")
 
 
 def _put_in_place(copy: str, path: str) -> None:

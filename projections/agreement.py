@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def find_best_fit(events: Iterable[Recorded], found: Blocks) -> Fit:
     """Find the position of a history whose fold is nearest to a state's blocks, the last of several."""
     steps = Steps()
-    target = _keyed(found)
+    target = _key_by_id(found)
     size, same = _counts(empty(), (), target)
     total = _counts(found, (), target)[0]
     fit: Fit = {"position": 0, "last": None, "distance": size + total - 2 * same, "events": 0}
@@ -66,9 +66,14 @@ def explain_differences(
     steps = Steps()
     for recorded in stream():
         steps.pass_over(recorded)
-    different = list_changes(_keyed(steps.blocks), _keyed(found)) or list_changes(steps.blocks, found)
+    different = list_changes(_key_by_id(steps.blocks), _key_by_id(found)) or list_changes(steps.blocks, found)
     shown: dict[Path, FieldDifference] = {
-        path: {"path": path, "expected": _within(steps.blocks, path), "found": _within(found, path), "event": None}
+        path: {
+            "path": path,
+            "expected": _value_within(steps.blocks, path),
+            "found": _value_within(found, path),
+            "event": None,
+        }
         for path, _, _ in different[:limit]
     }
     steps = Steps()
@@ -88,14 +93,14 @@ def find_first_missing(
 
     It comes with the first field that it changes, that field's value after it, and its value in the state.
     """
-    steps, target = Steps(), _keyed(found)
+    steps, target = Steps(), _key_by_id(found)
     for recorded, is_known in events:
         changed = steps.apply(recorded)
         if changed and not is_known:
             fields = [(_keyed_path(change, steps.blocks), change[2]) for change in changed]
-            differing = [(path, value) for path, value in fields if value_at(target, path) != _keyed(value)]
+            differing = [(path, value) for path, value in fields if value_at(target, path) != _key_by_id(value)]
             path, value = [*differing, *fields][0]
-            return recorded, path, value, _within(found, path)
+            return recorded, path, value, _value_within(found, path)
     return None
 
 
@@ -106,20 +111,20 @@ def _touches(change: Change, place: Path, path: Path) -> bool:
     if path[: len(place)] != place:
         return False
     inner = path[len(place) :]
-    one, other = (MISSING if value is MISSING else value_at(_keyed(value), inner) for value in change[1:])
+    one, other = (MISSING if value is MISSING else value_at(_key_by_id(value), inner) for value in change[1:])
     return type(one) is not type(other) or one != other
 
 
-def _keyed(value: Any) -> Any:
+def _key_by_id(value: Any) -> Any:
     """Make lists objects: sessions and loads by their ids, other items by their places."""
     if isinstance(value, dict):
-        return {name: _keyed(item) for name, item in value.items()}
+        return {name: _key_by_id(item) for name, item in value.items()}
     if isinstance(value, list):
-        return {_key(item, number): _keyed(item) for number, item in enumerate(value)}
+        return {_key(item, number): _key_by_id(item) for number, item in enumerate(value)}
     return value
 
 
-def _within(value: Any, path: Path) -> Any:
+def _value_within(value: Any, path: Path) -> Any:
     """Return the value at a path that has ids instead of places."""
     for step in path:
         if isinstance(value, list):

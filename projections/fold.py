@@ -93,7 +93,7 @@ class Projector:
             _list(metadata, "compaction_events").append(detected)
 
     def _end(self, event: SessionEnded, at: str) -> None:
-        entry = self._touched(event["session_id"], at)
+        entry = self._entry_to_change(event["session_id"], at)
         if entry is None:
             return
         if event["inferred"] and entry.get("ended_at"):
@@ -113,7 +113,7 @@ class Projector:
             sessions["current_session_id"] = next(reversed(self.open), None)
 
     def _load(self, event: ArtifactLoaded, at: str) -> None:
-        entry = self._touched(event["session_id"], at)
+        entry = self._entry_to_change(event["session_id"], at)
         if entry is None:
             return
         loaded, artifact_id = _list(entry, "artifacts_loaded"), event["artifact_id"]
@@ -140,7 +140,7 @@ class Projector:
         metadata["artifacts_in_context"] = kept
 
     def _reload(self, event: ContextReloaded, at: str) -> None:
-        entry = self._touched(event["session_id"], at)
+        entry = self._entry_to_change(event["session_id"], at)
         if entry is not None:
             _fill(entry, event.get("environment"))
         self._sessions()
@@ -150,7 +150,7 @@ class Projector:
         _put(metadata, "last_artifact_reload", at, after=None)
 
     def _adopt(self, event: RunAdopted, at: str) -> None:
-        adopted = _adopted(event["blocks"])
+        adopted = _parse_adopted(event["blocks"])
         if adopted is None:
             return
         if self.blocks in ({}, empty()):
@@ -195,7 +195,7 @@ class Projector:
         if not entry.get("ended_at"):
             self.open[entry["session_id"]] = None
 
-    def _touched(self, session_id: str, at: str) -> Entry | None:
+    def _entry_to_change(self, session_id: str, at: str) -> Entry | None:
         """Return a session's entry; a current session that the history lacks is added to it (END, Step 3)."""
         entry = self.index.get(session_id)
         if entry is None and session_id == current_session(self.blocks):
@@ -211,7 +211,7 @@ class Projector:
         return bool(history) and isinstance(history[-1], dict) and history[-1].get("session_id") == session_id
 
 
-def _adopted(text: str) -> Blocks | None:
+def _parse_adopted(text: str) -> Blocks | None:
     """Parse adopted blocks; None for what state.json cannot hold, since no such file can have been adopted."""
     try:
         adopted = blocks_of(json.loads(text))

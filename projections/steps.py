@@ -54,7 +54,7 @@ class Steps:
             return list_changes(whole, self.blocks)
         name = str(event.get("session_id"))
         entry = self._projector.index.get(name)
-        copied = _copied(entry)
+        copied = _copy(entry)
         lengths = {path: len(grown) for path in GROWING if (grown := _grown(self.blocks, path)) is not None}
         before = _without(self.blocks, lengths)
         self._projector.apply(recorded)
@@ -94,7 +94,7 @@ def _without(blocks: Blocks, paths: Any) -> Blocks:
     }
 
 
-def _copied(entry: Entry | None) -> Entry | None:
+def _copy(entry: Entry | None) -> Entry | None:
     """Copy an entry and its members: no fold changes anything below them."""
     if entry is None:
         return None

@@ -171,7 +171,7 @@ class _Course:
                 }
                 lane = self._lane(name)
                 if len(lane["spans"]) >= CROWD:
-                    lane["spans"] = _joined(lane["spans"])
+                    lane["spans"] = _join_pairs(lane["spans"])
                 lane["spans"].append(span)
                 self.present[name] = (load, span)
 
@@ -222,7 +222,7 @@ class _Course:
         return None if seconds is None else (seconds, 0)
 
 
-def _joined(spans: list[Span]) -> list[Span]:
+def _join_pairs(spans: list[Span]) -> list[Span]:
     """Join each span with its neighbour, so that half as many are kept."""
     joined = spans[::2]
     for kept, other in zip(joined, spans[1::2], strict=False):
