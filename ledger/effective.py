@@ -1,7 +1,7 @@
 """Which redactions of a log are effective, and which are forged: one answer for uniting, writing and reading logs.
 
 Anyone who can write a ledger can write an `event_redacted` that `redact` would never have written. A forged one removes
-nothing, and nothing that it says is shown in place of what was written.
+nothing, and nothing from it is shown in place of a payload.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, .
 
 
 def _find_fault(one: Redaction, types: dict[str, str]) -> str | None:
-    """Return what no redaction says of events of these types, whatever their payloads are, or None."""
+    """Return why a redaction is forged whatever the payloads are, judged by its events' types, or None."""
     if one.id in one.names or one.target in one.supersedes:
         return "it says that it replaces itself, or the event that it redacts"
     for name in one.supersedes:

@@ -21,15 +21,14 @@ MAX_PAGE_BYTES = 65536
 
 def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
-    return find_fault(path) or ("is tracked by git, or git cannot say" if _is_tracked(path + "-journal") else None)
-
-
-def _is_tracked(path: str) -> bool:
-    return os.path.lexists(path) and ledger.is_tracked(path) is True
+    fault = find_fault(path)
+    if fault is None and os.path.lexists(path + "-journal") and ledger.is_tracked(path + "-journal") is True:
+        return "is tracked by git, or git cannot say"
+    return fault
 
 
 def find_fault(path: str) -> str | None:
-    """Return what is wrong with the journal beside the database at `path`, whoever tracks it, else None.
+    """Return what is wrong with the journal beside the database at `path`, tracked or not, or None.
 
     The rules are those of SQLite's pager.c. A journal that ends with the magic names a super-journal before it
     (`readSuperJournal`), which SQLite opens, and deletes unless a journal that is named in it exists; only a

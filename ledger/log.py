@@ -97,7 +97,12 @@ class Log:
         """
         if not check_file(path):
             raise no_ledger_error(path)
-        has_fault = check_companions(path) and _has_fault(path)
+        has_fault = False
+        if check_companions(path):
+            # Asked before SQLite opens the journal: run by root, it would give another user's to the ledger's owner.
+            from faber_ledger.ledger.journal import find_fault
+
+            has_fault = find_fault(path) is not None
         file = path if as_it_is else _file_to_read(path)
         log = cls(connect(file, "ro"), path)
         try:
@@ -107,7 +112,7 @@ class Log:
 
                 log.close()
                 log.connection = open_with_journal(path)
-            log.connection.execute("BEGIN")  # so that nobody writes while the file is compared with what it says
+            log.connection.execute("BEGIN")  # no process writes while the file is compared with its header and heads
             check_schema(log.connection, path)
             if not as_it_is:
                 check_whole(log.connection, None if in_memory else file)
@@ -312,14 +317,6 @@ class Log:
     def _heads_text(self) -> bytes:
         """Join the hashes of the heads into one value that is equal exactly if the heads are."""
         return b"".join([digest for _, digest in self.heads()])
-
-
-def _has_fault(path: str) -> bool:
-    """Return whether something is wrong with the journal beside a log."""
-    # Asked before SQLite opens the journal: run by root, it would give another user's to the ledger's owner.
-    from faber_ledger.ledger.journal import find_fault
-
-    return find_fault(path) is not None
 
 
 def _file_to_read(path: str) -> str:

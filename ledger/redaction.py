@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Payload = dict[str, Any]
 
-BLOCKS = "blocks"  # of a run_adopted: JSON text, which a path leads into as if it were an object
+BLOCKS = "blocks"  # of a run_adopted: JSON text, but paths lead into it as into an object
 # Words of a closed vocabulary, which reveal nothing; every other text is removed.
 WORDS = frozenset(
     [
@@ -52,7 +52,7 @@ class Redaction:
         self.reason: str | None = payload["reason"]
 
     def covers(self, fields: Iterable[str]) -> bool:
-        """Return whether it removed all of these fields, where no fields mean the whole payload."""
+        """Return whether it removed all of these fields; an empty list means the complete payload."""
         wanted, own = list(fields), {*self.fields}
         return not own or (bool(wanted) and all([field in own or _is_within(field, own) for field in wanted]))
 
@@ -60,13 +60,11 @@ class Redaction:
 def redaction_of(name: str, payload: str | bytes | None) -> Redaction | None:
     """Read the payload of an `event_redacted`; None if it is not what this program writes."""
     try:
-        said = json.loads(payload or "")
-        fields, supersedes = said["fields"], said["supersedes"]
-        has_types = isinstance(fields, list) and isinstance(supersedes, list) and isinstance(said["remains"], dict)
-        if has_types and all(
-            [isinstance(x, str) for x in (said["event_id"], said["reason"] or "", *fields, *supersedes)]
-        ):
-            return Redaction(name, said)
+        read = json.loads(payload or "")
+        fields, supersedes = read["fields"], read["supersedes"]
+        if isinstance(fields, list) and isinstance(supersedes, list) and isinstance(read["remains"], dict):
+            texts = [read["event_id"], read["reason"] or "", *fields, *supersedes]
+            return Redaction(name, read) if all([isinstance(text, str) for text in texts]) else None
     except (ValueError, TypeError, KeyError, RecursionError):
         pass
     return None
@@ -78,7 +76,7 @@ def remains(kind: str, redactions: list[Redaction]) -> Payload:
 
 
 def united_remains(kind: str, redactions: list[Redaction]) -> tuple[list[str], Payload]:
-    """Return the fields that several redactions of an event removed (none: the whole payload), and what they left.
+    """Return the fields that several redactions of an event removed (none: all of them), and what they left.
 
     A field on which they contradict each other is removed, since it is unknown which of them is right.
     """
@@ -105,12 +103,12 @@ def is_consistent(kind: str, redactions: list[Redaction]) -> bool:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Return whether two values are written as the same JSON; for `==`, 1 is True."""
+    """Return whether two values have the same JSON; with `==`, 1 would equal True."""
     return canonical(one) == canonical(other)
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
-    """Yield the paths at which two values differ; of members that no path can name, their holder's."""
+    """Yield the paths at which two values differ; for a member that no path can name, its holder's path."""
     if path == BLOCKS and _parse_blocks(one) is not None and _parse_blocks(other) is not None:
         one, other = _parse_blocks(one), _parse_blocks(other)
     if isinstance(one, dict) and isinstance(other, dict):
@@ -124,7 +122,9 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[str]:
     if is_alike:
         for name, inner, opposite in pairs:
             yield from _differences(inner, opposite, f"{path}.{name}" if path else name)
-    elif json.dumps(one, sort_keys=True) != json.dumps(other, sort_keys=True):  # within blocks there may be any number
+    elif json.dumps(one, sort_keys=True) != json.dumps(
+        other, sort_keys=True
+    ):  # blocks may have numbers that are not canonical
         yield path
 
 
@@ -236,14 +236,14 @@ def redact_fields(payload: Payload, fields: Iterable[str]) -> tuple[Payload, lis
 
 
 def least_words(kind: str) -> dict[str, str]:
-    """Return the fields of a type that may hold nothing but words of a closed vocabulary, each with its least word."""
+    """Return the fields of a type that have a closed vocabulary, each with the word that reveals least."""
     return {name: word for name, word in redacted_form(kind).items() if isinstance(word, str) and word in WORDS}
 
 
 def with_least_words(kind: str, left: Payload, fields: Collection[str]) -> Payload:
     """Return what `redact_fields` left, with the least word in each of these fields that has a closed vocabulary.
 
-    `redact` removes such a field only where redactions contradict each other about it: no reader knows another word.
+    `redact` removes such a field only if redactions contradict each other about it: readers know no other words.
     """
     return {**left, **{name: word for name, word in least_words(kind).items() if name in left and name in fields}}
 

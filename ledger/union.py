@@ -230,20 +230,20 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
 
 def _choose_copy(same: list[Row]) -> Row:
     """Choose a copy of one event that has its payload; redactions are applied later."""
-    whole = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
-    if not whole:
+    intact = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
+    if not intact:
         raise IntegrityError(
             f"event {same[0][ID]} is not what its hash says: it was changed after it was written",
             hint=HINT_VERIFY_EACH,
         )
-    if len({row[HASH] for row in whole}) > 1:
-        raise _conflict(whole)
-    if not all([_is_readable(row[PAYLOAD]) for row in whole]):
+    if len({row[HASH] for row in intact}) > 1:
+        raise _conflict(intact)
+    if not all([_is_readable(row[PAYLOAD]) for row in intact]):
         raise IntegrityError(
             f"event {same[0][ID]} has a payload that is not a canonical JSON object, which no ledger writes",
             hint=HINT_VERIFY_EACH,
         )
-    return max(whole, key=lambda row: row[PAYLOAD] is not None)
+    return max(intact, key=lambda row: row[PAYLOAD] is not None)
 
 
 def _is_readable(payload: str | None) -> bool:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         events: int
 
     class FieldDifference(TypedDict):
-        """A field that differs: what the log says, what the state says, and the event that settled the first."""
+        """A field that differs: its value by the log and in the state, and the event that last set it."""
 
         path: Path
         expected: Any

@@ -49,9 +49,9 @@ class Steps:
             return []
         event: dict[str, Any] = recorded["event"]  # type: ignore[assignment]  # every event type may have a session
         if event["type"] == "run_adopted":
-            whole = copy.deepcopy(self.blocks)
+            before = copy.deepcopy(self.blocks)
             self.pass_over(recorded)
-            return list_changes(whole, self.blocks)
+            return list_changes(before, self.blocks)
         name = str(event.get("session_id"))
         entry = self._projector.index.get(name)
         copied = _copy(entry)
