@@ -1,4 +1,4 @@
-"""Directories, git's answers and commands as artifacts, against repositories that mean harm, too."""
+"""Directories, git's answers and commands as artifacts, also in repositories that mean harm."""
 
 from __future__ import annotations
 
@@ -218,9 +218,9 @@ def test_a_placeholder_without_a_value_is_reported(tmp_path: Path) -> None:
     assert given_by(surroundings, "markdown", path="specs/WORK-{work_id}.md")["notes"] == [
         "x: no value in the run's state for {work_id}"
     ]
-    told = "no value in the run's state for {work_id}, {plan_id}"
+    report = "no value in the run's state for {work_id}, {plan_id}"
     assert reason(surroundings, "git_info", command="git log -- {work_id} {plan_id}").startswith("no value")
-    assert reason(surroundings, "skill", command="/x {work_id} {plan_id}") == told
+    assert reason(surroundings, "skill", command="/x {work_id} {plan_id}") == report
 
 
 @given(st.dictionaries(st.sampled_from(["work_id", "plan_id", "run_id"]), st.text() | st.integers() | st.none()))
@@ -411,8 +411,8 @@ def test_the_ledgers_files_are_not_reached_by_their_hashes(project: Project, com
     }
     for name, value in known.items():
         command = command.replace(name, value)
-    told = reason(around(project.root), "git_info", command=command)
-    assert told.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
+    report = reason(around(project.root), "git_info", command=command)
+    assert report.startswith(("Command refused: ", "`git show` failed: ", "`git diff` failed: "))
 
 
 @pytest.mark.parametrize(
@@ -798,7 +798,7 @@ def test_a_dry_run_says_what_the_load_does_with_a_mapped_command(mine: Project) 
 
 
 @pytest.mark.parametrize(
-    ("program", "work_id", "told"),
+    ("program", "work_id", "message"),
     [
         ([sys.executable, "-c", "print('The issue')", "{work_id}"], None, "no value in the run's state for {work_id}"),
         (["no-such-program", "view"], "258", "no-such-program cannot be run"),
@@ -807,7 +807,7 @@ def test_a_dry_run_says_what_the_load_does_with_a_mapped_command(mine: Project) 
 )
 @pytest.mark.parametrize("is_required", [True, False])
 def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
-    mine: Project, program: list[str], work_id: str | None, told: str, is_required: bool
+    mine: Project, program: list[str], work_id: str | None, message: str, is_required: bool
 ) -> None:
     issue = {"id": "issue", "type": "work_plugin", "command": "/fractary-work:issue-fetch", "required": is_required}
     mine.write(
@@ -818,14 +818,14 @@ def test_a_dry_run_reports_a_mapped_program_that_cannot_be_run(
     config = Path(mine.environment()["XDG_CONFIG_HOME"]) / "faber-ledger/config.json"
     config.write_text(json.dumps({"commands": {"/fractary-work:issue-fetch": program}}))
     dry = mine.faber("session-load", "--dry-run").stdout
-    assert told in dry
+    assert message in dry
     mark, action = ("✗", "FAIL (the load would stop here)") if is_required else ("⊘", "SKIP (cannot be loaded)")
     assert f"  {mark} issue\n" in dry
     assert f"    Action: {action}\n" in dry
     real = mine.faber("session-load")
-    assert told in real.stdout + real.stderr
+    assert message in real.stdout + real.stderr
     packet = mine.deliver("SessionStart.startup.print").packet or ""
-    assert told in packet
+    assert message in packet
     assert "run `faber-ledger session-load --artifacts issue`" not in packet
 
 
@@ -864,7 +864,7 @@ def test_without_a_mapping_a_command_says_that_the_agent_is_asked(mine: Project)
     assert "run `/fractary-work:issue-fetch 258`" in done.stdout
 
 
-# What is no text, and what is not to be seen
+# What is not text, and what must not be shown
 
 
 def test_git_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
@@ -872,8 +872,8 @@ def test_git_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
     project.write("latin.txt", "caf\xe9\n".encode("latin-1"))
     project.git("add", "latin.txt")
     project.git("commit", "--quiet", "-m", "latin")
-    told = reason(around(project.root), "git_info", command="git show HEAD:latin.txt")
-    assert told == "`git show` failed: not UTF-8 text (byte 3)"
+    report = reason(around(project.root), "git_info", command="git show HEAD:latin.txt")
+    assert report == "`git show` failed: not UTF-8 text (byte 3)"
 
 
 def test_a_programs_output_that_is_not_text_is_reported(tmp_path: Path) -> None:
@@ -908,10 +908,10 @@ def test_a_dry_run_says_nothing_about_a_file_outside_or_an_empty_path(tmp_path: 
     ]
     project.write(".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": artifacts}}))
     project.change_state(workflow_id="mine")
-    told = project.faber("session-load", "--dry-run").stdout
-    assert told.count("    Exists: no\n") == 3
-    assert "    Size:" not in told
-    assert "    Path: -\n" in told
+    report = project.faber("session-load", "--dry-run").stdout
+    assert report.count("    Exists: no\n") == 3
+    assert "    Size:" not in report
+    assert "    Path: -\n" in report
 
 
 def test_a_command_to_run_is_one_quoted_line(tmp_path: Path) -> None:
@@ -944,7 +944,7 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     assert json.loads(done.stderr)["error"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
 
 
-# What is said of commands that fail
+# Messages about commands that fail
 
 
 def commanded(tmp_path: Path, *commands: str, required: bool = False) -> Project:
@@ -974,10 +974,10 @@ def test_a_command_that_is_refused_or_fails_is_not_called_a_path_that_is_not_fou
         folder = tmp_path / command[4:8]
         folder.mkdir()
         project = commanded(folder, command, required=required)
-        told = project.faber("session-load").stderr
-        assert heading in told
-        assert "Path:" not in told
-        assert "not found" not in told
+        report = project.faber("session-load").stderr
+        assert heading in report
+        assert "Path:" not in report
+        assert "not found" not in report
         if required:
             assert heading in (project.deliver("SessionStart.startup.print").packet or "")
 
@@ -993,9 +993,9 @@ def test_a_dry_run_marks_what_cannot_be_loaded_as_what_it_is(tmp_path: Path) -> 
         ".fractary/faber/workflows/own.json",
         project.root.joinpath(".fractary/faber/workflows/own.json").read_text().replace("false", "true"),
     )
-    told = project.faber("session-load", "--dry-run").stdout
-    assert "  ✗ c0\n" in told
-    assert "    Action: FAIL (the load would stop here)" in told
+    report = project.faber("session-load", "--dry-run").stdout
+    assert "  ✗ c0\n" in report
+    assert "    Action: FAIL (the load would stop here)" in report
 
 
 def test_a_long_condition_is_quoted_in_part(tmp_path: Path) -> None:
@@ -1035,6 +1035,6 @@ def test_a_file_that_cannot_be_loaded_is_not_called_not_found(project: Project) 
     assert "- binary (optional): not loaded, binary.md: binary content\n" in packet
     assert "- outside (optional): not loaded, ../../etc/hostname: Path is outside the project" in packet
     assert "missing" not in packet
-    told = project.faber("session-load").stderr
-    assert told.count("Optional artifact cannot be loaded\n") == 3
-    assert "Optional artifact not found\nArtifact: missing\n" in told
+    report = project.faber("session-load").stderr
+    assert report.count("Optional artifact cannot be loaded\n") == 3
+    assert "Optional artifact not found\nArtifact: missing\n" in report

@@ -42,7 +42,7 @@ def parts_of(content: str, count: int) -> list[Part]:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str, size: Callable[[Any], int]) -> list[int]:
-    """Replace a function by one that also notes the size of what it is given; returns the list of sizes."""
+    """Replace a function by one that also notes the size of its argument; return the list of sizes."""
     asked: list[int] = []
     called = getattr(module, name)
 
@@ -91,10 +91,10 @@ def test_a_start_reads_a_bounded_part_of_a_workflows_artifacts_and_names_the_res
     loaded = project.of_type("artifact_loaded")
     assert MAX_BYTES_READ <= sum(event["size_bytes"] for event in loaded) <= MAX_BYTES_READ + 1024 * 1024
     assert len(loaded) + len(project.of_type("artifact_failed")) == 40
-    told = (
+    report = (
         "not loaded, docs/text.md: Not read, since a hook has read 2 MB of artifacts; `faber-ledger session-load` loads"
     )
-    assert told in packet
+    assert report in packet
     assert project.faber("session-load", "--dry-run").stdout.count("Action: LOAD") == 40 - len(loaded)
 
 

@@ -1,4 +1,4 @@
-"""The packet: within its bounds whatever it is made of, and useful where not everything fits."""
+"""The packet: within its bounds whatever is in it, and useful if not everything fits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def part(name: str, content: str, *, required: bool = False, description: str = 
     return made
 
 
-def told(text: str, phase: str | None = "build", step: str | None = "implement") -> Remembered:
+def remembered(text: str, phase: str | None = "build", step: str | None = "implement") -> Remembered:
     return {"text": text, "phase": phase, "step": step}
 
 
@@ -56,7 +56,8 @@ PARTS = st.lists(
     max_size=8,
     unique_by=lambda part: part["artifact_id"],
 )
-NOTES = st.lists(st.builds(told, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=5)
+REMEMBERED = st.builds(remembered, TEXTS)
+NOTES = st.lists(st.builds(remembered, TEXTS, st.none() | TEXTS, st.none() | TEXTS), max_size=5)
 STATES = st.fixed_dictionaries({}, optional={"work_id": TEXTS, "target": TEXTS, "current_step": TEXTS, "status": TEXTS})
 
 
@@ -99,7 +100,7 @@ def unprintable(text: str) -> list[str]:
     return [letter for letter in text if unicodedata.category(letter) in ("Cc", "Cs") and letter not in "\n\t"]
 
 
-@given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | st.builds(told, TEXTS), st.integers(1, 25_000))
+@given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | REMEMBERED, st.integers(1, 25_000))
 def test_no_control_character_reaches_the_packet(
     state: dict[str, Any],
     parts: list[Part],
@@ -130,7 +131,7 @@ def test_nothing_from_a_repository_controls_a_terminal(tmp_path: Path) -> None:
     assert "b\ufffd[2J" in hint
 
 
-@given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | st.builds(told, TEXTS), st.integers(1, 25_000))
+@given(STATES, PARTS, st.lists(TEXTS, max_size=8), NOTES, st.none() | REMEMBERED, st.integers(1, 25_000))
 def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     state: dict[str, Any],
     parts: list[Part],
@@ -146,7 +147,7 @@ def test_a_packet_never_exceeds_its_budget_and_is_always_the_same(
     assert (text, how) == pack(RUN, state, parts, problems, budget=budget, notes=notes, summary=summary)
 
 
-@given(PARTS, st.lists(TEXTS, max_size=8), st.builds(told, TEXTS), st.integers(2_000, 9_500))
+@given(PARTS, st.lists(TEXTS, max_size=8), REMEMBERED, st.integers(2_000, 9_500))
 def test_no_artifact_is_left_out_without_being_named_or_counted(
     parts: list[Part], problems: list[str], summary: Remembered, budget: int
 ) -> None:
@@ -211,7 +212,7 @@ def test_a_bold_line_heads_an_important_section_as_in_a_reconstitution() -> None
 
 
 def specification() -> str:
-    """Return 30 KB of a specification like FABER's: important parts between much that is not."""
+    """Return 30 KB of a specification like FABER's: important parts between long unimportant ones."""
     filler = "".join(f"Detail {number} of the background, which nobody needs at once.\n" for number in range(75))
     return (
         f"# WORK-00258: Better resume\n\n**Status**: Ready\n\n## Background\n\n{filler}\n"
@@ -358,15 +359,15 @@ def test_the_packet_and_a_reconstitution_find_the_same_sections(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
-    ("title", "told"),
+    ("title", "value"),
     [("'it''s here'", "it's here"), (">-", "The heading"), ("| # a block", "The heading"), ('"a: b"', "a: b")],
 )
-def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, title: str, told: str) -> None:
+def test_a_front_matters_values_are_read_as_yaml_means_them(tmp_path: Path, title: str, value: str) -> None:
     project = Project.made(tmp_path / "project")
     project.write("spec.md", f"---\ntitle: {title}\n  more\ntype: >-\n  of a kind\n---\n\n# The heading\n")
     project.change_state(artifacts={"spec_path": "spec.md"}, work_id=None)
     spec = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["spec"]
-    assert (spec["title"], spec["type"]) == (told, None)
+    assert (spec["title"], spec["type"]) == (value, None)
 
 
 # What a specification and a long text show first

@@ -151,7 +151,7 @@ def recorded(project: Project) -> dict[str, str]:
 
 
 def answered(project: Project, keys: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the command with a real terminal as its standard input, on which somebody types `keys`."""
+    """Run the command with a real terminal as its standard input, on which `keys` are typed."""
     ours, theirs = pty.openpty()
     try:
         os.write(ours, keys.encode())
@@ -558,8 +558,8 @@ def test_title_state_and_labels_are_read_from_ghs_plain_answer(project: Project)
     head = "title:\\tWidgets turn\\nstate:\\tOPEN\\nauthor:\\tme\\nlabels:\\tbug, widgets"
     map_fetch(project, f"print('{head}\\n--\\nThey do not.\\ntitle:\\tno')")
     done = project.faber("reconstitute")
-    told = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not separated"
-    assert told in done.stdout
+    report = "✓ Loaded issue #258: Widgets turn\n  State: OPEN\n  Labels: bug, widgets\n  Comments are not separated"
+    assert report in done.stdout
     assert "Work Item: #258 - Widgets turn\n" in done.stdout
     assert "`--json title,body,labels,comments,state,url`" in done.stdout
     issue = json.loads(project.faber("reconstitute", "--json").stdout)["data"]["issue"]
@@ -808,12 +808,12 @@ def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
         preexec_fn=heed_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
     )
     assert process.stderr is not None
-    told = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))
+    report = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))
     process.send_signal(signal.SIGINT)
-    told += process.communicate()[1]
+    report += process.communicate()[1]
     os.close(ours)
     os.close(theirs)
-    return subprocess.CompletedProcess([], process.returncode, "", told)
+    return subprocess.CompletedProcess([], process.returncode, "", report)
 
 
 @pytest.mark.parametrize("gone", ["workflow_id", "status"])

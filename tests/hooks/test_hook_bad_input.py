@@ -391,8 +391,10 @@ def test_a_run_of_very_many_sessions_still_gives_its_state(project: Project) -> 
     assert "ERROR" not in answer.packet
     assert "artifact_failed" not in project.types
     project.change_state(more="x" * 1_048_576)
-    told = check(project, project.deliver("SessionStart.clear.print", client=ME), said="larger than 1 MB", packet=True)
-    assert "Artifact is larger than 1 MB" in told
+    report = check(
+        project, project.deliver("SessionStart.clear.print", client=ME), said="larger than 1 MB", packet=True
+    )
+    assert "Artifact is larger than 1 MB" in report
     project.assert_projected()
 
 

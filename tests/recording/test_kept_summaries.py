@@ -80,7 +80,7 @@ def doctors(project: Project) -> str:
     return "; ".join([one["what"] for one in check["findings"]])
 
 
-# What is kept, and who is given it
+# What is kept, and which sessions get it
 
 
 def test_in_a_new_project_the_next_session_gets_the_summary_and_no_commit_has_it(project: Project) -> None:
@@ -92,8 +92,8 @@ def test_in_a_new_project_the_next_session_gets_the_summary_and_no_commit_has_it
     assert path.stat().st_mode & 0o777 == 0o600
     (event,) = project.of_type("compaction_completed")
     assert "summary" not in event
-    told = packet(project, STARTUP, OTHER)
-    assert f"{HEAD}\n\n(frame)\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in told
+    report = packet(project, STARTUP, OTHER)
+    assert f"{HEAD}\n\n(frame)\n\n> {SAID}\n> DB_PASSWORD=[masked]\n" in report
     done(project, "seal")
     committed(project)
     assert holders(project.root, SAID) == [str(path.relative_to(project.root))]
@@ -136,9 +136,9 @@ def test_a_summary_without_room_is_found_in_its_file(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "the beginning\n" + "a line of what was done\n" * 200 + "the end")
     (path,) = kept(project)
-    told = packet(project, STARTUP, OTHER)
-    assert f"\n… (whole: {path.relative_to(project.root)})\n> " in told
-    assert "> the end\n" in told
+    report = packet(project, STARTUP, OTHER)
+    assert f"\n… (whole: {path.relative_to(project.root)})\n> " in report
+    assert "> the end\n" in report
 
 
 def test_the_newest_sixteen_of_a_run_are_kept(project: Project) -> None:
@@ -192,9 +192,9 @@ def test_if_summaries_are_recorded_no_hook_looks_for_a_kept_one(tmp_path: Path) 
         project = started(tmp_path / name, *options)
         packet(project, STARTUP, ME)
         compacted(project, ME, SAID)
-        told = project.deliver(STARTUP, client=OTHER, env={"PYTHONVERBOSE": "1"})
-        assert SAID in (told.packet or "")
-        loaded.append("import 'faber_ledger.runs.kept_summaries'" in told.errors)
+        report = project.deliver(STARTUP, client=OTHER, env={"PYTHONVERBOSE": "1"})
+        assert SAID in (report.packet or "")
+        loaded.append("import 'faber_ledger.runs.kept_summaries'" in report.errors)
     assert loaded == [True, False]
 
 
@@ -251,8 +251,8 @@ def test_a_redaction_of_the_compaction_removes_it(project: Project) -> None:
     name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
     for ending in (".tmp", ".4711.tmp"):  # of a process that was killed while it wrote
         (first.parent / f"summary-{name}{ending}").write_text(SAID[:-1])
-    told = done(project, "redact", name, "--yes")
-    assert f"removed: {first.relative_to(project.root)}" in told
+    report = done(project, "redact", name, "--yes")
+    assert f"removed: {first.relative_to(project.root)}" in report
     assert kept(project) == [second]
     assert holders(project.root, SAID[:-1]) == []
     assert "> another\n" in packet(project, STARTUP, OTHER)

@@ -1,4 +1,4 @@
-"""Masking leaves out the patterns that a text cannot match: what it gives is what all of them would."""
+"""Masking skips the patterns that a text cannot match, and its result is the same as with all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries that were refused: they wait, durably and in order, and the next append takes each in once."""
+"""Deliveries that were refused: they wait, durably and in order, and the next append records each once."""
 
 from __future__ import annotations
 
@@ -193,9 +193,9 @@ def test_links_and_folders_in_a_repositorys_spool_are_moved_aside(project: Proje
     (folder / "00000000000000001-folder.json").mkdir()
     (folder / "00000000000000001-folder.malformed").write_text("in the way")
     os.mkfifo(folder / "00000000000000002-pipe.json")
-    told = project.deliver(START).errors
-    assert told.count("could not be recorded, and was moved to") == 3
-    assert told.count("it is not a regular file") == 3
+    output = project.deliver(START).errors
+    assert output.count("could not be recorded, and was moved to") == 3
+    assert output.count("it is not a regular file") == 3
     assert waiting(project) == []
     assert len(list(folder.iterdir())) == 4
     assert (tmp_path / "theirs").read_text() == "theirs"
@@ -367,7 +367,7 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
-    return Hook(Call(hook, content, {}), run, at, lambda told: None, TrackedFolder(run.root)).answer()
+    return Hook(Call(hook, content, {}), run, at, lambda output: None, TrackedFolder(run.root)).answer()
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])
@@ -496,7 +496,7 @@ def test_every_spooled_call_can_be_read_again(
     with tempfile.TemporaryDirectory() as root, mock.patch.dict(os.environ, variables):
         os.makedirs(os.path.join(root, ".fractary/runs/one"))
         run = find_run(root, "one")
-        one = incoming.IncomingCall(Call(hook, content, os.environ), run, 1.5, lambda told: None)
+        one = incoming.IncomingCall(Call(hook, content, os.environ), run, 1.5, lambda output: None)
         one.progress = {"phase": "build", "step": None, "phases_completed": ["x"] * phases}
         waits = one.to_spooled([])
         read = spool.read(spool.put(run, waits))
@@ -583,16 +583,16 @@ def test_a_bug_in_preparing_a_delivery_does_not_keep_it_from_the_spool(project: 
 
 
 def test_a_bug_in_loading_artifacts_leaves_the_position(project: Project) -> None:
-    told = with_defect(project, START, "context.reload:gather_for_hook", client="one")
-    assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in told
-    assert "it waits in" not in told
+    output = with_defect(project, START, "context.reload:gather_for_hook", client="one")
+    assert "a bug in faber-ledger kept it from loading artifacts, please report it: RuntimeError('a defect')" in output
+    assert "it waits in" not in output
     assert project.types == ["run_adopted", "session_started"]
     project.assert_projected()
 
 
 def test_a_bug_of_ours_loses_no_delivery(project: Project) -> None:
-    told = with_defect(project, START, client="one")
-    assert "a bug in faber-ledger, please report it: RuntimeError('a defect'); it waits in" in told
+    output = with_defect(project, START, client="one")
+    assert "a bug in faber-ledger, please report it: RuntimeError('a defect'); it waits in" in output
     assert len(waiting(project)) == 1
     assert project.deliver(END, client="one").errors == ""
     assert project.types == ["run_adopted", "session_started", "session_ended"]
@@ -603,9 +603,9 @@ def test_a_delivery_that_triggers_a_bug_each_time_holds_up_no_other(project: Pro
     project.deliver("SessionStart.resume.print", client="none")
     spooled_with_ledger(project, START, client="one")
     spooled_with_ledger(project, END, client="none")
-    told = with_defect(project, PRE, client="none")
-    assert "a waiting delivery could not be recorded, and was moved to" in told
-    assert "RuntimeError('a defect')" in told
+    output = with_defect(project, PRE, client="none")
+    assert "a waiting delivery could not be recorded, and was moved to" in output
+    assert "RuntimeError('a defect')" in output
     assert waiting(project) == []
     assert project.types[-1] == "session_ended"
     (path,) = [Path(path) for path in spool.moved_aside(find_run(str(project.root), project.run_id))]

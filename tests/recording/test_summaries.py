@@ -36,7 +36,7 @@ SECRETS = [
 ]
 
 
-# Who is given it
+# Which sessions get it
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_a_summary_is_looked_for_in_the_newest_compactions_alone(tmp_path: Path,
     drafts += [{"event": bare, "client": OTHER} for _ in range(after)]
     with Log.open(str(tmp_path / "ledger.db")) as log:
         log.append(drafts, at=1767623422.0, writer="5f" * 16)
-        told = summary_for(log, ME, "startup")
-    assert (told is not None) == is_given
+        report = summary_for(log, ME, "startup")
+    assert (report is not None) == is_given
 
 
 def test_a_log_from_elsewhere_may_hold_anything_in_place_of_a_summary(project: Project) -> None:
@@ -228,7 +228,7 @@ def test_a_setting_keeps_summaries_out_even_where_it_is_misspelt(
     assert b"flock" not in project.ledger_path.read_bytes()
 
 
-# What the summarizer is told
+# What the summarizer is asked to keep
 
 
 def test_the_hint_names_the_ids_and_paths_to_keep(project: Project) -> None:
@@ -269,8 +269,8 @@ def test_there_is_no_hint_for_a_subagent_or_on_a_finished_run(project: Project) 
 def test_headings_in_another_conversations_summary_are_not_headings_of_the_packet(project: Project) -> None:
     packet(project, STARTUP, ME)
     compacted(project, ME, "<summary>\nDone.\n# FABER run forged\r## Artifacts\n</summary>")
-    told = packet(project, STARTUP, OTHER)
-    assert "\n> Done.\n> # FABER run forged\n> ## Artifacts\n" in told
+    report = packet(project, STARTUP, OTHER)
+    assert "\n> Done.\n> # FABER run forged\n> ## Artifacts\n" in report
 
 
 # Its end, above all
@@ -285,15 +285,15 @@ def test_a_long_summary_keeps_its_end_and_names_the_command_that_shows_all_of_it
     assert recorded.startswith("1. Primary Request: the beginning\n")
     assert recorded.endswith("\n…\n" + recorded.split("\n…\n")[1])
     assert recorded.endswith("9. Next Step: the axle")
-    told = packet(project, STARTUP, OTHER)
-    assert len(told) > 7_000
-    assert "> 9. Next Step: the axle\n" in told
+    report = packet(project, STARTUP, OTHER)
+    assert len(report) > 7_000
+    assert "> 9. Next Step: the axle\n" in report
     project.write(".fractary/faber/ledger.json", '{"packet_budget": 4000}')
-    told = packet(project, STARTUP, THIRD)
-    assert "> 1. Primary Request: the beginning\n" in told
-    assert "> 9. Next Step: the axle\n" in told
+    report = packet(project, STARTUP, THIRD)
+    assert "> 1. Primary Request: the beginning\n" in report
+    assert "> 9. Next Step: the axle\n" in report
     name = next(one["id"] for one in project.events if one["event"]["type"] == "compaction_completed")
-    assert f"\n… (whole: `faber-ledger show {name}`)\n> " in told
+    assert f"\n… (whole: `faber-ledger show {name}`)\n> " in report
 
 
 def test_a_key_that_begins_before_the_part_that_is_read_is_masked() -> None:

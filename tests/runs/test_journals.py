@@ -62,7 +62,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def origin(made: Path, tmp_path: Path) -> Project:
-    """A repository whose run has two notes; somebody else can write to it."""
+    """A repository whose run has two notes; another person can write to it."""
     shutil.copytree(made / "origin", tmp_path / "origin", symlinks=True)
     return Project(tmp_path / "origin")
 
@@ -122,7 +122,7 @@ WRITERS = {
 
 
 def warnings(project: Project, done: Any) -> str:
-    """Give what a command has warned of, a hook in its log."""
+    """Return the warnings of a command; a hook's are in its log."""
     return "\n".join(project.log_lines) if hasattr(done, "packet") else str(done.stderr)
 
 
@@ -177,9 +177,9 @@ def test_recording_moves_a_super_journal_aside(origin: Project, precious: Path, 
     assert not (victim.root / JOURNAL).exists()
     aside = victim.root / f"{JOURNAL}.malformed.backup"
     assert aside.read_bytes() == content
-    told = warnings(victim, done)
-    assert "ledger.db-journal names another file" in told
-    assert str(aside) in told
+    report = warnings(victim, done)
+    assert "ledger.db-journal names another file" in report
+    assert str(aside) in report
     assert shown(victim)[: len(had)] == had
     assert victim.faber("project").returncode == 0
     victim.assert_projected()
@@ -241,7 +241,7 @@ def limited() -> None:
 def test_a_journal_that_claims_millions_of_pages_costs_nothing(origin: Project, words: tuple[str, ...]) -> None:
     """SQLite makes a file of 12 GB of it, where it may: here it may make one of 64 MB."""
     clone = cloned(origin)
-    (clone.root / JOURNAL).write_bytes(journal(3_000_000))  # nobody tracks it
+    (clone.root / JOURNAL).write_bytes(journal(3_000_000))  # not tracked
     done = subprocess.run(
         [COMMAND, *words],
         cwd=clone.root,
@@ -277,7 +277,7 @@ def test_a_journal_that_git_tracks_is_not_played(
 
 
 def test_the_same_journal_is_played_if_git_does_not_track_it(origin: Project, older: bytes) -> None:
-    """What keeps one that git tracks from being played is that git tracks it."""
+    """So the only reason to refuse a tracked one is that git tracks it."""
     clone = cloned(origin)
     (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
     assert "the newest note" not in texts(clone)
@@ -357,8 +357,8 @@ def test_the_mirrors_journal_is_checked(origin: Project, precious: Path, name: s
         return
     assert not beside.exists()
     assert Path(f"{beside}.malformed.backup").exists()
-    told = warnings(victim, done)
-    assert "names another file" in told
+    report = warnings(victim, done)
+    assert "names another file" in report
     with Log.read(str(mirror)) as log:
         assert [one["id"] for one in log.stream()] == shown(victim)
 
@@ -369,11 +369,11 @@ def test_doctor_names_the_mirrors_journal_and_what_moves_it_aside(origin: Projec
     mirror = victim.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db"
     beside = Path(f"{mirror}-journal")
     beside.write_bytes(journal(pages_of(mirror), names=str(precious)))
-    told = victim.faber("doctor").stdout
+    report = victim.faber("doctor").stdout
     assert (
         f"warning  clone.mirrors: the journal beside this clone's mirror of {RUN} names another file, which SQLite"
         f" would delete: it is never played\n         hint: run `faber-ledger project {RUN}`, which moves it aside\n"
-    ) in told
+    ) in report
     assert victim.faber("project", RUN).returncode == 0
     assert not beside.exists()
     assert "clone.mirrors: " not in victim.faber("doctor").stdout
@@ -394,7 +394,7 @@ def test_migrate_says_that_a_killed_writers_journal_is_there(origin: Project, ol
 
 
 def without_git(origin: Project) -> Project:
-    """Give the files of a repository as a site packs them."""
+    """Return the files of a repository without git, as a hosting site packs them."""
     folder = origin.root.parent / "zip"
     shutil.copytree(origin.root, folder, ignore=shutil.ignore_patterns(".git"))
     return Project(folder, RUN, "desktop")
@@ -462,9 +462,9 @@ def test_a_recovery_that_came_with_a_commit_does_not_stop_recording(origin: Proj
     commit(origin, RECOVERED)
     victim = cloned(origin)
     done = WRITERS[name](victim)
-    told = warnings(victim, done)
-    assert "recover" not in told
-    assert "not recorded" not in told
+    report = warnings(victim, done)
+    assert "recover" not in report
+    assert "not recorded" not in report
     assert shown(victim)[: len(had)] == had
     assert not set(shown(other)) & set(shown(victim))
     victim.faber("project")
@@ -523,11 +523,11 @@ def test_a_folders_name_forges_no_line_of_doctor(origin: Project) -> None:
     origin.write(f"{named}/state.json", "{}")
     commit(origin, named)
     clone = cloned(origin)
-    told = clone.faber("doctor").stdout
-    assert not [line for line in told.splitlines() if line.startswith("ok       all is well")]
-    assert "git tracks .fractary/runs/a\\nok       all is well" in told
-    assert "\x1b" not in told
-    (hint,) = [line for line in told.splitlines() if "git rm --cached" in line]
+    report = clone.faber("doctor").stdout
+    assert not [line for line in report.splitlines() if line.startswith("ok       all is well")]
+    assert "git tracks .fractary/runs/a\\nok       all is well" in report
+    assert "\x1b" not in report
+    (hint,) = [line for line in report.splitlines() if "git rm --cached" in line]
     program = hint.partition("`")[2].partition("`")[0]
     subprocess.run(["bash", "-c", program], cwd=clone.root, env=clone.environment(), check=True, capture_output=True)
     assert 'D  ".fractary/runs/a\\nok       all is well\\033[1m\'x/x.backup"' in clone.git("status", "--porcelain")
@@ -542,7 +542,7 @@ def test_without_git_no_file_is_a_recovery(origin: Project, older: bytes) -> Non
 
 
 def evil(origin: Project, *files: str) -> None:
-    """Bring another run, and have the active file name it, as somebody does who wants others to work on it."""
+    """Bring another run, and name it in the active file, so that others work on it."""
     other = Project.made(origin.root.parent / "other", {**usual_state("evil"), "run_id": "evil"}, "evil")
     other.deliver(START, client="somebody")
     shutil.copytree(other.run, origin.run.parent / "evil")
@@ -608,7 +608,7 @@ def test_a_journal_of_many_gigabytes_is_not_copied(origin: Project) -> None:
 
 
 def test_the_package_ledger_alone_plays_no_journal(origin: Project, older: bytes) -> None:
-    """It asks no git, and so it cannot know that nobody brought the journal along."""
+    """It does not ask git, and so it cannot know whether a commit brought the journal."""
     clone = cloned(origin)
     (clone.root / JOURNAL).write_bytes(journal(len(older) // PAGE, content=older))
     program = (

@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def emptied(project: Project) -> None:
-    """Delete every event of the ledger, as somebody can with sqlite3."""
+    """Delete every event of the ledger, as anyone can with sqlite3."""
     forge(project.ledger_path, "DELETE FROM event", "DELETE FROM head")
 
 
@@ -40,11 +40,11 @@ def test_project_brings_a_ledger_back_from_the_mirror(project: Project, how: str
         emptied(project)
         assert "None" not in project.faber("status").stdout
     if how != "emptied":
-        told = project.faber("verify", project.run_id)
-        assert (told.returncode, "faber-ledger project" in told.stderr) == (10, True)
+        report = project.faber("verify", project.run_id)
+        assert (report.returncode, "faber-ledger project" in report.stderr) == (10, True)
         assert "faber-ledger project" in project.faber("status").stdout
-    told = project.faber("verify", "--all")
-    assert (told.returncode, "rolled_back" in told.stdout) == (20, True), told.stdout + told.stderr
+    report = project.faber("verify", "--all")
+    assert (report.returncode, "rolled_back" in report.stdout) == (20, True), report.stdout + report.stderr
     assert "faber-ledger project" in project.faber("doctor").stdout
     done = project.faber("project", project.run_id)
     assert done.returncode == 0, done.stderr
@@ -240,8 +240,8 @@ def test_an_empty_mirror_counts_as_none(tmp_path: Path, left: Callable[[Path], N
         (["run", "forget", "--list"], 0),
     ):
         done = project.faber(*arguments)
-        told = done.stdout + done.stderr
-        assert (done.returncode, "this clone's mirror" in told) == (code, False), told
+        report = done.stdout + done.stderr
+        assert (done.returncode, "this clone's mirror" in report) == (code, False), report
     shutil.move(project.run, tmp_path / "elsewhere")
     assert project.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
     assert "this clone has no mirror" in project.faber("run", "forget", RUN).stderr
@@ -275,7 +275,7 @@ def test_a_run_of_which_only_an_empty_mirror_exists_can_be_started(
 def test_an_unreadable_ledger_is_not_given_up_because_of_an_empty_mirror(
     project: Project, left: Callable[[Path], None]
 ) -> None:
-    """It was taken for a log whose first transaction was killed, or for the one sound copy there is."""
+    """It was mistaken for a log whose first transaction was killed, or for the only sound copy."""
     project.git("rm", "--quiet", "--cached", str(project.ledger_path))
     project.git("commit", "--quiet", "-m", "Untracked")
     mirror_of(project).unlink()

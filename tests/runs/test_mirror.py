@@ -272,9 +272,9 @@ def test_a_mirror_that_a_stopped_process_holds_costs_half_a_second_at_most(proje
     assert holder.stdout is not None
     holder.stdout.readline()
     count = len(project.events)
-    told = project.deliver(END, client="two", pid="2").errors
-    assert "is not used" in told
-    assert "ledger.db alone has the newest events: commit it before git takes the file back" in told
+    warnings = project.deliver(END, client="two", pid="2").errors
+    assert "is not used" in warnings
+    assert "ledger.db alone has the newest events: commit it before git takes the file back" in warnings
     assert len(project.events) == count + 1
     holder.communicate(b"\n")
     with open_log(find_run(str(project.root), RUN), pytest.fail) as opened:
@@ -320,7 +320,7 @@ def test_a_ledger_that_git_replaces_during_an_append_is_opened_again(project: Pr
     project.deliver("SessionStart.startup.print")
     before = project.ledger_path.read_bytes()
     run = find_run(str(project.root), project.run_id)
-    with Recording(run, at=1_800_000_000.0, writer="w", warn=lambda told: None) as recording:
+    with Recording(run, at=1_800_000_000.0, writer="w", warn=lambda warnings: None) as recording:
         project.ledger_path.unlink()  # as git does: another file of the same name
         project.ledger_path.write_bytes(before)
         recording.append([{"event": note_recorded("kept", "note", None, snapshot(recording.state))}])
@@ -370,27 +370,27 @@ def test_a_mirror_that_refuses_once_is_tried_again_in_the_same_append(
 
     def refuses(mirror: Log, _: Log) -> None:
         monkeypatch.setattr(Log, "copy_newer", copy_newer)
-        mirror.connection.execute("ROLLBACK")  # as SQLite does by itself
+        mirror.connection.execute("ROLLBACK")  # as SQLite does on its own
         raise sqlite3.OperationalError("disk I/O error")
 
     monkeypatch.setattr(Log, "copy_newer", refuses)
-    told: list[str] = []
-    with open_log(find_run(str(project.root), RUN), told.append) as opened:
+    warnings: list[str] = []
+    with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
-    assert told == ["the mirror of this run under the git directory is not used: disk I/O error"]
+    assert warnings == ["the mirror of this run under the git directory is not used: disk I/O error"]
     assert ids(mirror_of(project)) == ids(project.ledger_path)
 
 
 def test_a_mirror_that_was_locked_is_tried_again_in_the_same_append(project: Project) -> None:
     holder = sqlite3.connect(mirror_of(project), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    told: list[str] = []
-    with open_log(find_run(str(project.root), RUN), told.append) as opened:
+    warnings: list[str] = []
+    with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         holder.close()
         opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
-    assert len(told) == 1
+    assert len(warnings) == 1
     assert ids(mirror_of(project)) == ids(project.ledger_path)
 
 
@@ -405,13 +405,13 @@ def test_a_redaction_that_arrives_while_the_mirror_is_locked_is_applied_later(pr
     shutil.copy(other.ledger_path, project.ledger_path)  # as a pull does
     holder = sqlite3.connect(mirror_of(project), isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    told: list[str] = []
-    with open_log(find_run(str(project.root), RUN), told.append) as opened:
+    warnings: list[str] = []
+    with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         holder.close()
         if append:
             opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
         opened.commit()
-    assert "alone has the newest events" in told[-1]
+    assert "alone has the newest events" in warnings[-1]
     assert project.faber("note", "add", "one").returncode == 0
     assert secret.encode() not in mirror_of(project).read_bytes()
     assert ids(mirror_of(project)) == ids(project.ledger_path)

@@ -1,4 +1,4 @@
-"""A run that `git clean -fdx` took away before it was ever committed comes back with the next thing that is written."""
+"""A run that `git clean -fdx` took away before it was ever committed comes back with the next append."""
 
 from __future__ import annotations
 

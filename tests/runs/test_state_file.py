@@ -1,4 +1,4 @@
-"""`state.json` belongs to others: only the two blocks are replaced, never half, and nothing of anybody's is lost."""
+"""`state.json` belongs to others: only the two blocks are replaced, both or none, and no tool's change is lost."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write(project: Project, blocks: dict[str, Any]) -> bool:
 
 
 def written(path: Path) -> tuple[int, ...]:
-    """What a write changes of a file, and a read does not."""
+    """Return what differs in a file after a write, but not after a read."""
     found = path.stat()
     return found.st_ino, found.st_mode, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
@@ -273,8 +273,8 @@ def test_a_shell_that_writes_through_a_temporary_file_of_its_own_is_never_distur
     for number in range(10):
         assert project.deliver("SessionStart.startup.print", client=f"client-{number}").code == 0
     (project.run / "state.json.stop").touch()
-    told = other.communicate()[0].splitlines()
-    assert [line for line in told if not line.startswith("end ")] == []
+    report = other.communicate()[0].splitlines()
+    assert [line for line in report if not line.startswith("end ")] == []
     assert len(project.of_type("session_started")) == 10
     assert project.faber("project").returncode == 0
     project.assert_projected()
@@ -499,7 +499,7 @@ def test_blocks_that_were_nested_by_hand_are_folded_again(project: Project) -> N
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "reason"),
     [
         (b"", "the file is empty"),
         (b" \n", "the file is empty"),
@@ -509,9 +509,9 @@ def test_blocks_that_were_nested_by_hand_are_folded_again(project: Project) -> N
         (b'{"run_id": "another-run"}', "it is the state of another run, 'another-run'"),
     ],
 )
-def test_a_file_that_is_not_a_state_is_described_in_one_sentence(project: Project, content: bytes, told: str) -> None:
+def test_a_file_that_is_not_a_state_is_described_in_one_sentence(project: Project, content: bytes, reason: str) -> None:
     project.put_state(content)
-    with pytest.raises(StateInvalid, match=told):
+    with pytest.raises(StateInvalid, match=reason):
         state_file.read_state(run_of(project))
 
 

@@ -70,11 +70,11 @@ WEIGHTS = {
 
 
 class World:
-    """The clones and what they do; `told` is the walk so far, `acknowledged` every event that any command has kept."""
+    """The clones; `walk` is what they did so far, `acknowledged` every event that a command has recorded."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.told: list[str] = []
+        self.walk: list[str] = []
         self.acknowledged: set[str] = set()
         first = Project.made(folder / "one")
         assert first.faber("session-load").returncode == 0
@@ -95,20 +95,20 @@ class World:
             assert tree.faber("init", "--git-only", "--pre-commit").returncode == 0
             assert tree.faber("run", "resume", tree.run_id).returncode == 0
             self.keep(tree)
-        self.bare = clones[-1]  # of drivers, as a hosting site is: `resolve` mends its conflicts
+        self.bare = clones[-1]  # of drivers, as a hosting site is: `resolve` settles its conflicts
         self.bare.git("config", "--local", "--remove-section", "merge.faber-ledger")
 
     def step(self) -> None:
         """Do one thing somewhere."""
         tree = self.chance.choice(self.trees)
         (name,) = self.chance.choices(list(WEIGHTS), list(WEIGHTS.values()))
-        self.told.append(f"{tree.root.name}: {name}")
+        self.walk.append(f"{tree.root.name}: {name}")
         getattr(self, name)(tree)
 
     # What appends
 
     def keep(self, tree: Project) -> None:
-        """Take what a log holds, once a command has ended well, as promised for ever."""
+        """Count what a log holds as acknowledged, once a command has succeeded."""
         with Log.read(str(tree.ledger_path)) as log:
             self.acknowledged.update(name for (name,) in log.connection.execute("SELECT id FROM event"))
 
@@ -124,7 +124,7 @@ class World:
 
     def command(self, tree: Project) -> None:
         command = self.chance.choice(COMMANDS)
-        self.told[-1] += f" {command}"
+        self.walk[-1] += f" {command}"
         done = tree.faber(*command)
         assert done.returncode == 0, done.stderr
         self.keep(tree)
@@ -143,7 +143,7 @@ class World:
 
     def kill(self, tree: Project) -> None:
         where = self.chance.choice(["before the commit", "after the commit", "before the rename"])
-        self.told[-1] += f" {where}"
+        self.walk[-1] += f" {where}"
         killed = subprocess.run(
             [sys.executable, "-c", KILLED, where, "session-load", "--force"],
             cwd=tree.root,
@@ -159,13 +159,13 @@ class World:
     # What git does
 
     def git(self, tree: Project, *arguments: str) -> bool:
-        """Run git, and see that it asks nobody for help; tell whether it did what it was asked."""
-        self.told.append(f"    git {' '.join(arguments)}")
+        """Run git, check that it never prompts, and return whether it did what it was asked."""
+        self.walk.append(f"    git {' '.join(arguments)}")
         done = subprocess.run(
             ["git", *arguments], cwd=tree.root, env=environment(tree), capture_output=True, text=True, check=False
         )
         if done.returncode:
-            self.told[-1] += f" -> {done.returncode}: {(done.stdout + done.stderr)[-700:]}"
+            self.walk[-1] += f" -> {done.returncode}: {(done.stdout + done.stderr)[-700:]}"
         if tree is self.bare and output(tree, "ls-files", "--unmerged"):
             return self._is_resolved(tree)
         unmerged = output(tree, "ls-files", "--unmerged")
@@ -173,9 +173,9 @@ class World:
         return done.returncode == 0
 
     def _is_resolved(self, tree: Project) -> bool:
-        """Mend a conflict that git has left, and end a merge; tell whether that ended what git was asked."""
+        """Resolve a conflict that git has left, and end a merge; return whether that ended what git was asked."""
         resolved = tree.faber("resolve")
-        self.told.append(f"    faber-ledger resolve -> {resolved.returncode}: {resolved.stdout}{resolved.stderr}")
+        self.walk.append(f"    faber-ledger resolve -> {resolved.returncode}: {resolved.stdout}{resolved.stderr}")
         assert resolved.returncode == 0
         assert not output(tree, "ls-files", "--unmerged")
         if not (tree.root / ".git" / "MERGE_HEAD").exists():
@@ -239,7 +239,7 @@ class World:
             assert self.git(tree, "checkout", "--quiet", "--force", self.main[tree.root])
 
     def restore(self, tree: Project) -> None:
-        """Take a file back to where it was committed."""
+        """Restore a file from a commit."""
         self.git(tree, "checkout", "--quiet", "HEAD", "--", str(tree.ledger_path))
 
     def clean(self, tree: Project) -> None:
@@ -262,10 +262,10 @@ class World:
     # The end
 
     def settle(self) -> None:
-        """Let everybody take in what everybody has, as people do at the end of a day."""
+        """Let each work tree merge what all others have, as people do at the end of a day."""
         for _ in range(2):
             for tree in self.trees:
-                self.told.append(f"{tree.root.name}: settles")
+                self.walk.append(f"{tree.root.name}: settles")
                 assert tree.faber("project").returncode == 0
                 self.commit(tree)
                 self.pull(tree)
@@ -307,6 +307,6 @@ def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monk
             assert ids == logs[0][1]
         assert len(logs[0][1]) > STEPS / 4
     except BaseException:
-        print("\n".join(world.told[-40:]))  # noqa: T201 -- pytest shows it with the failure
+        print("\n".join(world.walk[-40:]))  # noqa: T201 -- pytest shows it with the failure
         print(f"to walk this way again: THREE_CLONES_SEED={SEED} THREE_CLONES_STEPS={STEPS}")  # noqa: T201
         raise
