@@ -88,7 +88,7 @@ def refusal_error(path: str, why: str) -> JournalRefused:
     )
 
 
-def put_aside(path: str) -> str:
+def move_aside(path: str) -> str:
     """Move the journal beside `path` out of SQLite's way, and return its new path; raises OSError.
 
     The name is a backup's: git ignores it, and a redaction removes it.

@@ -90,8 +90,8 @@ class Log:
         return log
 
     @classmethod
-    def read(cls, path: str, *, as_it_is: bool = False) -> Log:
-        """Open a log for reading only; with `as_it_is`, also an incomplete one.
+    def read(cls, path: str, *, allow_incomplete: bool = False) -> Log:
+        """Open a log for reading only; with `allow_incomplete`, also an incomplete one.
 
         Raises what `check_file` and `check_whole` raise, and LedgerError if there is no log.
         """
@@ -103,7 +103,7 @@ class Log:
             from faber_ledger.ledger.journal import find_fault
 
             has_fault = find_fault(path) is not None
-        file = path if as_it_is else _file_to_read(path)
+        file = path if allow_incomplete else _file_to_read(path)
         log = cls(connect(file, "ro"), path)
         try:
             in_memory = has_fault or log._has_hot_journal()
@@ -114,7 +114,7 @@ class Log:
                 log.connection = open_with_journal(path)
             log.connection.execute("BEGIN")  # no process writes while the file is compared with its header and heads
             check_schema(log.connection, path)
-            if not as_it_is:
+            if not allow_incomplete:
                 check_whole(log.connection, None if in_memory else file)
             log.connection.execute("COMMIT")
         except BaseException:

@@ -75,7 +75,7 @@ def find_problems(
 
 
 def _open_unchecked(path: str) -> Log:
-    return Log.read(path, as_it_is=True)
+    return Log.read(path, allow_incomplete=True)
 
 
 def _open_without_journal(path: str) -> Log:

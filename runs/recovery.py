@@ -16,7 +16,7 @@ import tempfile
 
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
-from faber_ledger.ledger.journal import find_refusal, put_aside, refusal_error
+from faber_ledger.ledger.journal import find_refusal, move_aside, refusal_error
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
@@ -113,5 +113,5 @@ def put_refused_journal_aside(path: str, error: Exception, warn: Callable[[str],
     """Move the journal beside `path` aside if `error` is its refusal; return whether it is. Raises OSError."""
     if not isinstance(error, JournalRefused):
         return False
-    warn(f"{error.message}; it was moved to {put_aside(path)}")
+    warn(f"{error.message}; it was moved to {move_aside(path)}")
     return True

@@ -46,7 +46,7 @@ class Anchors:
         self.run = run
         self.checked: list[str] = []
         self.findings: list[LogProblem] = []
-        with Log.read(run.ledger_path, as_it_is=True) as log:
+        with Log.read(run.ledger_path, allow_incomplete=True) as log:
             self._hashes = dict(log.connection.execute("SELECT id, hash FROM event"))
             found = effective_redactions(log.connection)
             self._gone = {*found.gone, *found.explained}
@@ -112,7 +112,7 @@ class Anchors:
 
         Those that the mirror disproves are reported by `verify` without anchors, too.
         """
-        with Log.read(self.run.ledger_path, as_it_is=True) as log:
+        with Log.read(self.run.ledger_path, allow_incomplete=True) as log:
             found = effective_redactions(log.connection, copy.connection)
         for name in sorted(found.forged.keys() - self._reported if blob is not None else ()):
             self._reported.add(name)

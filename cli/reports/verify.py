@@ -53,7 +53,7 @@ def run_findings(run: Run) -> list[LogProblem]:
 
 def _events_lost(run: Run) -> LogProblem | None:
     """Return a problem if the log has no event and git's last commit has another log."""
-    with Log.read(run.ledger_path, as_it_is=True) as log:
+    with Log.read(run.ledger_path, allow_incomplete=True) as log:
         if log.connection.execute("SELECT 1 FROM event LIMIT 1").fetchone() is not None:
             return None
     lost = loss_of_events(run)
@@ -62,7 +62,7 @@ def _events_lost(run: Run) -> LogProblem | None:
 
 def _foreign_runs(run: Run) -> Iterator[LogProblem]:
     """Yield a problem if the log has the start of another run, too: two ledgers were mixed."""
-    with Log.read(run.ledger_path, as_it_is=True) as log:
+    with Log.read(run.ledger_path, allow_incomplete=True) as log:
         named = runs_in(log)
     if len(named) > 1:
         others = ", ".join(sorted([f"{name:.80}" for name in named - {run.run_id}])[:3])
@@ -80,7 +80,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         what = f"a journal stands beside this clone's mirror, and is never played: it {why}"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield LogProblem("mirror_journal", None, what, hint)
-    with Log.read(path) as mirror, Log.read(run.ledger_path, as_it_is=True) as log:
+    with Log.read(path) as mirror, Log.read(run.ledger_path, allow_incomplete=True) as log:
         found = effective_redactions(log.connection, mirror.connection)
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
@@ -122,7 +122,7 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     hint = f"run `faber-ledger project {run.run_id}` to write the two blocks from the log"
     if is_damaged:
         hint = "fix the log first: what it projects now is not reliable"
-    with Log.read(run.ledger_path, as_it_is=True) as log:
+    with Log.read(run.ledger_path, allow_incomplete=True) as log:
         blocks = fold(log.stream())
         if not is_damaged and not log.heads():
             hint = "the log holds no event yet, and its first takes over what state.json says: run"
