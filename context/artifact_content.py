@@ -61,7 +61,7 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
 
 
 def content_digest(text: str, is_state: bool) -> str:
-    """Return the SHA-256 (hex) of a file's text as it is given, of a state's without what every append changes."""
+    """Return the SHA-256 (hex) of a file's text as the agent gets it; of a state, without what every append changes."""
     return sha256(given_text(text, is_state).encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -152,7 +152,7 @@ def _join_value(word: str, rest: list[str]) -> str:
 def _revision(word: str, *, of_commits: bool) -> str:
     """Return a revision, limited to commits where git would show a file or folder by its hash alone.
 
-    By its hash, no pathspec excludes what the ledger writes, and a folder is compared as if it were the whole tree.
+    Shown by its hash, a folder is compared as if it were the whole tree, and no pathspec excludes the ledger's files.
     """
     before, colon, path = re.sub(r"\{[^{}]*\}", lambda found: "_" * len(found[0]), word).partition(":")
     if colon and not word.startswith(":/"):

@@ -106,7 +106,7 @@ def newest_notes(log: Log) -> list[Remembered]:
 def summary_for(log: Log, client: str | None, source: str, keeper: Run | None = None) -> Remembered | None:
     """Return the newest summary that another client recorded before this client's first session on the run, or None.
 
-    A conversation so gets what it has never seen, and always the same. Only the newest 64 compactions of others before
+    So a conversation gets what it has never seen, and always the same. Only the newest 64 compactions of others before
     that session are read. `source` is that of the session about to start: None is returned for a fork, which has seen
     what it was forked from, and for a client without an id. `keeper` is the run if its summaries stay in this clone:
     they are then read from beside its mirror.

@@ -1,4 +1,4 @@
-"""Run a program for its output: nothing to read, a deadline, and a bound on what it prints."""
+"""Run a program for its output: with empty input, a deadline, and a bound on what it prints."""
 
 from __future__ import annotations
 

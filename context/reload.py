@@ -212,7 +212,7 @@ class Reload:
         return facts
 
     def _trigger_of(self, artifact: Artifact) -> str:
-        """Return the trigger that an artifact was loaded for, as it is recorded."""
+        """Return the trigger that an artifact was loaded for, in the form that is recorded."""
         listed = artifact["reload_triggers"] or self.triggers
         matching = [trigger for trigger in self.triggers if selection.full_trigger(trigger, self.state) in listed]
         return selection.recorded_trigger((matching or self.triggers)[0])

@@ -1,4 +1,4 @@
-"""A conversation's summary in the form that git may keep: shortened, and without the secrets that a rule knows."""
+"""Prepare a conversation's summary for git: shorten it, and mask the secrets that a rule knows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which facts are appended when a session starts or ends: decided from the log and the call alone.
+"""Decide which facts are appended when a session starts or ends, from the log and the call alone.
 
 The client's own session id is data, never a key: it survives compaction and resume, one run has many of them, and two
 processes can share one.

@@ -54,7 +54,7 @@ def _ending(folder: str, suffix: str) -> list[str]:
 
 
 def put(run: Run, spooled: Spooled) -> str:
-    """Write a delivery into the spool, durably, and return its path; raises OSError and Full."""
+    """Write a delivery durably into the spool, and return its path; raises OSError and Full."""
     for _ in range(ATTEMPTS):
         try:
             return _put(run, spooled)

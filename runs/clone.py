@@ -66,13 +66,13 @@ def doctor_folders(root: str) -> list[str]:
 
 
 def cleanup_lock_path(root: str) -> str | None:
-    """Return the lock that lets one `worktree cleanup` at a time look and remove; None without git."""
+    """Return the path of the lock for one `worktree cleanup` at a time; None without git."""
     folder = clone_folder(root)
     return os.path.join(folder, "cleanup.lock") if folder else None
 
 
 def registry_lock_path(root: str) -> str | None:
-    """Return the lock of the registry of work trees; None without git."""
+    """Return the path of the lock of the registry of work trees; None without git."""
     folder = clone_folder(root)
     return os.path.join(folder, "worktrees.lock") if folder else None
 

@@ -1,4 +1,4 @@
-"""Runs whose ledger is missing or empty, although this clone still has it: in the mirror, or in git's last commit."""
+"""Runs whose ledger is missing or empty, although this clone's mirror or git's last commit still has it."""
 
 from __future__ import annotations
 

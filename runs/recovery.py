@@ -1,6 +1,6 @@
 """Recover a log with a journal or an unfinished recovery beside it, as a killed writer leaves.
 
-What git took away without a journal is brought back by `mirror`.
+`mirror` restores events that git took away without a journal.
 
 SQLite would play the journal into the file unseen. If git has replaced the file, that destroys the log. So it is played
 into a copy only: all copies that can be read are united into a fresh file, and the journal is removed. A journal that
@@ -53,7 +53,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
         names = [name for name in SOURCES if name != JOURNAL or why is None]
         written = {copy.name: copy.write_in(folder) for copy in copies_of(run, names)}
         candidates = {name: path for name, path in written.items() if path is not None}
-        copies = {name: path for name, path in candidates.items() if _reads(path)}
+        copies = {name: path for name, path in candidates.items() if _is_readable(path)}
         # A file that a kill tore may open all the same: it does not count beside copies that are sound.
         found = {name: path for name, path in copies.items() if is_sound(path)} or copies
         begun = not os.path.lexists(run.ledger_path) or any(
@@ -101,7 +101,7 @@ def is_sound(path: str) -> bool:
         return False
 
 
-def _reads(path: str) -> bool:
+def _is_readable(path: str) -> bool:
     try:
         open_untrusted(path).close()
     except (LedgerError, OSError, sqlite3.Error):
