@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from support.histories import histories
 from support.project import COMMAND, Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
-from support.step_changes import applied
+from support.step_changes import apply_changes
 
 from faber_ledger.cli.reports.replay import changes_between, state_at
 from faber_ledger.cli.ui.which_event import Moment
@@ -127,12 +127,12 @@ def test_what_changed_between_two_moments_can_be_applied_and_read(sample: Projec
     from faber_ledger.projections.difference import MISSING
 
     listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in data["changes"]]
-    assert applied(fold(events[:3]), listed) == fold(events[:10])
+    assert apply_changes(fold(events[:3]), listed) == fold(events[:10])
     assert replay_data(sample, "--diff", "5", "6")["changes"] == []
     assert "nothing changed in state.json" in sample.faber("replay", "--diff", "5", "6").stdout
     back = replay_data(sample, "--diff", "10", "3")["changes"]
     listed = [(tuple(one["path"]), one.get("before", MISSING), one.get("after", MISSING)) for one in back]
-    assert applied(fold(events[:10]), listed) == fold(events[:3])
+    assert apply_changes(fold(events[:10]), listed) == fold(events[:3])
 
 
 def test_the_events_between_two_moments_include_both(sample: Project) -> None:

@@ -16,7 +16,7 @@ from support.golden import GOLDEN
 from support.histories import broken_histories, histories
 from support.project import Project
 from support.sample_log import write_run
-from support.timelines import HOSTILE, RUN, History, drawn, hostile, long_history, story_timeline
+from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history, story_timeline
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
@@ -62,15 +62,15 @@ def test_a_story_is_drawn_as_its_page(story: str, request: pytest.FixtureRequest
 
 def test_a_long_pause_is_folded_only_where_no_session_was_open() -> None:
     quiet = History().start("a").end("a", 60).start("b", 7200).end("b", 60)
-    assert drawn(quiet.events)["pauses"] == [(1767600060, 1767607260)]
+    assert draw(quiet.events)["pauses"] == [(1767600060, 1767607260)]
     watched = History().start("a").start("b", 7200).end("b", 60).end("a")
-    assert drawn(watched.events)["pauses"] == []
+    assert draw(watched.events)["pauses"] == []
 
 
 def test_a_compaction_ends_what_was_in_context() -> None:
     history = History().start("a").load("a", "specification").load("a", "workflow-state")
     history.end("a", 600, reason="compaction").start("b", 10, source="compact").load("b", "workflow-state")
-    found = drawn(history.end("b", 60).events)
+    found = draw(history.end("b", 60).events)
     (compaction,) = found["compactions"]
     ends = {lane["artifact_id"]: [span["end"] for span in lane["spans"]] for lane in found["lanes"]}
     assert ends["specification"] == [compaction["at"]]
@@ -92,7 +92,7 @@ def test_a_compaction_known_only_by_its_completion_is_counted_everywhere(tmp_pat
 
 def test_context_is_not_drawn_while_no_session_is_open() -> None:
     history = History().start("a").load("a", "specification").end("a", 60)
-    found = drawn(history.start("b", 7200, source="resume").end("b", 60).events)
+    found = draw(history.start("b", 7200, source="resume").end("b", 60).events)
     spans = [(span["start"][0], span["end"][0]) for span in found["lanes"][0]["spans"]]
     assert spans == [(1767600000, 1767600060), (1767607260, 1767607320)]
 
@@ -102,7 +102,7 @@ def test_an_abandoned_session_shows_its_last_event() -> None:
         History().start("a").add("note_recorded", 60, session_id="a", kind="note", text="x", phase="build", step=None)
     )
     history.end("a", 7200, reason="abandoned", inferred=True).start("b", source="resume")
-    first, second = drawn(history.events)["bars"]
+    first, second = draw(history.events)["bars"]
     assert (first["heard"][0] - first["start"][0], first["end"][0] - first["start"][0]) == (60, 7260)
     assert second["is_open"]
 
@@ -116,8 +116,8 @@ def test_phases_that_no_event_names_are_shown_where_they_must_have_been() -> Non
 
 @given(histories())
 def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_row(events: list[Recorded]) -> None:
-    written = page([drawn(events)])
-    assert page([drawn(events)]) == written
+    written = page([draw(events)])
+    assert page([draw(events)]) == written
     parsed = Page(written)
     ids = parsed.attribute("id")
     assert len(ids) == len(set(ids))
@@ -126,7 +126,7 @@ def test_any_history_gives_the_same_page_every_time_and_every_link_leads_to_a_ro
 
 @given(broken_histories())
 def test_a_history_that_another_program_wrote_is_drawn(events: list[Recorded]) -> None:
-    assert page([drawn(events)]).endswith("</html>\n")
+    assert page([draw(events)]).endswith("</html>\n")
 
 
 def test_no_part_of_a_payload_becomes_markup() -> None:
@@ -157,7 +157,7 @@ def test_every_bar_has_a_name_that_says_what_it_is() -> None:
 
 def test_two_thousand_sessions_fit_into_a_megabyte() -> None:
     events = long_history(2000)
-    written = page([drawn(events)])
+    written = page([draw(events)])
     assert len(written.encode()) < 1_000_000
     assert f"Events (4,000 of {len(events):,})" in written
     assert "sessions, 2026" in written
@@ -168,7 +168,7 @@ def test_many_loads_are_joined_and_all_are_counted() -> None:
     for number in range(3 * CROWD):
         history.at += number % 2
         history.load("a", "specification")
-    (lane,) = drawn(history.events)["lanes"]
+    (lane,) = draw(history.events)["lanes"]
     assert len(lane["spans"]) <= CROWD
     assert sum(span["loads"] for span in lane["spans"]) == 3 * CROWD
     assert (lane["spans"][0]["start"][0], lane["spans"][-1]["end"][0]) == (1767600000, history.at)
@@ -176,7 +176,7 @@ def test_many_loads_are_joined_and_all_are_counted() -> None:
 
 def test_a_log_of_moderate_length_lists_every_event() -> None:
     events = long_history(LISTED // 5)
-    assert [row["recorded"] for row in drawn(events)["rows"]] == events
+    assert [row["recorded"] for row in draw(events)["rows"]] == events
 
 
 # The command

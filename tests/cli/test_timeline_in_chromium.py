@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.browser import Browser
-from support.timelines import HOSTILE, drawn, hostile, long_history, story_timeline
+from support.timelines import HOSTILE, draw, hostile, long_history, story_timeline
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
@@ -91,7 +91,7 @@ def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart
             return box.left < frame.left - 1 || box.right > frame.right + 1;
         }).map(text => text.textContent)"""
     with Browser(tmp_path / "profile") as browser:
-        for events in (drawn(long_history(1)), drawn(long_history(60)), story_timeline("two-machines")):
+        for events in (draw(long_history(1)), draw(long_history(60)), story_timeline("two-machines")):
             browser.open(written(tmp_path, page([events])))
             browser.picture(1300, 900)
             assert browser.run(outside) == []
@@ -101,7 +101,7 @@ def test_no_letter_is_outside_the_chart_and_narrow_windows_scroll_only_the_chart
 
 def test_two_thousand_sessions_load_and_print(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
-        browser.open(written(tmp_path, page([drawn(long_history(2000))])))
+        browser.open(written(tmp_path, page([draw(long_history(2000))])))
         assert browser.run("return document.querySelectorAll('tr[id]').length") == 4000
     with Browser(tmp_path / "other") as browser:
         browser.open(written(tmp_path, page([story_timeline("two-machines")])))

@@ -9,19 +9,28 @@ from pathlib import Path
 
 import pytest
 from support.project import COMMAND, Project
-from support.worktrees import START, begun, cleaned, finished, in_worktree, listed, released, started
+from support.worktrees import (
+    START,
+    begin_project,
+    clean_up,
+    complete_phases,
+    finish_run,
+    list_worktrees,
+    start_in_worktree,
+    start_run,
+)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A committed git project, set up, with the run of work item 258 active in it."""
-    return begun(tmp_path / "project")
+    return begin_project(tmp_path / "project")
 
 
 def merged(project: Project) -> Project:
     """Make a worktree whose run is finished and merged."""
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     return tree
 
@@ -31,9 +40,9 @@ def merged(project: Project) -> Project:
 
 @pytest.mark.parametrize("where", ["worktree", "branch", "mirror"])
 def test_a_run_id_that_the_clone_uses_elsewhere_is_refused(project: Project, where: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     if where == "branch":
-        finished(tree)
+        finish_run(tree)
     if where != "worktree":
         project.git("worktree", "remove", "--force", str(tree.root))
     before = project.active_path.read_bytes()
@@ -65,7 +74,7 @@ def test_a_bare_repository_gets_no_run_and_no_files(tmp_path: Path, arguments: t
 
 
 def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     shutil.rmtree(project.root / ".git" / "worktrees")
     done = tree.faber("doctor")
     assert "git no longer knows this worktree" in done.stdout
@@ -77,25 +86,25 @@ def test_doctor_says_what_the_list_says_of_a_worktree_that_git_has_forgotten(pro
 
 
 def test_an_open_session_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     tree.deliver(START, client="c-259")
     moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
     assert f"its session {moved.current} is open" in row["why"]
     assert "git worktree repair NEW-PATH" in " ".join(row["why"])
     project.git("worktree", "repair", str(moved.root))
-    assert listed(project)["moved"]["run_id"] == tree.run_id
+    assert list_worktrees(project)["moved"]["run_id"] == tree.run_id
 
 
 def test_staged_work_keeps_the_entry_of_a_worktree_that_was_moved(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     tree.write("new.txt", "new")
     tree.git("add", "new.txt")
     tree.root.rename(tree.root.with_name("moved"))
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
     assert "new.txt staged and not committed" in row["why"][0]
 
@@ -104,26 +113,26 @@ def test_staged_work_keeps_the_entry_of_a_worktree_that_was_moved(project: Proje
 
 
 def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.write(".gitignore", ".env\n")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.write(".env", "SECRET=1")
-    row = cleaned(project, "--dry-run")["project-issue-259"]
+    row = clean_up(project, "--dry-run")["project-issue-259"]
     assert row["action"] == "would be removed"
     assert "files that git ignores are removed with it: .env" in row["why"]
 
 
 @pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
 def test_a_change_that_git_was_told_not_to_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.write("settings.txt", "shared")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.git("update-index", flag, "settings.txt")
-    assert cleaned(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
+    assert clean_up(project, "--dry-run")["project-issue-259"]["action"] == "would be removed"
     tree.write("settings.txt", "mine")
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], row["why"][0].endswith(": settings.txt")) == ("kept", True)
     assert (tree.root / "settings.txt").read_text() == "mine"
 
@@ -131,36 +140,36 @@ def test_a_change_that_git_was_told_not_to_look_at_keeps_its_worktree(project: P
 def test_a_bisection_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
     tree.git("bisect", "start")
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert row["action"] == "kept"
     assert "a bisect is in progress in it" in row["why"][0]
     tree.git("bisect", "reset")
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
 def test_a_rebase_in_progress_keeps_its_worktree(project: Project) -> None:
     tree = merged(project)
     subprocess.run(["git", "rebase", "--quiet", "--exec", "false", "HEAD~1"], cwd=tree.root, check=False)
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert row["action"] == "kept"
     assert "a rebase is in progress in it" in " ".join(row["why"])
 
 
 def test_a_finished_run_that_is_not_merged_keeps_its_worktree_also_by_name(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["why"]) == ("kept", ["feature/259 is not merged"])
 
 
 def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, tmp_path: Path) -> None:
-    other = begun(tmp_path / "library")
-    tree = in_worktree(project, "259")
+    other = begin_project(tmp_path / "library")
+    tree = start_in_worktree(project, "259")
     tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.git("submodule", "--quiet", "deinit", "--all")
-    row = cleaned(project, "--dry-run")["project-issue-259"]
+    row = clean_up(project, "--dry-run")["project-issue-259"]
     assert row["action"] == "kept"
     assert f"`git worktree remove --force {tree.root}`" in row["why"][0]
     project.git("worktree", "remove", "--force", str(tree.root))
@@ -171,9 +180,9 @@ def test_a_worktree_that_had_submodules_says_what_removes_it(project: Project, t
 
 @pytest.mark.parametrize("what", ["worktree", "repository", "bare"])
 def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project, what: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.write(".gitignore", "trees/\n")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     inner = tree.root / "trees" / "deep" / "inner"
     if what == "worktree":
@@ -182,26 +191,26 @@ def test_what_lies_in_an_ignored_folder_of_a_worktree_keeps_it(project: Project,
         project.git("init", "--quiet", *(["--bare"] if what == "bare" else []), str(inner))
     (inner / "work.txt").write_text("nowhere else")
     for names in ([], ["project-issue-259"]):
-        row = cleaned(project, *names)["project-issue-259"]
+        row = clean_up(project, *names)["project-issue-259"]
         kind = "worktree" if what == "worktree" else "repository"
         assert (row["action"], row["why"]) == ("kept", [f"a {kind} is in it: {inner}"])
     assert (inner / "work.txt").read_text() == "nowhere else"
     shutil.rmtree(inner)
     project.git("worktree", "prune")
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
 @pytest.mark.parametrize("what", ["unfinished", "session"])
 def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Project, what: str) -> None:
-    first = in_worktree(project, "259")
+    first = start_in_worktree(project, "259")
     if what == "session":
         first.deliver(START, client="c-259", pid="259")
         first.change_state(status="completed")
-    tree = Project(first.root, started(first, "260", "--yes"))
-    finished(tree)
+    tree = Project(first.root, start_run(first, "260", "--yes"))
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     for names in ([], ["project-issue-259"]):
-        row = cleaned(project, *names)["project-issue-259"]
+        row = clean_up(project, *names)["project-issue-259"]
         assert row["run_id"] == tree.run_id
         told = {
             "unfinished": f"another run in it, {first.run_id}, is in_progress",
@@ -211,20 +220,20 @@ def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Proj
 
 
 def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
-    first = in_worktree(project, "259")
+    first = start_in_worktree(project, "259")
     first.write(".gitignore", f"{first.run_id.rpartition('/')[2]}/\n")
     first.change_state(status="completed")
-    tree = Project(first.root, started(first, "260", "--yes"))
-    finished(tree)
+    tree = Project(first.root, start_run(first, "260", "--yes"))
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], f"{first.run_id}/state.json" in row["why"][0]) == ("kept", True)
 
 
 def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_alone(project: Project) -> None:
     tree = merged(project)
     project.git("update-ref", "-d", "refs/heads/feature/259")
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], row["why"]) == ("kept", ["its branch was deleted, so it is removed only by name"])
     done = project.faber("worktree", "cleanup", "project-issue-259")
     assert (done.returncode, f"removed: {tree.root}" in done.stdout, "stays" in done.stdout) == (0, True, False)
@@ -234,9 +243,9 @@ def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_
 
 
 def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     told = project.faber("doctor").stdout
     assert f"the run is active in {tree.root}" in told
@@ -249,10 +258,10 @@ def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: 
 
 
 def test_finish_says_before_its_question_what_would_go(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    released(tree)
+    tree = start_in_worktree(project, "259")
+    complete_phases(tree)
     tree.write(".gitignore", ".env\n")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     tree.write(".env", "SECRET=1")
     shown, code = tree.on_terminal("run", "finish", answers=["n"])
@@ -263,9 +272,9 @@ def test_finish_says_before_its_question_what_would_go(project: Project) -> None
 
 
 def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    released(tree)
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    complete_phases(tree)
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     for run_id in (tree.run_id, tree.run_id[:-1]):
         done = project.faber("run", "finish", run_id)
@@ -277,20 +286,20 @@ def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_ru
 
 
 def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
-    released(tree)
+    complete_phases(tree)
     tree.write("work.txt", "done")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
     done = tree.faber("run", "finish")
     assert "can be removed: faber-ledger worktree cleanup" in done.stdout, done.stdout
     events, state = {recorded["id"] for recorded in tree.events}, tree.state
     home = Project(project.root, tree.run_id)
-    assert "handed back" in " ".join(cleaned(project, "--dry-run")["project-issue-259"]["why"])
+    assert "handed back" in " ".join(clean_up(project, "--dry-run")["project-issue-259"]["why"])
     assert home.state["status"] == "in_progress"
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
     assert not tree.root.exists()
     assert {recorded["id"] for recorded in home.events} == events
     assert home.state == state
@@ -300,9 +309,9 @@ def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(proj
 
 
 def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    released(tree)
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    complete_phases(tree)
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     shown, code = tree.on_terminal("run", "finish", answers=["y"])
     assert (code, f"removed: {tree.root}" in shown) == (0, True), shown
@@ -310,13 +319,13 @@ def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Pr
 
 
 def test_what_somebody_else_changed_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.change_state(notes="the worktree's")
     home = Project(project.root, tree.run_id)
     home.change_state(notes="the main one's")
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], "uncommitted work" in row["why"][0]) == ("kept", True)
     assert home.state["notes"] == "the main one's"
 
@@ -327,7 +336,7 @@ def test_other_work_after_the_merge_keeps_the_worktree_and_its_run_where_it_is(p
     tree.deliver("SessionEnd.other.print", client="c-259", pid="259")
     tree.write("draft.txt", "not yet")
     before = Project(project.root, tree.run_id).ledger_path.read_bytes()
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
     assert Project(project.root, tree.run_id).ledger_path.read_bytes() == before
 
@@ -361,7 +370,7 @@ def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
     folder = b"../odd-\xfe"
     subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
     tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
-    tree = Project(tree.root, started(tree, "259"))
+    tree = Project(tree.root, start_run(tree, "259"))
     assert tree.state["worktree"]["path"] == "../odd-\udcfe"
     assert tree.deliver(START, fields={"cwd": "/"}).packet is not None
     assert tree.faber("run", "resume", tree.run_id).returncode == 0
@@ -394,16 +403,16 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
 
 
 def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
-    project = begun(tmp_path / "my proj")
+    project = begin_project(tmp_path / "my proj")
     project.write("a part/.fractary/faber/config.json", "{}")
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "A part")
     part = Project(project.root / "a part")
     done = part.faber("run", "start", "--work-id", "259", "--worktree")
     assert "Next: cd '../../my-proj-issue-259/a part', and" in done.stdout, done.stdout
-    tree = Project(project.root.parent / "my-proj-issue-260", started(project, "260", "--worktree"))
-    released(tree)
-    finished(tree, "in_progress")
+    tree = Project(project.root.parent / "my-proj-issue-260", start_run(project, "260", "--worktree"))
+    complete_phases(tree)
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/260")
     shown, code = tree.on_terminal("run", "finish", answers=["y"])
     assert (code, f"Next: cd '{project.root}'" in shown) == (0, True), shown
@@ -411,7 +420,7 @@ def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path)
 
 @pytest.mark.parametrize("how", ["deleted", "moved"])
 def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Project, how: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     shutil.move(tree.root, tree.root.with_name("moved"))
     if how == "deleted":
         shutil.rmtree(tree.root.with_name("moved"))
@@ -421,11 +430,11 @@ def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Projec
 
 
 def test_worktrees_of_a_clone_that_was_moved_are_told_how_to_be_repaired(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
     assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
     moved.git("worktree", "repair")
-    assert listed(moved)["project-issue-259"]["run_id"] == tree.run_id
+    assert list_worktrees(moved)["project-issue-259"]["run_id"] == tree.run_id
 
 
 def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project) -> None:
@@ -439,7 +448,7 @@ def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project
 
 
 def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:
-    project = Project(project.root, started(project, "9", "--yes"))  # no commit has its state
+    project = Project(project.root, start_run(project, "9", "--yes"))  # no commit has its state
     project.state_path.unlink()
     for backup in project.run.glob("state*.backup*"):
         backup.unlink()
@@ -453,7 +462,7 @@ def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: P
 def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
     plain = Project(tmp_path / "plain")
     plain.root.mkdir()
-    started(plain, "1")
+    start_run(plain, "1")
     done = plain.faber("run", "start", "--work-id", "2")
     assert ("WARNING: Another workflow" in done.stdout, "Enter w" in done.stdout) == (True, False)
     plain.git("init", "--quiet")
@@ -461,7 +470,7 @@ def test_w_is_not_offered_where_no_worktree_can_be_made(tmp_path: Path) -> None:
 
 
 def test_the_list_in_a_folder_that_is_gone_is_one_clear_error(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     line = 'rm -r "$PWD" && exec "$1" worktree list'
     done = subprocess.run(
         ["sh", "-c", line, "sh", COMMAND],

@@ -16,14 +16,14 @@ from support.project import COMMAND, Project
 from support.worktrees import (
     REGISTRY,
     START,
-    begun,
-    cleaned,
-    finished,
-    in_worktree,
-    listed,
+    begin_project,
+    clean_up,
+    complete_phases,
+    finish_run,
+    list_worktrees,
     records,
-    released,
-    started,
+    start_in_worktree,
+    start_run,
 )
 
 from faber_ledger.runs.active import active_run
@@ -39,12 +39,12 @@ IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "client-1", "CLAUDE_PID": "77"}
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """A committed git project, set up, with the run of work item 258 active in it."""
-    return begun(tmp_path / "project")
+    return begin_project(tmp_path / "project")
 
 
 def test_worktree_makes_folder_and_branch_and_starts_there(project: Project) -> None:
     before = project.active_path.read_bytes()
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     assert tree.git("branch", "--show-current") == "feature/259"
     assert tree.active_path.read_text() == f"{tree.run_id}\n"
     assert project.active_path.read_bytes() == before
@@ -52,7 +52,7 @@ def test_worktree_makes_folder_and_branch_and_starts_there(project: Project) -> 
 
 
 def test_the_state_says_the_worktree_and_so_does_the_registry(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     member = tree.state["worktree"]
     assert (member["path"], member["created_by"], member["branch"], member["auto_cleanup"]) == (
         "../project-issue-259",
@@ -70,7 +70,7 @@ def test_the_state_says_the_worktree_and_so_does_the_registry(project: Project) 
 def test_a_client_that_asks_for_a_worktree_keeps_its_session_where_it_is(project: Project) -> None:
     project.faber("run", "resume", project.run_id, env=IN_CLIENT)
     before = project.current
-    run_id = started(project, "259", "--worktree", **IN_CLIENT)
+    run_id = start_run(project, "259", "--worktree", **IN_CLIENT)
     tree = Project(project.root.parent / "project-issue-259", run_id)
     assert before is not None
     assert project.current == before
@@ -88,7 +88,7 @@ def test_a_conflict_is_answered_each_way(project: Project, answer: str, code: in
 
 
 def test_w_is_no_answer_to_a_resume(project: Project) -> None:
-    started(project, "259", "--yes")
+    start_run(project, "259", "--yes")
     shown, ended = project.on_terminal("run", "resume", project.run_id, answers=["w"])
     assert "Enter w" not in shown
     assert ended == 1
@@ -157,17 +157,17 @@ def test_a_work_item_without_a_letter_that_names_a_folder_is_told(project: Proje
 
 def test_a_detached_head_is_where_the_new_branch_begins(project: Project) -> None:
     project.git("checkout", "--quiet", "--detach")
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     assert tree.git("rev-parse", "HEAD") == project.git("rev-parse", "HEAD")
-    assert listed(project)["project"]["branch"] is None
+    assert list_worktrees(project)["project"]["branch"] is None
     assert "(detached)" in project.faber("worktree", "list").stdout
 
 
 def test_a_path_with_spaces_and_non_ascii_letters_is_a_path(tmp_path: Path) -> None:
-    project = begun(tmp_path / "ein Größen-Test" / "project")
-    tree = in_worktree(project, "259")
+    project = begin_project(tmp_path / "ein Größen-Test" / "project")
+    tree = start_in_worktree(project, "259")
     assert records(project)[0]["path"] == str(tree.root)
-    assert listed(tree)["project-issue-259"]["run_id"] == tree.run_id
+    assert list_worktrees(tree)["project-issue-259"]["run_id"] == tree.run_id
 
 
 # What a fresh worktree inherits
@@ -220,8 +220,8 @@ def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: P
 
 
 def test_a_run_that_comes_back_to_the_main_work_tree_says_so(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     done = project.faber("run", "resume", tree.run_id, "--yes")
     assert done.returncode == 0, done.stderr
@@ -230,7 +230,7 @@ def test_a_run_that_comes_back_to_the_main_work_tree_says_so(project: Project) -
 
 
 def test_a_hook_finds_the_run_from_a_subdirectory_of_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     folder = tree.root / "deep" / "down"
     folder.mkdir(parents=True)
     tree.deliver(START, client="c-259", env={"CLAUDE_PROJECT_DIR": str(folder)}, directory=folder)
@@ -249,7 +249,7 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
     assert project.current is None
     project.git("worktree", "add", "--quiet", ".worktrees/x", "-b", "feature/259")
     tree = Project(project.root / ".worktrees" / "x")
-    tree = Project(tree.root, started(tree, "259"))
+    tree = Project(tree.root, start_run(tree, "259"))
     below = tree.root / "sub" / "gone"
     assert project.deliver(START, env={"CLAUDE_PROJECT_DIR": str(below)}).packet is not None
     assert tree.current is not None
@@ -264,11 +264,11 @@ def test_a_hook_whose_folder_was_removed_looks_above_it_and_never_where_its_proc
 
 
 def test_a_submodule_is_a_project_of_its_own(project: Project, tmp_path: Path) -> None:
-    other = begun(tmp_path / "library")
+    other = begin_project(tmp_path / "library")
     project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
     inner = Project(project.root / "lib", other.run_id)
     assert inner.faber("status").returncode == 0
-    assert listed(inner)["lib"]["run_id"] == other.run_id
+    assert list_worktrees(inner)["lib"]["run_id"] == other.run_id
 
 
 # The registry
@@ -294,7 +294,7 @@ def test_many_starts_at_once_are_all_kept(project: Project) -> None:
     ["{", "[]", '{"worktrees": {}}', '{"worktrees": [{"path": "x"}]}', '{"worktrees": [1]}', "\x00", "[" * 9999],
 )
 def test_a_malformed_registry_is_kept_aside_and_rebuilt(project: Project, content: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     (project.root / REGISTRY).write_text(content)
     done = tree.faber("worktree", "list")
     assert done.returncode == 0
@@ -305,7 +305,7 @@ def test_a_malformed_registry_is_kept_aside_and_rebuilt(project: Project, conten
 
 def test_a_registry_that_is_a_link_leads_nowhere(project: Project, tmp_path: Path) -> None:
     (tmp_path / "elsewhere.json").write_text("{}")
-    in_worktree(project, "259")
+    start_in_worktree(project, "259")
     (project.root / REGISTRY).unlink()
     (project.root / REGISTRY).symlink_to(tmp_path / "elsewhere.json")
     assert project.faber("worktree", "list").returncode == 0
@@ -314,13 +314,13 @@ def test_a_registry_that_is_a_link_leads_nowhere(project: Project, tmp_path: Pat
 
 
 def test_a_rebuilt_registry_knows_from_the_run_who_made_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     (project.root / REGISTRY).write_text("{")
-    listed(project)
+    list_worktrees(project)
     assert (records(project)[0]["created_by"], records(project)[0]["auto_cleanup"]) == ("fractary-faber", True)
     tree.change_state(worktree={**tree.state["worktree"], "auto_cleanup": False})
     (project.root / REGISTRY).unlink()
-    listed(project)
+    list_worktrees(project)
     assert records(project)[0]["auto_cleanup"] is False
 
 
@@ -328,30 +328,30 @@ def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) ->
     project = Project(tmp_path / "project")
     project.root.mkdir()
     project.git("init", "--quiet")
-    assert listed(project)["project"]["run_id"] is None
+    assert list_worktrees(project)["project"]["run_id"] is None
     assert project.git("status", "--porcelain") == ""
 
 
 def test_what_others_put_into_a_record_stays(project: Project) -> None:
-    in_worktree(project, "259")
+    start_in_worktree(project, "259")
     document = json.loads((project.root / REGISTRY).read_text())
     document["worktrees"][0] |= {"pr_number": "17", "note": "theirs"}
     (project.root / REGISTRY).write_text(json.dumps({**document, "more": 1}))
-    listed(project)
+    list_worktrees(project)
     assert (records(project)[0]["pr_number"], records(project)[0]["note"]) == ("17", "theirs")
     assert json.loads((project.root / REGISTRY).read_text())["more"] == 1
 
 
 def test_a_second_list_changes_nothing(project: Project) -> None:
-    in_worktree(project, "259")
-    listed(project)
+    start_in_worktree(project, "259")
+    list_worktrees(project)
     before = (project.root / REGISTRY).read_bytes()
-    listed(project)
+    list_worktrees(project)
     assert (project.root / REGISTRY).read_bytes() == before
 
 
 def test_the_registry_is_not_in_git(project: Project) -> None:
-    in_worktree(project, "259")
+    start_in_worktree(project, "259")
     assert project.git("status", "--porcelain") == ""
 
 
@@ -362,16 +362,16 @@ def test_worktrees_of_a_bare_repository_share_one_registry(project: Project, tmp
     one = Project(tmp_path / "one", project.run_id)
     assert one.faber("run", "start", "--work-id", "300", "--yes").returncode == 0
     assert len(json.loads((bare / "faber-ledger/worktrees.json").read_text())["worktrees"]) == 1
-    assert listed(one)["one"]["run_id"] is not None
+    assert list_worktrees(one)["one"]["run_id"] is not None
 
 
 # The list
 
 
 def test_the_list_says_run_branch_phase_session_disk_and_last_event(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259")
-    row = listed(project)["project-issue-259"]
+    row = list_worktrees(project)["project-issue-259"]
     assert (row["run_id"], row["branch"], row["phase"]) == (tree.run_id, "feature/259", "frame")
     assert row["open_session"] == tree.current
     assert row["disk_usage_bytes"] > 1000
@@ -384,7 +384,7 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_the_list_says_
     project.git("commit", "--quiet", "-m", "Untracked")
     done = project.faber("run", "start", "--work-id", "259", "--worktree")
     assert "This worktree has no hooks: run `faber-ledger init` in it" in done.stdout
-    assert listed(project)["project-issue-259"]["events_without_hook"] == [
+    assert list_worktrees(project)["project-issue-259"]["events_without_hook"] == [
         "SessionStart",
         "PreCompact",
         "PostCompact",
@@ -401,17 +401,17 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_the_list_says_
 
 
 def test_a_finished_and_merged_one_is_removed_and_its_branch_stays(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
-    assert cleaned(project)["project-issue-259"]["why"] == ["feature/259 is not merged", *[]]
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
+    assert clean_up(project)["project-issue-259"]["why"] == ["feature/259 is not merged", *[]]
     project.git("merge", "--quiet", "feature/259")
-    dry = cleaned(project, "--dry-run")["project-issue-259"]
+    dry = clean_up(project, "--dry-run")["project-issue-259"]
     assert (dry["action"], dry["why"]) == (
         "would be removed",
         ["its run is completed, and feature/259 is merged into main"],
     )
     assert tree.root.exists()
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
     assert not tree.root.exists()
     assert "feature/259" in project.git("branch", "--list", "feature/259")
     (record,) = records(project)
@@ -420,9 +420,9 @@ def test_a_finished_and_merged_one_is_removed_and_its_branch_stays(project: Proj
 
 
 def test_cleanups_at_the_same_time_remove_each_worktree_once(project: Project) -> None:
-    trees = [in_worktree(project, number) for number in ("300", "301", "302")]
+    trees = [start_in_worktree(project, number) for number in ("300", "301", "302")]
     for tree in trees:
-        finished(tree)
+        finish_run(tree)
         project.git("merge", "--quiet", "--strategy=ours", "--no-edit", f"feature/{tree.root.name[-3:]}")
     command = [COMMAND, "worktree", "cleanup", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
@@ -445,7 +445,7 @@ def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Pat
     project.root.mkdir()
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("commit", "--quiet", "--allow-empty", "-m", "Begin")
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.write(".fractary/faber/logs/hooks.log", "a line\n")
     tree.change_state(status="completed")
     tree.git("add", ".fractary/faber/.active-run-id", *[str(tree.run / name) for name in ("state.json", "ledger.db")])
@@ -453,10 +453,10 @@ def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Pat
     tree.git("commit", "--quiet", "-m", "Finish")
     project.git("merge", "--quiet", "feature/259")
     draft = tree.write(".fractary/faber/draft.lock.txt", "mine")
-    assert cleaned(project)["project-issue-259"]["why"] == ["uncommitted work: .fractary/faber/draft.lock.txt"]
+    assert clean_up(project)["project-issue-259"]["why"] == ["uncommitted work: .fractary/faber/draft.lock.txt"]
     assert (tree.run / "ledger.lock").exists()
     draft.unlink()
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
 def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path: Path) -> None:
@@ -465,10 +465,10 @@ def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path:
     project.git("init", "--quiet", "--initial-branch=main")
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Begin")
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.change_state(status="completed")
     for names in ([], ["project-issue-259"]):
-        row = cleaned(project, *names)["project-issue-259"]
+        row = clean_up(project, *names)["project-issue-259"]
         assert row["action"] == "kept"
         (why,) = row["why"]
         assert why.startswith("git ignores .fractary/runs/")
@@ -476,31 +476,31 @@ def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path:
 
 
 def test_a_squashed_merge_is_a_merge(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.write("a.txt", "a")
-    finished(tree)
+    finish_run(tree)
     tree.write("b.txt", "b")
-    finished(tree, "completed")
+    finish_run(tree, "completed")
     project.git("merge", "--quiet", "--squash", "feature/259")
     project.git("commit", "--quiet", "-m", "Squashed")
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
 def test_uncommitted_work_is_never_removed_even_by_name(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     tree.write("draft.txt", "not yet")
     for names in ([], ["project-issue-259"]):
-        row = cleaned(project, *names)["project-issue-259"]
+        row = clean_up(project, *names)["project-issue-259"]
         assert (row["action"], row["why"]) == ("kept", ["uncommitted work: draft.txt"])
     assert project.faber("worktree", "cleanup", "project-issue-259").returncode == 1
     assert (tree.root / "draft.txt").exists()
 
 
 def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     (tree.root / ".claude/settings.json").unlink()
     env = {"GIT_DIR": str(project.root / ".git"), "GIT_INDEX_FILE": str(project.root / ".git/index")}
@@ -510,10 +510,10 @@ def test_what_a_git_hook_says_of_its_own_work_tree_does_not_count_for_others(pro
 
 
 def test_a_run_that_left_its_worktree_to_the_next_one_is_recorded_as_what_it_came_to(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
-    second = started(tree, "261")
-    listed(project)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
+    second = start_run(tree, "261")
+    list_worktrees(project)
     assert {one["workflow_run_id"]: one["status"] for one in records(project)} == {
         tree.run_id: "completed",
         second: "active",
@@ -521,11 +521,11 @@ def test_a_run_that_left_its_worktree_to_the_next_one_is_recorded_as_what_it_cam
 
 
 def test_an_open_session_keeps_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["why"] == [f"its session {tree.current} is open"]
 
 
@@ -533,60 +533,60 @@ def test_unpushed_work_keeps_its_worktree(project: Project, tmp_path: Path) -> N
     project.git("clone", "--quiet", "--bare", str(project.root), str(tmp_path / "origin.git"))
     project.git("remote", "add", "origin", str(tmp_path / "origin.git"))
     project.git("fetch", "--quiet", "origin")
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     for names in ([], ["project-issue-259"]):
-        row = cleaned(project, *names)["project-issue-259"]
+        row = clean_up(project, *names)["project-issue-259"]
         assert row["action"] == "kept"
         assert "1 commit of it on no remote" in row["why"]
     project.git("push", "--quiet", "origin", "main")
-    assert cleaned(project)["project-issue-259"]["action"] == "removed"
+    assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
 def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     project.git("worktree", "lock", "--reason", "on a\nstick", str(tree.root))
     told = "it is locked: on a stick; `git worktree unlock` unlocks it"
-    assert cleaned(project)["project-issue-259"]["why"] == [told]
+    assert clean_up(project)["project-issue-259"]["why"] == [told]
     assert "locked: on a stick" in project.faber("worktree", "list").stdout
 
 
 def test_a_worktree_with_submodules_stays(project: Project, tmp_path: Path) -> None:
-    other = begun(tmp_path / "library")
-    tree = in_worktree(project, "259")
+    other = begin_project(tmp_path / "library")
+    tree = start_in_worktree(project, "259")
     tree.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "lib")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    assert "submodules are or were checked out" in cleaned(project)["project-issue-259"]["why"][0]
+    assert "submodules are or were checked out" in clean_up(project)["project-issue-259"]["why"][0]
 
 
 def test_nobody_saws_off_the_branch_he_sits_on(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
-    assert cleaned(tree)["project-issue-259"]["why"] == ["you are in it"]
+    assert clean_up(tree)["project-issue-259"]["why"] == ["you are in it"]
 
 
 def test_the_main_work_tree_and_foreign_worktrees_are_no_business_of_cleanup(project: Project) -> None:
     project.git("worktree", "add", "--quiet", "../theirs", "-b", "theirs")
-    assert cleaned(project) == {}
-    assert cleaned(project, "theirs")["theirs"]["action"] == "kept"
-    assert cleaned(project, ".")["project"]["why"] == ["it is the main work tree"]
+    assert clean_up(project) == {}
+    assert clean_up(project, "theirs")["theirs"]["action"] == "kept"
+    assert clean_up(project, ".")["project"]["why"] == ["it is the main work tree"]
     assert project.faber("worktree", "cleanup", "nothing").returncode == 1
 
 
 def test_a_record_that_says_so_is_removed_by_name_alone(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     document = json.loads((project.root / REGISTRY).read_text())
     document["worktrees"][0]["auto_cleanup"] = False
     (project.root / REGISTRY).write_text(json.dumps(document))
-    assert "only by name" in cleaned(project)["project-issue-259"]["why"][0]
-    assert cleaned(project, tree.run_id)["project-issue-259"]["action"] == "removed"
+    assert "only by name" in clean_up(project)["project-issue-259"]["why"][0]
+    assert clean_up(project, tree.run_id)["project-issue-259"]["action"] == "removed"
 
 
 # Orphans
@@ -594,11 +594,11 @@ def test_a_record_that_says_so_is_removed_by_name_alone(project: Project) -> Non
 
 def orphan(project: Project, reason: str) -> Project:
     """Make a worktree that is an orphan for a reason."""
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     if reason == "workflow_abandoned":
-        finished(tree, "cancelled")
+        finish_run(tree, "cancelled")
     else:
-        finished(tree, "in_progress")
+        finish_run(tree, "in_progress")
     if reason == "branch_deleted":
         project.git("branch", "kept", "feature/259")
         project.git("update-ref", "-d", "refs/heads/feature/259")
@@ -611,46 +611,46 @@ def orphan(project: Project, reason: str) -> Project:
 def test_an_orphan_is_told_with_its_reason_and_removed_by_name_alone(project: Project, reason: str) -> None:
     tree = orphan(project, reason)
     days = ["--inactive-days", "0" if reason == "no_activity" else "30"]
-    assert listed(project, *days)["project-issue-259"]["orphaned_reason"] == reason
+    assert list_worktrees(project, *days)["project-issue-259"]["orphaned_reason"] == reason
     metadata = records(project)[0]["metadata"]
     assert (metadata["orphaned"], metadata["orphaned_reason"]) == (True, reason)
     assert f"orphaned ({reason})" in project.faber("worktree", "list", *days).stdout
-    assert cleaned(project, *days)["project-issue-259"]["action"] == "kept"
-    row = cleaned(project, "project-issue-259", *days)["project-issue-259"]
+    assert clean_up(project, *days)["project-issue-259"]["action"] == "kept"
+    row = clean_up(project, "project-issue-259", *days)["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("removed", reason), row
     assert not tree.root.exists()
 
 
 def test_a_worktree_that_git_cannot_read_is_told_and_kept(project: Project) -> None:
     tree = orphan(project, "git_error")
-    assert listed(project)["project-issue-259"]["orphaned_reason"] == "git_error"
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    assert list_worktrees(project)["project-issue-259"]["orphaned_reason"] == "git_error"
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
     assert tree.state_path.exists()
 
 
 def test_a_folder_that_was_deleted_by_hand_is_told_and_taken_off_by_name(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     subprocess.run(["rm", "-r", str(tree.root)], check=True)
-    row = listed(project)["project-issue-259"]
+    row = list_worktrees(project)["project-issue-259"]
     assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
     assert "git worktree repair" in row["orphaned_why"]
-    assert cleaned(project)["project-issue-259"]["action"] == "kept"
-    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
-    assert "project-issue-259" not in listed(project)
+    assert clean_up(project)["project-issue-259"]["action"] == "kept"
+    assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+    assert "project-issue-259" not in list_worktrees(project)
     assert records(project)[0]["status"] == "removed"
 
 
 def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.root.rename(tree.root.with_name("moved"))
-    assert listed(project)["project-issue-259"]["orphaned_reason"] == "git_error"
+    assert list_worktrees(project)["project-issue-259"]["orphaned_reason"] == "git_error"
     moved = Project(tree.root.with_name("moved"), tree.run_id)
     moved.deliver(START, client="c-259")
     assert moved.current is not None
     project.git("worktree", "repair", str(moved.root))
-    assert listed(project)["moved"]["run_id"] == tree.run_id
+    assert list_worktrees(project)["moved"]["run_id"] == tree.run_id
     assert {os.path.basename(one["path"]): one["status"] for one in records(project)} == {
         "project-issue-259": "removed",
         "moved": "active",
@@ -658,50 +658,50 @@ def test_a_folder_that_was_moved_by_hand_is_found_again_after_a_repair(project: 
 
 
 def test_a_deleted_branchs_commits_that_are_nowhere_else_keep_the_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     commit = tree.git("rev-parse", "HEAD")
     project.git("update-ref", "-d", "refs/heads/feature/259")
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
     assert f"`git branch feature/259 {commit[:12]}` restores it" in row["why"][0]
 
 
 def test_a_folder_that_is_not_there_is_removed_by_name_also_if_no_run_is_known_of_it(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     shutil.rmtree(tree.root)
     (project.root / REGISTRY).unlink()
-    row = cleaned(project)["project-issue-259"]
+    row = clean_up(project)["project-issue-259"]
     assert (row["action"], row["run_id"], row["orphaned_reason"]) == ("kept", None, "git_error")
-    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+    assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
     assert "project-issue-259" not in project.git("worktree", "list")
 
 
 def test_commits_that_only_a_deleted_folder_names_keep_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.git("checkout", "--quiet", "--detach")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     commit = tree.git("rev-parse", "HEAD")
     shutil.rmtree(tree.root)
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert row["action"] == "kept"
     assert f"`git branch NAME {commit[:12]}` keeps them" in row["why"][0]
     project.git("branch", "kept", commit)
-    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+    assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
 
 
 def test_commits_that_only_a_deleted_folder_and_its_deleted_branch_name_keep_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     commit = tree.git("rev-parse", "HEAD")
     project.git("update-ref", "-d", "refs/heads/feature/259")
     shutil.rmtree(tree.root)
-    assert commit[:12] in cleaned(project, "project-issue-259")["project-issue-259"]["why"][0]
+    assert commit[:12] in clean_up(project, "project-issue-259")["project-issue-259"]["why"][0]
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "repository"])
 def test_what_is_in_the_place_of_a_worktrees_folder_is_told_and_left_alone(project: Project, what: str) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     shutil.rmtree(tree.root)
     if what == "file":
         tree.root.write_text("mine")
@@ -710,27 +710,27 @@ def test_what_is_in_the_place_of_a_worktrees_folder_is_told_and_left_alone(proje
         (tree.root / "mine.txt").write_text("mine")
     if what == "repository":
         tree.git("init", "--quiet")
-    row = listed(project)["project-issue-259"]
+    row = list_worktrees(project)["project-issue-259"]
     assert (row["orphaned_reason"], row["run_id"]) == ("git_error", tree.run_id)
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["why"]) == ("kept", [row["orphaned_why"]])
     assert "move that away" in row["orphaned_why"]
     tree.root.rename(tree.root.with_name("aside"))
-    assert cleaned(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
+    assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
 
 
 def test_whoever_stands_in_a_moved_worktree_is_told_how_to_repair_it(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
-    row = cleaned(moved, "project-issue-259")["project-issue-259"]
+    row = clean_up(moved, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["why"][0]) == ("kept", "you are in it")
     assert row["orphaned_why"] == f"it was moved to {moved.root}: run `git worktree repair` there"
     moved.git("worktree", "repair")
-    assert listed(moved)["moved"]["run_id"] == tree.run_id
+    assert list_worktrees(moved)["moved"]["run_id"] == tree.run_id
 
 
 def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
     project.git("worktree", "prune")
     done = moved.faber("worktree", "list")
@@ -740,22 +740,22 @@ def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
 
 
 def test_a_worktree_whose_run_was_taken_out_is_removed_by_name(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     tree.git("rm", "-r", "--quiet", str(tree.run))
     shutil.rmtree(tree.run, ignore_errors=True)
     tree.git("commit", "--quiet", "-m", "Without the run")
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("removed", "workflow_abandoned"), row
 
 
 def test_an_open_session_on_a_run_that_is_not_active_any_more_keeps_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259")
     tree.active_path.write_text(f"{project.run_id}\n")
     Path(tree.git("rev-parse", "--git-path", "faber-ledger-run")).unlink()  # else this work tree's own word counts
-    finished(tree, "in_progress")
-    row = cleaned(project, "project-issue-259")["project-issue-259"]
+    finish_run(tree, "in_progress")
+    row = clean_up(project, "project-issue-259")["project-issue-259"]
     assert (row["action"], row["orphaned_reason"]) == ("kept", "workflow_abandoned")
     assert row["why"] == [f"its session {tree.current} is open"]
 
@@ -765,22 +765,22 @@ def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> Non
     tree = Project(project.root.parent / "unborn")
     tree.git("symbolic-ref", "HEAD", "refs/heads/unborn")
     shutil.rmtree(project.root / ".git/worktrees/unborn/logs")
-    started(tree, "261")
-    assert listed(project)["unborn"]["orphaned_reason"] is None
+    start_run(tree, "261")
+    assert list_worktrees(project)["unborn"]["orphaned_reason"] is None
 
 
 # What a merge brings into the active file
 
 
 def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     assert project.active_path.read_text().strip() == tree.run_id
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
     assert project.deliver(START, client="c-258").packet is not None
     assert project.current is not None
-    assert listed(project)["project"]["run_id"] == project.run_id
+    assert list_worktrees(project)["project"]["run_id"] == project.run_id
     done = project.faber("run", "start", "--work-id", "260")
     assert (done.returncode, f"Active: {project.run_id}\n" in done.stdout) == (1, True)
     assert project.faber("run", "resume", project.run_id).returncode == 0
@@ -788,9 +788,9 @@ def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(p
 
 
 def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     before = tree.current
     project.git("merge", "--quiet", "feature/259")
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
@@ -802,7 +802,7 @@ def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project)
 
 
 def test_what_main_brings_into_a_worktree_does_not_silence_its_own_run(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.git("checkout", "--quiet", "main", "--", ".fractary/faber/.active-run-id")
     assert tree.active_path.read_text().strip() == project.run_id
     assert json.loads(tree.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
@@ -817,9 +817,9 @@ def test_a_main_work_tree_without_a_run_does_not_take_over_the_merged_one(tmp_pa
     project.faber("init")
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Begin")
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
-    finished(tree, "in_progress")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     answer = project.deliver(START, client="c-258", pid="258")
     assert f"{tree.run_id} is active in {tree.root}" in answer.errors
@@ -833,14 +833,14 @@ def test_a_main_work_tree_without_a_run_does_not_take_over_the_merged_one(tmp_pa
 
 
 def test_a_merged_run_that_is_unfinished_is_not_the_active_one_either(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree, "in_progress")
+    tree = start_in_worktree(project, "259")
+    finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 
 def test_no_other_run_replaces_one_that_was_finished_here(project: Project) -> None:
-    second = Project(project.root, started(project, "259", "--yes"))
+    second = Project(project.root, start_run(project, "259", "--yes"))
     project.faber("run", "resume", project.run_id, "--yes")
     second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
     second.change_state(status="completed")
@@ -849,18 +849,18 @@ def test_no_other_run_replaces_one_that_was_finished_here(project: Project) -> N
 
 
 def test_if_neither_run_is_unfinished_the_active_file_decides(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    finished(tree)
+    tree = start_in_worktree(project, "259")
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     project.change_state(status="completed")
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
 
 
 def test_finish_completes_a_released_run_and_says_what_keeps_its_worktree(project: Project) -> None:
-    tree = in_worktree(project, "259")
+    tree = start_in_worktree(project, "259")
     assert tree.faber("run", "finish").returncode == 1
     assert tree.state["status"] == "in_progress"
-    released(tree)
+    complete_phases(tree)
     done = tree.faber("run", "finish")
     assert done.returncode == 0
     assert done.stdout.startswith(f"✓ Workflow completed: {tree.run_id}\n")
@@ -870,10 +870,10 @@ def test_finish_completes_a_released_run_and_says_what_keeps_its_worktree(projec
 
 
 def test_finish_offers_its_own_cleanup(project: Project) -> None:
-    tree = in_worktree(project, "259")
-    released(tree)
+    tree = start_in_worktree(project, "259")
+    complete_phases(tree)
     tree.faber("run", "finish")
-    finished(tree)
+    finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     assert "can be removed: faber-ledger worktree cleanup" in tree.faber("run", "finish").stdout
     shown, code = tree.on_terminal("run", "finish", answers=["n"])
@@ -884,7 +884,7 @@ def test_finish_offers_its_own_cleanup(project: Project) -> None:
 
 
 def test_finish_in_the_main_work_tree_removes_nothing(project: Project) -> None:
-    released(project)
+    complete_phases(project)
     done = project.faber("run", "finish")
     assert done.stdout == f"✓ Workflow completed: {project.run_id}\n"
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.project import Project, answer_of
-from support.worktrees import begun, cleaned, finished, in_worktree, listed, records, released
+from support.worktrees import (
+    begin_project,
+    clean_up,
+    complete_phases,
+    finish_run,
+    list_worktrees,
+    records,
+    start_in_worktree,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +31,7 @@ CLIENTS = ("alpha-client", "beta-client", "gamma-client")
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    return begun(tmp_path / "project")
+    return begin_project(tmp_path / "project")
 
 
 def ids(tree: Project) -> set[str]:
@@ -77,15 +85,15 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
                 assert not ids(tree) & ids(other)
                 assert foreign not in text_of(tree)
                 assert other.run_id not in text_of(tree)
-    rows = listed(project)
+    rows = list_worktrees(project)
     assert {name: row["run_id"] for name, row in rows.items()} == {tree.root.name: tree.run_id for tree in trees}
     assert all(row["open_session"] is None and not row["events_without_hook"] for row in rows.values())
 
     # The second ends and is merged; the third is forgotten.
-    released(second)
+    complete_phases(second)
     assert second.faber("run", "finish").returncode == 0
-    finished(second)
-    finished(third, "in_progress")
+    finish_run(second)
+    finish_run(third, "in_progress")
     before = ids(second)
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Sessions of 258")
@@ -93,13 +101,13 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
     dry = project.faber("worktree", "cleanup", "--dry-run").stdout
     assert f"would be removed: {second.root} ({second.run_id})\n" in dry
     assert f"kept: {third.root} ({third.run_id})\n  its run is in_progress\n" in dry
-    rows = cleaned(project, "--inactive-days", "0")
+    rows = clean_up(project, "--inactive-days", "0")
     assert {name: row["action"] for name, row in rows.items()} == {
         "project-issue-259": "removed",
         "project-issue-260": "kept",
     }
     assert rows["project-issue-260"]["orphaned_reason"] == "no_activity"
-    assert cleaned(project, "--inactive-days", "0", "project-issue-260")["project-issue-260"]["action"] == "removed"
+    assert clean_up(project, "--inactive-days", "0", "project-issue-260")["project-issue-260"]["action"] == "removed"
     assert {record["workflow_run_id"]: record["status"] for record in records(project)} == {
         second.run_id: "removed",
         third.run_id: "removed",
@@ -116,7 +124,7 @@ def test_three_workflows_run_side_by_side_and_nothing_of_one_is_in_another(proje
 
 
 def test_taking_over_leaves_the_other_worktrees_alone(project: Project) -> None:
-    second = in_worktree(project, "259")
+    second = start_in_worktree(project, "259")
     second.deliver(START, client="c-259")
     before = second.ledger_path.read_bytes()
     shown, code = project.on_terminal("run", "start", "--work-id", "260", answers=["y"])

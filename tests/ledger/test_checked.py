@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exchange import faber, imported, redacted
+from support.exchange import faber, import_lines, redact_line
 from support.forging import forge
 from support.sample_log import START, append_sample, every_type, write_run
 from support.verifying import folder
-from support.worked_clones import Work, done, worked
+from support.worked_clones import Work, do_work, worked
 
 from faber_ledger.ledger.checked import compute_hashes, read_verified
 from faber_ledger.ledger.errors import IntegrityError
@@ -42,7 +42,7 @@ def ledger(tmp_path: Path) -> Path:
 @settings(max_examples=20)
 def test_the_events_are_those_of_the_stream_and_fold_to_the_same_text(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
-        for path in done(Path(name), work).paths:
+        for path in do_work(Path(name), work).paths:
             with Log.read(path) as log:
                 events = list(log.stream())
                 for reader in READERS:
@@ -140,7 +140,7 @@ def test_a_redacted_event_is_read_without_a_check(ledger: Path, tmp_path: Path) 
     with Log.read(str(ledger)) as log:
         lines = list(lines_of(log))
     back = str(tmp_path / "back.db")
-    imported(b"".join([*lines[:4], redacted(lines[4]), *lines[5:]]), back)
+    import_lines(b"".join([*lines[:4], redact_line(lines[4]), *lines[5:]]), back)
     with Log.read(back) as log:
         for reader in READERS:
             assert list(reader(log)) == list(log.stream())

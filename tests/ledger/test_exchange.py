@@ -21,10 +21,10 @@ from cloudevents.core.formats.json import JSONFormat
 from faults.calls import KILL, break_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exchange import COMMAND, changed, export_of, faber, imported, redacted
+from support.exchange import COMMAND, change_line, export_of, faber, import_lines, redact_line
 from support.forging import forge
 from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_type, write_run
-from support.worked_clones import Work, done, rows, united, worked
+from support.worked_clones import Work, do_work, rows, unite, worked
 
 from faber_ledger.ledger import importing
 from faber_ledger.ledger.canonical import canonical
@@ -70,28 +70,28 @@ def ledger_of(project: Path, run_id: str = RUN) -> Path:
 def test_an_export_is_imported_to_the_byte_in_any_order_of_lines(work: Work, order: random.Random) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = done(folder, work)
+        made = do_work(folder, work)
         for number, path in enumerate(made.paths):
             content = export_of(path)
             lines = content.splitlines(keepends=True)
             order.shuffle(lines)
             back = str(folder / f"back{number}.db")
-            imported(b"".join(lines), back)
-            imported(content, back)
+            import_lines(b"".join(lines), back)
+            import_lines(content, back)
             assert export_of(back) == content
             assert rows(back) == rows(path)
-            assert united(path, back) == united(path)
+            assert unite(path, back) == unite(path)
 
 
 @given(worked)
 @settings(max_examples=20)
 def test_an_import_is_a_union(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
-        made = done(Path(name), work)
+        made = do_work(Path(name), work)
         one, other, *_ = made.paths
-        whole = united(one, other)
-        imported(export_of(other), one)
-        assert united(one) == whole
+        whole = unite(one, other)
+        import_lines(export_of(other), one)
+        assert unite(one) == whole
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -108,7 +108,7 @@ def test_any_text_survives_export_and_import(texts: list[str]) -> None:
             log.commit()
         content = export_of(path)
         assert content.count(b"\n") == len(texts)
-        imported(content, back)
+        import_lines(content, back)
         assert export_of(back) == content
 
 
@@ -208,27 +208,27 @@ def damaged_lines(lines: list[bytes]) -> dict[str, bytes]:
         "it is not UTF-8 text": b'{"seq":"\xff"}\n',
         "it is not an object with exactly these members": b"[]\n",
         "with exactly these members": b'"\\ud800"\n',
-        "these members: ": changed(line, surprise=1),
+        "these members: ": change_line(line, surprise=1),
         "it names a member twice": line.replace(b'{"seq"', b'{"seq":1,"seq"', 1),
         "it is nested too deeply": b"[" * 200_000 + b"\n",
-        "its seq is not a number": changed(line, seq="4"),
-        "its seq is not a number from 1 to 9007199254740992": changed(line, seq=2**63),
-        "its seq is not a number ": changed(line, seq=True),
-        "its version is not a number": changed(line, version=0),
-        "its parents are not a list of hashes": changed(line, parents=["ab"]),
-        "its parents are not a list": changed(line, parents=None),
-        "its salt is not hexadecimal": changed(line, salt="no"),
-        "its hash is not hexadecimal": changed(line, hash=event["hash"].upper()),
-        "its hash is not 64 hexadecimal digits": changed(line, hash="ab"),
-        "its payload is neither an object nor null": changed(line, payload=[1]),
+        "its seq is not a number": change_line(line, seq="4"),
+        "its seq is not a number from 1 to 9007199254740992": change_line(line, seq=2**63),
+        "its seq is not a number ": change_line(line, seq=True),
+        "its version is not a number": change_line(line, version=0),
+        "its parents are not a list of hashes": change_line(line, parents=["ab"]),
+        "its parents are not a list": change_line(line, parents=None),
+        "its salt is not hexadecimal": change_line(line, salt="no"),
+        "its hash is not hexadecimal": change_line(line, hash=event["hash"].upper()),
+        "its hash is not 64 hexadecimal digits": change_line(line, hash="ab"),
+        "its payload is neither an object nor null": change_line(line, payload=[1]),
         "its payload has no canonical form": line.replace(b'"payload":{', b'"payload":{"a":NaN,', 1),
         "its payload is not canonical JSON": line.replace(b'"payload":{', b'"payload":{"a":"\\ud800",', 1),
-        "its writer has another type": changed(line, writer=1),
-        "its id is not a ULID": changed(line, id="\x1b[31m"),
-        "its time 'yesterday' is not a time": changed(line, at="yesterday"),
-        "its hash does not match what it says": changed(line, payload={**payload, "size_bytes": 1}),
-        "its hash does not match": changed(line, client="x" * 1_000_000),
-        "it holds neither a salted payload nor": changed(line, salt=None),
+        "its writer has another type": change_line(line, writer=1),
+        "its id is not a ULID": change_line(line, id="\x1b[31m"),
+        "its time 'yesterday' is not a time": change_line(line, at="yesterday"),
+        "its hash does not match what it says": change_line(line, payload={**payload, "size_bytes": 1}),
+        "its hash does not match": change_line(line, client="x" * 1_000_000),
+        "it holds neither a salted payload nor": change_line(line, salt=None),
     }
 
 
@@ -264,7 +264,7 @@ def test_an_event_of_another_shape_is_damage_and_one_of_an_unknown_type_is_not(t
 
 def test_the_command_names_every_damaged_line_and_shows_no_control_character(project: Path, empty: Path) -> None:
     lines = exported(project).splitlines(keepends=True)
-    lines[1], lines[4] = b"\x1b]0;owned\x07\n", changed(lines[4], at="\x1b[2J")
+    lines[1], lines[4] = b"\x1b]0;owned\x07\n", change_line(lines[4], at="\x1b[2J")
     done = faber(empty, "import", "-", content=b"".join(lines))
     assert done.returncode == 20
     assert done.stderr.startswith(b"error: - is not imported, and nothing was changed:\n  line 2: it is not JSON")
@@ -373,10 +373,10 @@ def test_line_numbers_are_right_wherever_a_piece_of_the_file_ends(
 def test_a_redacted_event_is_imported_and_a_copy_with_its_payload_wins(tmp_path: Path) -> None:
     append_sample(tmp_path / "a.db")
     lines = export_of(str(tmp_path / "a.db")).splitlines(keepends=True)
-    gone = [*lines[:4], redacted(lines[4]), *lines[5:]]
+    gone = [*lines[:4], redact_line(lines[4]), *lines[5:]]
     for number, content in enumerate([gone, [*lines, gone[4]], [gone[4], *lines]]):
         back = str(tmp_path / f"{number}.db")
-        imported(b"".join(content), back)
+        import_lines(b"".join(content), back)
         assert export_of(back) == b"".join(lines if number else gone)
 
 

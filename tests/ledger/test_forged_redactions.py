@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clones import RUN, Clone
-from support.exchange import export_of, imported
+from support.exchange import export_of, import_lines
 from support.loaded_modules import loaded_by_hook
 from support.project import COMMAND, Project
 from support.redacting import NOTE, Redacting, note, redact, sample
 from support.sample_log import START
-from support.worked_clones import blocks, rows, written
+from support.worked_clones import blocks, rows, write
 
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
@@ -164,10 +164,10 @@ def test_unions_with_honest_and_forged_redactions_do_not_depend_on_order(
         known = {row[1] for path in made.paths for row in rows(path) if row[10] is not None}
         whole = united(one, two, three, four)
         assert united(four, two, three, one) == united(one, one, two, three, three, four) == whole
-        left = written(folder / "left", united(written(folder / "first", united(one, two)), three))
-        right = written(folder / "right", united(two, written(folder / "last", united(four, three))))
+        left = write(folder / "left", united(write(folder / "first", united(one, two)), three))
+        right = write(folder / "right", united(two, write(folder / "last", united(four, three))))
         assert united(left, four) == united(one, right) == united(left, right) == whole
-        again = written(folder / "again", whole)
+        again = write(folder / "again", whole)
         assert united(again) == united(again, one) == united(two, again) == whole
         for row in rows(again):
             if row[2] == "note_recorded" and row[1] not in made.open:
@@ -185,7 +185,7 @@ def test_unions_with_honest_and_forged_redactions_do_not_depend_on_order(
 def test_payloads_that_0_1_0_redacted_stay_removed_in_every_order(tmp_path: Path, names: list[str]) -> None:
     content = {name: (HONEST / f"{name}.jsonl").read_bytes() for name in names}
     for name in names:
-        imported(content[name], str(tmp_path / f"{name}.db"))
+        import_lines(content[name], str(tmp_path / f"{name}.db"))
     for order in itertools.permutations(names):
         out = str(tmp_path / "out.db")
         write_union([str(tmp_path / f"{name}.db") for name in order], out)
@@ -218,7 +218,7 @@ def test_every_planned_redaction_is_effective_where_the_payload_still_is(tmp_pat
                 except LedgerError:
                     continue
             assert forged_in(path) == forged_in(path, before) == {}
-            both = written(tmp_path / "both.db", united(before, path))
+            both = write(tmp_path / "both.db", united(before, path))
             assert rows(both) == rows(path)
     assert tried > 40
 
@@ -237,7 +237,7 @@ def test_a_redaction_of_what_redact_refuses_is_forged(tmp_path: Path) -> None:
                 pass
             if fields and fields[0].startswith("findings."):
                 continue  # `verify` reports an unknown severity as not fitting the event's shape
-            path = written(tmp_path / "forged.db", (tmp_path / "a.db").read_bytes())
+            path = write(tmp_path / "forged.db", (tmp_path / "a.db").read_bytes())
             forged = forge(
                 path, name, fields=fields, remains=redact_fields(said, fields)[0] if fields else redact_all(said)
             )
@@ -285,7 +285,7 @@ def test_a_redaction_that_leaves_anything_else_is_forged(
     forged = forge(path, name, fields=fields, remains={key: value for key, value in remains.items() if key != "type"})
     write_union([path], path)
     assert (list(forged_in(path)), payload_of(path, name)["text"]) == ([forged], TEXT)
-    lost = written(tmp_path / "lost.db", Path(path).read_bytes())
+    lost = write(tmp_path / "lost.db", Path(path).read_bytes())
     lose(lost, name)
     assert (WORDS in str(payload_of(lost, name))) == (remains.get("text") == WORDS and fields == ["step"])
     assert united(lost, path) == united(path, lost) == united(path)
@@ -305,9 +305,9 @@ def test_a_boolean_of_another_type_is_forged(tmp_path: Path) -> None:
 def test_a_complete_redaction_after_one_of_fields_is_effective_where_the_payload_still_is(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     (name,) = noted(tmp_path / "a.db", TEXT)
-    before = written(tmp_path / "before.db", Path(path).read_bytes())
+    before = write(tmp_path / "before.db", Path(path).read_bytes())
     redact(path, name, "phase")
-    middle = written(tmp_path / "middle.db", Path(path).read_bytes())
+    middle = write(tmp_path / "middle.db", Path(path).read_bytes())
     redact(path, name)
     assert united(before, path) == united(middle, before, path) == united(path)
     assert payload_of(path, name)["phase"] == "[redacted]"
@@ -333,15 +333,15 @@ def test_nothing_that_redactions_contradict_each_other_about_is_shown_once_the_p
         (recorded,) = log.append([{"event": {**NOTE, "kind": kind, "text": TEXT}}], at=START, writer="a" * 32)  # type: ignore[typeddict-item]
         log.commit()
     name = recorded["id"]
-    before = written(tmp_path / "before.db", Path(path).read_bytes())
+    before = write(tmp_path / "before.db", Path(path).read_bytes())
     redact(path, name, "step")
     for number, changes in enumerate(CONTRADICTIONS):
         said = {**changes, "kind": "note"} if changes.get("kind") == kind else changes
-        other = written(tmp_path / f"{number}.db", Path(before).read_bytes())
+        other = write(tmp_path / f"{number}.db", Path(before).read_bytes())
         remains = {"kind": kind, "phase": "[redacted]", "step": "implement", "text": TEXT, **said}
         forge(other, name, fields=["phase"], remains=remains)
         lose(other, name)
-        both = written(tmp_path / "both.db", united(other, path))
+        both = write(tmp_path / "both.db", united(other, path))
         assert WORDS not in str(payload_of(both, name))
         assert payload_of(both, name)["step"] == "[redacted]"
         (finding,) = find_problems(both, check_event=check_event)
@@ -376,17 +376,17 @@ def test_small_forged_redactions_of_a_large_event_do_not_each_write_it_as_json(
 def test_a_redaction_removes_nothing_until_the_one_that_it_replaces_arrives(tmp_path: Path) -> None:
     (first,) = noted(tmp_path / "a.db", TEXT)
     path = str(tmp_path / "a.db")
-    later = written(tmp_path / "later.db", Path(path).read_bytes())
+    later = write(tmp_path / "later.db", Path(path).read_bytes())
     with Log.open(later, "OFF") as log:
         (known,) = log.append([{"event": note(1)}], at=START + 9, writer="b" * 32)
         log.commit()
     forged = forge(path, first, remains=WHOLE, supersedes=[known["id"]])
-    other = written(tmp_path / "other.db", united(path))
+    other = write(tmp_path / "other.db", united(path))
     assert payload_of(other, first)["text"] == TEXT
     assert forged_in(other) == {}
     assert united(other, later) == united(later, path)
     assert list(forged_in(other, later)) == [forged]
-    assert has_payload(written(tmp_path / "all.db", united(later, other)), first)
+    assert has_payload(write(tmp_path / "all.db", united(later, other)), first)
 
 
 def test_a_waiting_redaction_does_not_prevent_another(tmp_path: Path) -> None:

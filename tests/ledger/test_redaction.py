@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.redacting import Redacting, redact, sample, secret
 from support.sample_log import START, append_sample
-from support.worked_clones import blocks, rows, united, written
+from support.worked_clones import blocks, rows, unite, write
 
 from faber_ledger.ledger.command_errors import UsageFailed
 from faber_ledger.ledger.effective import effective_redactions
@@ -44,7 +44,7 @@ steps = st.one_of(
 
 def assert_no_secret(content: bytes, path: Path) -> None:
     """Check that a log's bytes have nothing that its own redactions removed, and everything else."""
-    name = written(path, content)
+    name = write(path, content)
     with Log.read(name) as log:
         gone = effective_redactions(log.connection).by_event
         for recorded in log.stream():
@@ -74,13 +74,13 @@ def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted
                         if row[2] == "note_recorded" and secret(number) in (row[10] or ""):
                             everything[row[1]] = number
         one, two, three, four = made.paths
-        whole = united(*made.paths)
-        assert united(four, two, three, one) == united(one, one, two, three, three, four) == whole
-        left = written(folder / "left", united(written(folder / "first", united(one, two)), three))
-        right = written(folder / "right", united(two, written(folder / "last", united(four, three))))
-        assert united(left, four) == united(one, right) == united(left, right) == whole
-        again = written(folder / "again", whole)
-        assert united(again) == united(again, one) == united(two, again) == whole
+        whole = unite(*made.paths)
+        assert unite(four, two, three, one) == unite(one, one, two, three, three, four) == whole
+        left = write(folder / "left", unite(write(folder / "first", unite(one, two)), three))
+        right = write(folder / "right", unite(two, write(folder / "last", unite(four, three))))
+        assert unite(left, four) == unite(one, right) == unite(left, right) == whole
+        again = write(folder / "again", whole)
+        assert unite(again) == unite(again, one) == unite(two, again) == whole
         for count, content in enumerate([whole, *[Path(path).read_bytes() for path in [*made.paths, left, right]]]):
             copy = folder / f"looked-at-{count}"
             assert_no_secret(content, copy)
@@ -88,7 +88,7 @@ def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted
                 taken = {everything[target] for target in effective_redactions(log.connection).by_event}
             for number in taken:
                 assert secret(number).encode() not in content
-        assert blocks(again) == blocks(written(folder / "other", united(four, three, two, one)))
+        assert blocks(again) == blocks(write(folder / "other", unite(four, three, two, one)))
 
 
 def test_a_redacted_payload_fits_the_shape_of_its_type_and_has_no_free_text(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_a_redacted_payload_fits_the_shape_of_its_type_and_has_no_free_text(tmp_
     for kind, name in names.items():
         if kind in ("event_redacted", "run_adopted"):
             continue
-        path = written(tmp_path / f"{kind}.db", (tmp_path / "a.db").read_bytes())
+        path = write(tmp_path / f"{kind}.db", (tmp_path / "a.db").read_bytes())
         redact(path, name)
         assert wrong_with(path) == []
         with Log.read(path) as log:
@@ -158,10 +158,10 @@ def test_fields_are_redacted_one_after_the_other_and_the_earlier_redaction_keeps
 def test_clones_that_redact_apart_end_with_both_fields_redacted_and_verify_says_what_is_left(tmp_path: Path) -> None:
     path = str(tmp_path / "a.db")
     name = append_sample(tmp_path / "a.db")[2]["id"]
-    other = written(tmp_path / "b.db", Path(path).read_bytes())
+    other = write(tmp_path / "b.db", Path(path).read_bytes())
     redact(path, name, "environment.hostname")
     redact(other, name, "environment.cwd")
-    both = written(tmp_path / "both.db", b"")
+    both = write(tmp_path / "both.db", b"")
     write_union([path, other], both)
     with Log.read(both) as log:
         (event,) = [one["event"] for one in log.stream() if one["id"] == name]
@@ -172,7 +172,7 @@ def test_clones_that_redact_apart_end_with_both_fields_redacted_and_verify_says_
     assert "--field environment.cwd --field environment.hostname --yes" in finding.hint
     redact(both, name, "environment.cwd", "environment.hostname")
     assert wrong_with(both) == []
-    assert united(both, path) == united(other, both) == Path(both).read_bytes()
+    assert unite(both, path) == unite(other, both) == Path(both).read_bytes()
 
 
 def test_a_payload_missing_without_a_redaction_and_one_left_despite_it_are_findings(tmp_path: Path) -> None:

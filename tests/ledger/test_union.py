@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from support.forging import forge
 from support.project import COMMAND
 from support.sample_log import FIRST, SECOND, START, append_sample, every_type
-from support.worked_clones import EVENTS, Clones, Work, blocks, done, rows, united, worked, written
+from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
 
 from faber_ledger.ledger.canonical import event_hash, payload_hash
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
@@ -34,23 +34,23 @@ from faber_ledger.schemas.events import check_event
 def test_a_union_has_the_same_bytes_in_any_order_and_however_often(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = done(folder, work)
+        made = do_work(folder, work)
         one, two, three, four = made.paths
-        whole = united(*made.paths)
-        assert united(four, two, three, one) == whole
-        assert united(one, one, two, three, three, four) == whole
-        left = written(folder / "left", united(written(folder / "first", united(one, two)), three))
-        right = written(folder / "right", united(two, written(folder / "last", united(four, three))))
-        assert united(left, four) == united(one, right) == united(left, right) == whole
-        again = written(folder / "again", whole)
-        assert united(again) == united(again, one) == whole
+        whole = unite(*made.paths)
+        assert unite(four, two, three, one) == whole
+        assert unite(one, one, two, three, three, four) == whole
+        left = write(folder / "left", unite(write(folder / "first", unite(one, two)), three))
+        right = write(folder / "right", unite(two, write(folder / "last", unite(four, three))))
+        assert unite(left, four) == unite(one, right) == unite(left, right) == whole
+        again = write(folder / "again", whole)
+        assert unite(again) == unite(again, one) == whole
 
 
 @given(worked, st.permutations([0, 1, 2, 3]))
 @settings(max_examples=15)
 def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, order: list[int]) -> None:
     with tempfile.TemporaryDirectory() as name:
-        made = done(Path(name), work)
+        made = do_work(Path(name), work)
         had = {row for path in made.paths for row in rows(path)}
         for clone in order[1:]:
             made.pull(order[0], clone)
@@ -69,7 +69,7 @@ def test_everybody_ends_with_the_same_heads_and_the_same_blocks(work: Work, orde
 @settings(max_examples=15)
 def test_an_event_comes_after_its_parents_whatever_the_clocks_say(work: Work) -> None:
     with tempfile.TemporaryDirectory() as name:
-        made = done(Path(name), work)
+        made = do_work(Path(name), work)
         write_union(made.paths, f"{name}/united.db")
         stored = rows(f"{name}/united.db")
         place = {row[12]: number for number, row in enumerate(stored)}
@@ -167,8 +167,8 @@ def test_a_payload_lost_without_a_redaction_is_restored(ledger: Path, tmp_path: 
         tmp_path / "redacted.db",
         f"UPDATE event SET payload = NULL, salt = NULL, payload_hash = x'{digest}' WHERE seq = 3",
     )
-    assert united(redacted, str(ledger)) == united(str(ledger), redacted) == united(str(ledger)) != united(redacted)
-    assert rows(written(tmp_path / "united.db", united(redacted, str(ledger)))) == rows(str(ledger))
+    assert unite(redacted, str(ledger)) == unite(str(ledger), redacted) == unite(str(ledger)) != unite(redacted)
+    assert rows(write(tmp_path / "united.db", unite(redacted, str(ledger)))) == rows(str(ledger))
 
 
 def test_a_letter_moved_between_salt_and_payload_is_another_content(ledger: Path, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_a_letter_moved_between_salt_and_payload_is_another_content(ledger: Path
         tmp_path / "moved.db",
         f"UPDATE event SET salt = x'{(row[9] + b'{').hex()}', payload = substr(payload, 2) WHERE seq = 3",
     )
-    assert united(moved, str(ledger)) == united(str(ledger), moved) == united(str(ledger))
+    assert unite(moved, str(ledger)) == unite(str(ledger), moved) == unite(str(ledger))
 
 
 @pytest.mark.parametrize("parents", [b"", b"\x01" * 32], ids=["a first event", "behind one that is missing"])

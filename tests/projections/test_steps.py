@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import broken_histories, histories
-from support.step_changes import applied
+from support.step_changes import apply_changes
 
 from faber_ledger.projections.blocks import text_of
 from faber_ledger.projections.difference import MISSING, list_changes
@@ -36,7 +36,7 @@ def test_a_step_returns_the_changes_between_complete_copies(history: list[Record
         before = copy.deepcopy(steps.blocks)
         changes = steps.apply(recorded)
         assert keyed(changes) == keyed(list_changes(before, steps.blocks))
-        assert applied(before, changes) == steps.blocks
+        assert apply_changes(before, changes) == steps.blocks
     assert text_of(steps.blocks) == text_of(fold(history))
 
 
@@ -45,7 +45,7 @@ def test_a_step_returns_the_changes_between_complete_copies(history: list[Record
 def test_changes_turn_the_earlier_state_into_the_later(history: list[Recorded], first: int, second: int) -> None:
     before, after = fold(history[:first]), fold(history[:second])
     changes = list_changes(before, after)
-    assert applied(before, changes) == after
+    assert apply_changes(before, changes) == after
     assert (changes == []) == (json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True))
 
 

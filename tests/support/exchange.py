@@ -30,7 +30,7 @@ def export_of(path: str) -> bytes:
         return b"".join(lines_of(log))
 
 
-def imported(content: bytes, path: str) -> None:
+def import_lines(content: bytes, path: str) -> None:
     """Import lines into the log at a path, as the command does."""
     staged = Staged(io.BytesIO(content), check_event, are_events)
     raise_problems(staged.problems, "the file")
@@ -40,11 +40,11 @@ def imported(content: bytes, path: str) -> None:
         log.commit()
 
 
-def changed(line: bytes, **members: Any) -> bytes:
+def change_line(line: bytes, **members: Any) -> bytes:
     return json.dumps({**json.loads(line), **members}, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def redacted(line: bytes) -> bytes:
+def redact_line(line: bytes) -> bytes:
     event = json.loads(line)
     digest = payload_hash(bytes.fromhex(event["salt"]), canonical(event["payload"]))
-    return changed(line, salt=None, payload=None, payload_hash=digest.hex())
+    return change_line(line, salt=None, payload=None, payload_hash=digest.hex())

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.difference import Change
 
 
-def applied(blocks: Any, changes: list[Change]) -> Any:
+def apply_changes(blocks: Any, changes: list[Change]) -> Any:
     """Return blocks with each change made at its path."""
     root = {"": copy.deepcopy(blocks)}
     for path, before, after in changes:

@@ -17,12 +17,12 @@ RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 HOSTILE = "</title></svg><script>document.title='x'</script><img src=x onerror=\"alert(1)\">'\"&\u202etxt\x1b[31m"
 
 
-def drawn(events: list[Recorded]) -> Timeline:
+def draw(events: list[Recorded]) -> Timeline:
     return timeline(RUN, events, seconds_of)
 
 
 def story_timeline(story: str) -> Timeline:
-    return drawn(events_of(story))
+    return draw(events_of(story))
 
 
 class History:

@@ -66,7 +66,7 @@ worked = st.tuples(
 Work = tuple[list[int], list[int], list[tuple[Any, ...]]]
 
 
-def done(folder: Path, work: Work) -> Clones:
+def do_work(folder: Path, work: Work) -> Clones:
     """Do the work, and return the clones."""
     made = Clones(folder, list(work[0]), list(work[1]))
     for name, *arguments in work[2]:
@@ -84,7 +84,7 @@ def blocks(path: str) -> str:
         return text_of(fold(log.stream()))
 
 
-def united(*paths: str) -> bytes:
+def unite(*paths: str) -> bytes:
     """Return the bytes of the union of logs."""
     with tempfile.TemporaryDirectory() as folder:
         out = f"{folder}/united.db"
@@ -95,6 +95,6 @@ def united(*paths: str) -> bytes:
         return Path(out).read_bytes()
 
 
-def written(path: Path, content: bytes) -> str:
+def write(path: Path, content: bytes) -> str:
     path.write_bytes(content)
     return str(path)

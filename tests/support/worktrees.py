@@ -16,44 +16,44 @@ START = "SessionStart.startup.print"
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/json/worktrees.schema.json").read_text())
 
 
-def begun(root: Path) -> Project:
+def begin_project(root: Path) -> Project:
     project = Project(root)
     root.mkdir(parents=True)
     project.git("init", "--quiet", "--initial-branch=main")
     assert project.faber("init").returncode == 0
-    project = Project(root, started(project, "258"))
+    project = Project(root, start_run(project, "258"))
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "Begin")
     return project
 
 
-def started(project: Project, work_id: str, *options: str, **env: str | None) -> str:
+def start_run(project: Project, work_id: str, *options: str, **env: str | None) -> str:
     done = project.faber("run", "start", "--work-id", work_id, "--json", *options, env=env)
     assert done.returncode == 0, done.stderr
     run_id: str = json.loads(done.stdout)["data"]["run_id"]
     return run_id
 
 
-def in_worktree(project: Project, work_id: str) -> Project:
+def start_in_worktree(project: Project, work_id: str) -> Project:
     """Start a run in a worktree of its own."""
-    run_id = started(project, work_id, "--worktree")
+    run_id = start_run(project, work_id, "--worktree")
     return Project(project.root.parent / f"{project.root.name}-issue-{work_id}", run_id)
 
 
-def finished(tree: Project, status: str = "completed") -> None:
+def finish_run(tree: Project, status: str = "completed") -> None:
     """Finish a run as FABER's own tools do, and commit."""
     tree.change_state(status=status)
     tree.git("add", "-A")
     tree.git("commit", "--quiet", "-m", f"Finish {tree.run_id}")
 
 
-def listed(project: Project, *options: str) -> dict[str, dict[str, Any]]:
+def list_worktrees(project: Project, *options: str) -> dict[str, dict[str, Any]]:
     done = project.faber("worktree", "list", "--json", *options)
     assert done.returncode == 0, done.stderr
     return {os.path.basename(row["path"]): row for row in json.loads(done.stdout)["data"]}
 
 
-def cleaned(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
+def clean_up(project: Project, *arguments: str) -> dict[str, dict[str, Any]]:
     done = project.faber("worktree", "cleanup", "--json", *arguments)
     rows = json.loads(done.stdout)["data"]["worktrees"]
     return {os.path.basename(row["path"]): row for row in rows}
@@ -69,5 +69,5 @@ def records(project: Project) -> list[dict[str, Any]]:
 # The end of a run
 
 
-def released(tree: Project) -> None:
+def complete_phases(tree: Project) -> None:
     tree.change_state(phases={name: {"status": "completed"} for name in tree.state["phases"]})
