@@ -38,9 +38,10 @@ PARTS = {
     ),
     "state": ((state_file, "read_state"), (state_file, "write_blocks")),
     "blocks": (
-        (blocks, "digest"),
         (state_file, "digest_of"),
         (state_file, "texts_of"),
+        (state_file.KnownState, "shows"),
+        (state_file.KnownState, "texts_after"),
         (blocks, "blocks_of"),
         (recording, "fold"),
     ),

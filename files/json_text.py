@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 SPACE = " \t\n\r"
+INDENT = "  "  # of most files, and of an object that is empty
 BOM = "\ufeff"
 ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
+MARK = '"\\u0000"'  # stands for a member that was read already; what has it as a value is read in one piece
 MAX_CANDIDATES = 8  # places of one name that are tried before all members are read in turn
 TOO_DEEP = "it is nested too deeply"
 
@@ -35,13 +37,17 @@ _decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 class JsonText:
     """The text of one JSON object, and where each member's value is in it."""
 
-    def __init__(self, text: str) -> None:
-        """Read the text; raises ValueError if it is not a JSON object, with the line where there is one."""
+    def __init__(self, text: str, apart: tuple[str, ...] = ()) -> None:
+        """Read the text; raises ValueError if it is not a JSON object, with the line where there is one.
+
+        Long members are named in `apart`: where they stand is remembered, so that they need not be read again.
+        """
         self.text = text
         self._spans: dict[str, tuple[int, int]] | None = None
+        self._places: dict[str, tuple[int, int]] = {}
         start = _after_space(text, 1 if text.startswith(BOM) else 0)
         try:
-            value, end = _decoder.raw_decode(text, start)
+            value, end = self._read_apart(start, apart) or _decoder.raw_decode(text, start)
         except (ValueError, RecursionError):
             value, end = None, start
         if not isinstance(value, dict) or _after_space(text, end) != len(text):
@@ -50,6 +56,41 @@ class JsonText:
         self.value: dict[str, Any] = value
         self.first, self.end = start + 1, end - 1
         self.last = len(text[: self.end].rstrip(SPACE)) if value else self.first
+
+    def _read_apart(self, start: int, names: tuple[str, ...]) -> tuple[Any, int] | None:
+        """Read these members first, then the object with a mark in the place of each; return its value and its end.
+
+        None if a name that was met is not that of the object's own last member of this name, or there is none.
+        """
+        text = self.text
+        pieces: list[str] = []
+        values: dict[str, Any] = {}
+        places: dict[str, tuple[int, int]] = {}
+        done = 0
+        for first, name in sorted([(text.find(f'"{name}"', start), name) for name in names]):
+            at = first if first >= done else text.find(f'"{name}"', done)  # it was met within the one before
+            if first < 0 or at < 0:
+                continue
+            colon = _after_space(text, at + len(name) + 2)
+            if text[colon : colon + 1] != ":":
+                return None
+            begin = _after_space(text, colon + 1)
+            values[name], end = _decoder.raw_decode(text, begin)
+            places[name] = (begin, end)
+            pieces += [text[done:begin], MARK]
+            done = end
+        rest = "".join([*pieces, text[done:]])
+        if values and rest.count(MARK) == len(values):
+            value, end = _decoder.raw_decode(rest, start)
+            if isinstance(value, dict) and all([value.get(name) == "\0" for name in values]):
+                self._places = places
+                return value | values, end + len(text) - len(rest)
+        return None
+
+    def text_of(self, name: str) -> str | None:
+        """Return a member's value as it stands in the text, if it was read apart."""
+        place = self._places.get(name)
+        return self.text[place[0] : place[1]] if place else None
 
     @property
     def spans(self) -> dict[str, tuple[int, int]]:
@@ -102,6 +143,8 @@ class JsonText:
         A name belongs to the object itself if what follows it is the rest of an object that ends where this one does,
         or if what precedes it is the beginning of one.
         """
+        if name in self._places:
+            return self._places[name]
         text, quoted_name = self.text, f'"{name}"'
         if self._spans is None and name.isidentifier() and name.isascii() and not any(map(text.__contains__, ESCAPED)):
             at = self.end
@@ -124,11 +167,16 @@ class JsonText:
         except (ValueError, RecursionError):
             return False
 
-    def with_members(self, members: dict[str, Any]) -> str:
-        """Return the text with these members, replaced in place or added at the end."""
+    def with_members(self, members: dict[str, Any], texts: dict[str, str] | None = None) -> str:
+        """Return the text with these members' values: replaced where they stand, else added at the end.
+
+        Values whose `lines_of` are known are not written again: they are in `texts`.
+        """
+        known = texts if texts and self._indent() == INDENT and self._newline() == "\n" else {}
+        rendered = {name: known.get(name) or self._render(value) for name, value in members.items()}
         pieces, done = [], 0
         for start, end, name in sorted((*self._span_of(name), name) for name in members if name in self.value):
-            pieces += [self.text[done:start], self._render(members[name])]
+            pieces += [self.text[done:start], rendered[name]]
             done = end
         added = [name for name in members if name not in self.value]
         if added:
@@ -136,9 +184,7 @@ class JsonText:
             done = self.last
             for count, name in enumerate(added):
                 comma = "," if self.value or count else ""
-                pieces.append(
-                    f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {self._render(members[name])}"
-                )
+                pieces.append(f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {rendered[name]}")
             if not self.value:
                 pieces.append(self._newline() if self._indent() else "")
                 done = self.end
@@ -148,7 +194,7 @@ class JsonText:
     def _render(self, value: Any) -> str:
         indent = self._indent()
         text = _on_lines(value, self._newline() + indent, indent) if indent else _encode(value)
-        return text.encode("utf-8", "backslashreplace").decode()  # a lone surrogate has no other form in a file
+        return _without_surrogates(text)
 
     def _indent(self) -> str:
         """Return the white space before the first member: two spaces if there is none, empty if it is on one line."""
@@ -165,6 +211,38 @@ class JsonText:
     def _line_start(self, after_comma: bool) -> str:
         indent = self._indent()
         return self._newline() + indent if indent else (" " if after_comma else "")
+
+
+def lines_of(value: Any) -> str:
+    """Return a member's value as it stands in an object that is written with two spaces."""
+    return _without_surrogates(_on_lines(value, "\n" + INDENT, INDENT))
+
+
+def lines_grown(before: str, value: dict[str, Any], name: str, kept: int, dropped: int) -> str:
+    """Return the `lines_of` an object that has a long list, in time that grows with what is new in it.
+
+    `before` are its lines when the list began with the same `kept` items and had `dropped` others behind them.
+    """
+    items, opening = value[name], f'\n    "{name}": ['  # this far out, no other list of the object has it
+    if not kept or not all([isinstance(item, dict) for item in items[kept : kept + dropped]]):
+        return lines_of(value)
+    first = before.index(opening) + len(opening)
+    last = before.index("\n    ]", first)
+    for _ in range(dropped):
+        last = before.rindex(",\n      {", first, last)
+    line, names = "\n    ", list(value)
+    others = {key: f"{quoted(key)}: {_on_lines(value[key], line, INDENT)}" for key in names if key != name}
+    place = names.index(name)
+    start = "".join([f"{others[key]},{line}" for key in names[:place]])
+    new = "".join([f",\n      {_on_lines(item, line + INDENT, INDENT)}" for item in items[kept:]])
+    end = "".join([f",{line}{others[key]}" for key in names[place + 1 :]])
+    start, end = f'{{{line}{start}"{name}": [', f"{new}{line}]{end}\n  }}"
+    return _without_surrogates(start) + before[first:last] + _without_surrogates(end)
+
+
+def _without_surrogates(text: str) -> str:
+    """Return a text with each lone surrogate as a JSON escape, since it has no other form in a file."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _after_space(text: str, at: int) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.reload import Reload
     from faber_ledger.files.folders import TrackedFolder
+    from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
@@ -45,6 +46,7 @@ class Hook:
         self.warn = warn
         self._folder = folder
         self._was_there = os.path.isdir(run.directory)
+        self._earlier: JsonText | None = None  # the state as it was read before the lock
         self._incoming = IncomingCall(call, run, at, warn)
 
     def answer(self) -> str | None:
@@ -182,7 +184,8 @@ class Hook:
         """Return the run's state and what is wrong with it; the newest backup replaces an unreadable one."""
         run = self.run
         try:
-            return state_file.read_state(run).value, None
+            self._earlier = state_file.read_state(run)
+            return self._earlier.value, None
         except (StateInvalid, StateMissing) as error:
             if isinstance(error, ForeignState):
                 raise
@@ -219,7 +222,9 @@ class Hook:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         lock = RunLock(self.run.lock_path, seconds, gives_up=True)
         writer = self._incoming.writer
-        return Recording(self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock)
+        return Recording(
+            self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock, earlier=self._earlier
+        )
 
     def _append(self, recording: Recording, loads: list[Draft]) -> bool:
         """Append what the call means, a start with its `loads`; return whether it repeats a recorded call."""

@@ -31,19 +31,8 @@ def blocks_of(state: dict[str, Any]) -> Blocks:
 
 
 def digest(blocks: Blocks) -> bytes:
-    """Hash blocks with the order of their keys (SHA-256, 32 bytes)."""
+    """Hash blocks with the order of their keys (SHA-256, 32 bytes), as versions up to 0.1.1 wrote it."""
     return sha256(text_of(blocks).encode("utf-8", "surrogatepass")).digest()
-
-
-def texts_of(blocks: Blocks) -> dict[str, str]:
-    """Return the text of each block alone, by its name."""
-    return {name: text_of({name: block}) for name, block in blocks.items()}
-
-
-def digest_of(texts: dict[str, str]) -> bytes:
-    """Return the `digest` of blocks from what `texts_of` returned for them."""
-    joined = ",".join([one[1:-1] for one in texts.values()])
-    return sha256(f"{{{joined}}}".encode("utf-8", "surrogatepass")).digest()
 
 
 def text_of(blocks: Blocks) -> str:

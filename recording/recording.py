@@ -9,7 +9,7 @@ from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, Stat
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
-from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording.sessions import View
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import spool_path, writer_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from faber_ledger.files.json_text import JsonText
     from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.recording.spooled import Spooled
@@ -33,7 +34,8 @@ class Recording:
 
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
-    is the error then, and `state` the newest backup's. Deliveries that wait in the spool are recorded first.
+    is the error then, and `state` the newest backup's. A state that is still as it was `earlier`, before the lock, is
+    not decoded again. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Recording:
         first: Draft | None = None,
         tolerant: bool = False,
         lock: RunLock | None = None,
+        earlier: JsonText | None = None,
     ) -> None:
         self.run = run
         self.at = at
@@ -56,7 +59,9 @@ class Recording:
         self.state: dict[str, Any] = {}
         self.problem: LedgerError | None = None
         self.view: View
+        self._earlier = earlier
         self._known: state_file.KnownState | None = None
+        self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._is_open = False
         self._lock = lock or RunLock(run.lock_path)
 
@@ -112,6 +117,7 @@ class Recording:
             self._open_log()
             recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
+        self._touched.update([one["event"].get("session_id") for one in recorded])
         return recorded
 
     def _insert(self, drafts: list[Draft], *, at: float, writer: str) -> list[Recorded]:
@@ -135,11 +141,13 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_file.commit_blocks(self._open, blocks.texts_of(self.blocks))
+            state_file.commit_blocks(self._open, state_file.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated
-            state_file.project_blocks(self.run, self._open, self.blocks, warn=self.warn, known=known)
+            state_file.project_blocks(
+                self.run, self._open, self.blocks, warn=self.warn, known=known, touched=self._touched
+            )
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
         if self._open.redacted:
@@ -228,13 +236,14 @@ class Recording:
 
     def _read_state(self) -> None:
         try:
-            self._known = state_file.KnownState(state_file.read_state(self.run))
+            self._known = state_file.read_known(self.run, self._earlier)
             self.state = self._known.value
         except (StateInvalid, StateMissing) as error:
             if not self.tolerant or isinstance(error, ForeignState):
                 raise
             self.problem = error
             backup = state_file.read_backup(self.run)
+            self._known = state_file.KnownState(backup[1]) if backup else None
             self.state = backup[1].value if backup else {}
 
     def _known_blocks(self) -> Blocks:
@@ -246,9 +255,8 @@ class Recording:
 
                 check_not_lost(self.run)
             return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
-        known = blocks.blocks_of(self.state)
-        if self._log.is_checkpoint(PROJECTOR, self._known.digest if self._known else blocks.digest(known)):
-            return known
+        if self._known is not None and self._known.shows(self._log):
+            return blocks.blocks_of(self.state)
         return fold(self._log.stream())
 
     def _adoption(self) -> Draft:

@@ -8,8 +8,7 @@ from itertools import chain
 
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.projections.blocks import blocks_of, digest, texts_of
-from faber_ledger.projections.fold import PROJECTOR, fold
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import mirror_with_events
@@ -73,23 +72,23 @@ def _project(
 ) -> tuple[bool, str | None, list[str]]:
     source = None
     try:
-        state = state_file.read_state(run).value
+        state = state_file.read_known(run)
     except StateMissing:
         source = _restore_state(run)
         if source is None and defaults is None:
             raise
         if source is None:
             blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(defaults or {})}
-            state_file.commit_blocks(opened, texts_of(blocks))
+            state_file.commit_blocks(opened, state_file.texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return True, None, [name for name in names if name not in known]
-        state = state_file.read_state(run).value
-    if not rebuild and opened.log.is_checkpoint(PROJECTOR, digest(blocks_of(state))):
+        state = state_file.read_known(run)
+    if not rebuild and state.shows(opened.log):
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
         return source is not None, source, []
     changed = state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
-    if state.get("status") in progress.FINISHED:
+    if state.value.get("status") in progress.FINISHED:
         state_file.remove_backup(run)
     return changed or source is not None, source, []
 

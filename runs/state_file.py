@@ -7,7 +7,7 @@ import json
 import os
 import stat
 
-from faber_ledger.files.json_text import JsonText
+from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import (
@@ -18,15 +18,16 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
     StateRefused,
 )
-from faber_ledger.projections.blocks import blocks_of, digest_of, texts_of
+from faber_ledger.projections.blocks import NAMES, blocks_of, digest, is_named
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.run import STATE_BACKUP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from typing import Any
 
+    from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
@@ -36,6 +37,15 @@ CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 BACKUPS = ("state.json.backup", STATE_BACKUP)  # AGENT and RELOAD name the second
 TRIES = 20
 MAX_BYTES = 64 * 1024 * 1024
+LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
+
+if TYPE_CHECKING:
+    from hashlib import blake2b
+else:
+    try:
+        from _blake2 import blake2b  # a quarter of what SHA-256 costs without OpenSSL, which hooks go without
+    except ImportError:
+        from hashlib import blake2b
 
 
 def read_state(run: Run) -> JsonText:
@@ -44,6 +54,14 @@ def read_state(run: Run) -> JsonText:
     Raises StateMissing; StateInvalid if it is not a JSON object or is another run's; LedgerError if it is unreadable.
     """
     return parse_state(run, _bytes_of(run))
+
+
+def read_known(run: Run, earlier: JsonText | None = None) -> KnownState:
+    """Read a run's state under its lock; raises as `read_state`. One that is as it was `earlier` is not decoded."""
+    content = _bytes_of(run)
+    if earlier is not None and earlier.text.encode() == content:
+        return KnownState(earlier)
+    return KnownState(parse_state(run, content))
 
 
 def check_required(run: Run, state: dict[str, Any]) -> None:
@@ -94,14 +112,12 @@ def backup_name(run: Run) -> str:
 
 
 class KnownState:
-    """A state as it was read under the run's lock: `texts` are its blocks before anything was folded onto them."""
+    """A state as it was read under the run's lock, and the texts of its blocks before anything was folded onto them."""
 
     def __init__(self, document: JsonText) -> None:
         self.document = document
-        try:
-            self.texts = texts_of(blocks_of(document.value))
-        except RecursionError:
-            self.texts = {}  # nested more deeply than Python writes: as if it had none
+        self._texts: dict[str, str] | None = None
+        self._lengths = {name: len(_grown_list(name, block)) for name, block in blocks_of(document.value).items()}
 
     @property
     def value(self) -> dict[str, Any]:
@@ -109,20 +125,80 @@ class KnownState:
         return self.document.value
 
     @property
-    def digest(self) -> bytes:
-        """The digest of its blocks, as a checkpoint has it."""
-        return digest_of(self.texts)
+    def texts(self) -> dict[str, str]:
+        """The `texts_of` its blocks; empty if they are nested more deeply than Python writes: as if it had none."""
+        if self._texts is None:
+            try:
+                self._texts = texts_of(blocks_of(self.value))
+            except RecursionError:
+                self._texts = {}
+        return self._texts
+
+    def shows(self, log: Log) -> bool:
+        """Return whether its blocks are what this version of the projector made of the log as it is now.
+
+        Mostly they stand as they were written, which is known without writing them again.
+        """
+        written = {name: self.document.text_of(name) for name in NAMES}
+        texts = {name: text for name, text in written.items() if text is not None}
+        if texts and log.is_checkpoint(PROJECTOR, digest_of(texts)):
+            self._texts = texts
+            return True
+        if log.is_checkpoint(PROJECTOR, digest_of(self.texts)):
+            return True
+        try:
+            return log.is_checkpoint(PROJECTOR, digest(blocks_of(self.value)))
+        except RecursionError:
+            return False
+
+    def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
+        """Return the `texts_of` blocks; if they are its own, only sessions `touched` (by id) and new ones changed."""
+        return {name: self._text_after(name, block, touched) for name, block in blocks.items()}
+
+    def _text_after(self, name: str, block: Any, touched: Collection[object]) -> str:
+        length = self._lengths.get(name)
+        if not length or block is not self.value[name] or name not in self.texts:
+            return lines_of(block)
+        items = _grown_list(name, block)
+        changed = [at for at in range(length) if is_named(items[at]) and items[at]["session_id"] in touched]
+        kept = min(changed, default=length) if name == "sessions" else length
+        return lines_grown(self.texts[name], block, LISTS[name], kept, length - kept)
+
+
+def _grown_list(name: str, block: Any) -> list[Any]:
+    items = block.get(LISTS[name]) if isinstance(block, dict) else None
+    return items if isinstance(items, list) else []
+
+
+def texts_of(blocks: Blocks) -> dict[str, str]:
+    """Return each block's text as a file has it that is written with two spaces."""
+    return {name: lines_of(block) for name, block in blocks.items()}
+
+
+def digest_of(texts: Mapping[str, str]) -> bytes:
+    """Hash blocks by their `texts_of` (BLAKE2b, 32 bytes), for the checkpoint."""
+    hashed = blake2b(digest_size=32)
+    for name, text in texts.items():
+        hashed.update(f'"{name}":'.encode())
+        hashed.update(text.encode())
+    return hashed.digest()
 
 
 def project_blocks(
-    run: Run, opened: RunLog, blocks: Blocks, *, warn: Callable[[str], None], known: KnownState | None = None
+    run: Run,
+    opened: RunLog,
+    blocks: Blocks,
+    *,
+    warn: Callable[[str], None],
+    known: KnownState | None = None,
+    touched: Collection[object] = (),
 ) -> bool:
     """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
 
-    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. Raises as
-    `RunLog.commit` and `write_members`.
+    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. Facts that
+    were folded onto its blocks since are of the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
     """
-    texts = texts_of(blocks)
+    texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     commit_blocks(opened, texts)
     return write_blocks(run, blocks, texts, warn=warn, known=known)
 
@@ -140,7 +216,7 @@ def write_blocks(
     """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
     if known is not None:
         changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
-        if not changed or _replace_if_unchanged(run, known.document, changed, blocks, warn):
+        if not changed or _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
             return bool(changed)
     return write_members(run, dict(blocks), warn=warn)
 
@@ -231,7 +307,7 @@ def way_back(run: Run) -> str:
 def parse_state(run: Run, content: bytes) -> JsonText:
     """Decode a state; raises StateInvalid if it is not a JSON object, or is another run's."""
     try:
-        document = JsonText(content.decode())
+        document = JsonText(content.decode(), NAMES)
     except UnicodeDecodeError as error:
         raise _invalid(run, f"not UTF-8 at byte {error.start}") from error
     except ValueError as error:
@@ -273,17 +349,23 @@ def _reason(error: ValueError, content: bytes) -> str:
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     """Return whether a state has a block with this value: same order of keys, and `true` is not 1."""
-    return name in state and state[name] == block and texts_of({name: state[name]}) == texts_of({name: block})
+    return name in state and state[name] == block and lines_of(state[name]) == lines_of(block)
 
 
 def _replace_if_unchanged(
-    run: Run, document: JsonText, changed: dict[str, Any], members: dict[str, Any], warn: Callable[[str], None]
+    run: Run,
+    document: JsonText,
+    changed: dict[str, Any],
+    members: dict[str, Any],
+    warn: Callable[[str], None],
+    texts: dict[str, str] | None = None,
 ) -> bool:
     """Write the changed members into the document that was read; return False if the file has changed since.
 
-    Other tools write `state.json.tmp` and rename it, without our lock: the names here are ours alone.
+    `texts` are the `texts_of` members, if they are known. Other tools write `state.json.tmp` and rename it, without our
+    lock: the names here are ours alone.
     """
-    before, after = document.text.encode(), document.with_members(changed).encode()
+    before, after = document.text.encode(), document.with_members(changed, texts).encode()
     replaced = False
     temporary = whole_file.own_name(run.directory, "state.json")
     try:
@@ -294,7 +376,7 @@ def _replace_if_unchanged(
         check_writable(run, like)
         whole_file.sweep(run.directory, "state.json")
         whole_file.write(temporary, after, like=like)
-        _check_written(run, temporary, members)
+        _check_written(run, temporary, members, texts or {})
         try:
             beside = whole_file.own_name(run.directory, "state.json.backup")
             whole_file.put(run.state_path + ".backup", before, like=like, durable=False, temporary=beside)
@@ -320,12 +402,17 @@ def _version(path: str) -> tuple[int, int, int]:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def _check_written(run: Run, path: str, members: dict[str, Any]) -> None:
+def _check_written(run: Run, path: str, members: dict[str, Any], texts: dict[str, str]) -> None:
     """Read back what was written (END, Step 6); raises StateNotWritten, and the old file stays."""
     try:
         with open(path, "rb") as file:
-            written = JsonText(file.read().decode()).value
-        verified = all([_is_shown(block, name, written) for name, block in members.items()])
+            written = JsonText(file.read().decode(), tuple(texts))
+        verified = all(
+            [
+                texts.get(name, "") == written.text_of(name) or _is_shown(block, name, written.value)
+                for name, block in members.items()
+            ]
+        )
     except (OSError, ValueError):
         verified = False
     if not verified:

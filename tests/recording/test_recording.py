@@ -16,14 +16,15 @@ from hypothesis import strategies as st
 from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import NAMES, blocks_of, digest
-from faber_ledger.projections.fold import PROJECTOR
+from faber_ledger.projections.blocks import NAMES
+from faber_ledger.runs import state_file
+from faber_ledger.runs.run import find_run
 
 
 def shown(project: Project) -> bool:
     """Return whether the log knows the blocks in state.json as its own, so that the next facts fold onto them."""
     with Log.read(str(project.ledger_path)) as log:
-        return log.is_checkpoint(PROJECTOR, digest(blocks_of(project.state)))
+        return state_file.read_known(find_run(str(project.root), project.run_id)).shows(log)
 
 
 @pytest.mark.parametrize(
