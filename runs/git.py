@@ -173,7 +173,7 @@ def other_roots(root: str) -> list[str]:
     return [os.path.normpath(os.path.join(top, inside)) for top in tops]
 
 
-def is_at_work(root: str) -> bool:
+def is_git_at_work(root: str) -> bool:
     """Return whether git is changing the work tree at the moment, or was killed while it did: the index is locked."""
     tree = work_tree_of(root)
     return tree is not None and os.path.lexists(os.path.join(tree.own, "index.lock"))

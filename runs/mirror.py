@@ -14,7 +14,7 @@ from faber_ledger.ledger.file import DURABLE, is_busy, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
-from faber_ledger.runs.git import is_at_work
+from faber_ledger.runs.git import is_git_at_work
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _recover(run: Run, warn: Callable[[str], None]) -> None:
 
 def _check_git(run: Run) -> None:
     """Raise Locked if git is at work on a log without an event: it takes a file away, and writes it in pieces."""
-    if is_at_work(run.root):
+    if is_git_at_work(run.root):
         raise Locked(
             "git is at work here, and has taken ledger.db away or not written it yet",
             hint="run the command again when git is done; if no git is, remove index.lock from the git directory",
@@ -253,7 +253,7 @@ class RunLog:
         self.log.close()
         self.mirror.close()
         try:
-            if is_empty(self.log.path) and not is_at_work(self._run.root):
+            if is_empty(self.log.path) and not is_git_at_work(self._run.root):
                 os.unlink(self.log.path)
         except FileNotFoundError:
             pass  # git, or another program, removed it meanwhile

@@ -45,11 +45,11 @@ def config_show(run_id: str | None, as_json: bool) -> None:
     Example: faber-ledger config show
     Exit codes: 0 shown, with its problems; 2 wrong usage; 10 no such run.
     """
-    data = _resolved(find_root(os.getcwd()), run_id)
+    data = _read_configuration(find_root(os.getcwd()), run_id)
     show(data, [" ".join(line.splitlines()) for line in _lines(data)], as_json=as_json)
 
 
-def _resolved(root: str, run_id: str | None) -> dict[str, Any]:
+def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
     user = read_user_config()
     active = active_run(root)
     data: dict[str, Any] = {

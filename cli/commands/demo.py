@@ -53,7 +53,7 @@ def demo(keep: bool, as_json: bool) -> None:
 
 
 def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
-    """Play the whole demo and return what the run says at its end; raises StepFailed."""
+    """Play the whole demo and return the run's blocks and log at its end; raises StepFailed."""
     tell("One FABER run on two machines. Every command below is really run.\n")
     laptop, desktop = tell_story(folder, tell)
     state = desktop.state()
@@ -72,16 +72,16 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
 
 
 def _summary(blocks: Blocks) -> Iterator[str]:
-    yield from _indented(table(_sessions(blocks)))
+    yield from _indent(table(_sessions(blocks)))
     yield "\n   In context at the end:"
     loads = blocks["context_metadata"]["artifacts_in_context"]
     rows = [[load["artifact_id"], load["source"], f"{load['size_bytes']:,} bytes"] for load in loads]
-    yield from _indented(table(rows))
+    yield from _indent(table(rows))
     yield "\n   The two blocks of state.json, projected from the log:"
-    yield from _indented(_json_text(blocks).split("\n"))
+    yield from _indent(_json_text(blocks).split("\n"))
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"   {line}" for line in lines)
 
 

@@ -73,10 +73,10 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
 
 def run_checks(patient: Patient) -> Results:
     """Run every check and return the findings by its name; a check that fails is itself a finding."""
-    return {check.name: _found(check, patient) for check in CHECKS}
+    return {check.name: _run_check(check, patient) for check in CHECKS}
 
 
-def _found(check: Check, patient: Patient) -> list[Finding]:
+def _run_check(check: Check, patient: Patient) -> list[Finding]:
     found: list[Finding] = []
     try:
         for finding in check.look(patient):

@@ -76,8 +76,8 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
             log.close()
         code = 0
         if not dry_run and (count or new or takes_out or brings_back):
-            count, redacted = _taken_in(staged, run, file, heads)
-            code = _projected(run, redacted=redacted)
+            count, redacted = _insert_missing(staged, run, file, heads)
+            code = _write_blocks(run, redacted=redacted)
     imported = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
@@ -133,7 +133,7 @@ def _check_against(staged: Staged, log: Log | None, run: Run, file: str) -> None
     )
 
 
-def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
+def _insert_missing(staged: Staged, run: Run, file: str, checked: list[Head] | None) -> tuple[int, bool]:
     """Add what the run's log lacks, all of it or nothing.
 
     Returns how many events were added, and whether a payload was removed from the log.
@@ -155,7 +155,7 @@ def _taken_in(staged: Staged, run: Run, file: str, checked: list[Head] | None) -
     return count, opened.redacted
 
 
-def _projected(run: Run, *, redacted: bool) -> int:
+def _write_blocks(run: Run, *, redacted: bool) -> int:
     """Write the run's blocks; only warn if that fails, since the events are in the log by now."""
     try:
         drain_waiting(run, now(), warn=warn)

@@ -16,12 +16,12 @@ from faber_ledger.cli.setup.changes import (
     report,
     shown_path,
 )
-from faber_ledger.cli.setup.client_settings import settings_change
 from faber_ledger.cli.setup.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
+from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
-from faber_ledger.cli.setup.summaries import summaries_change
+from faber_ledger.cli.setup.summaries import project_settings, summaries_change
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, say, show
 from faber_ledger.cli.worktrees.git import refuse_bare
@@ -32,8 +32,8 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import Run, find_root
-from faber_ledger.runs.settings import PATH, Settings
+from faber_ledger.runs.run import find_root
+from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,8 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         git_says = check_not_ignored(root)
         config = settings_to_make(root) if top is not None else []
         notes += [
-            f"{key} is switched off: git refuses to pull over a changed ledger" for key in _switched_off(root, top)
+            f"{key} is switched off: git refuses to pull over a changed ledger"
+            for key in (overruled(root) if top is not None else [])
         ]
     if pre_commit:
         if top is None:
@@ -117,10 +118,6 @@ def _client_settings(root: str, scope: str) -> tuple[FileChange, list[str]]:
     return change, list(_warnings((change.after or b"").decode(), root, scope))
 
 
-def _switched_off(root: str, top: str | None) -> list[str]:
-    return overruled(root) if top is not None else []
-
-
 def _lines(
     changes: list[FileChange], config: list[Setting], root: str, commit: list[str], *, dry_run: bool, git_only: bool
 ) -> Iterator[str]:
@@ -139,17 +136,16 @@ def _lines(
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched_on}"
     yield ""
     is_shared = any([shown_path(change.path, root) in FILES for change in changes])
-    yield f"note: {_of_summaries(root) if is_shared else OF_ALL_PROJECTS}"
+    yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
-        yield f"next: commit {_listed(commit)}, so that every clone has them"
+        yield f"next: commit {_join_names(commit)}, so that every clone has them"
     if not git_only:
         yield "then: start a new session of the client, which reads its settings when it starts"
 
 
-def _of_summaries(root: str) -> str:
+def _summaries_note(root: str) -> str:
     """Return what happens to summaries of compactions in this project, and how to change that."""
-    project = Run(root, "", os.path.dirname(os.path.join(root, *PATH.split("/"))))
-    if Settings(project, {}).summaries:
+    if project_settings(root, {}).summaries:
         return (
             "summaries of compactions are recorded and committed, secrets masked; "
             "`faber-ledger init --no-summaries` keeps them in the clone where they arose"
@@ -171,7 +167,7 @@ def _purpose(change: FileChange, root: str) -> str:
     return PURPOSES.get(shown_path(change.path, root), f"hooks {', '.join(HOOKS)}")
 
 
-def _listed(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return " and ".join([part for part in (", ".join(names[:-1]), names[-1]) if part])
 
 

@@ -57,7 +57,9 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
                 return 1
         elif name not in ACTIVE_NAMES:
             raise LedgerError("faber-ledger does not merge this file")
-        elif theirs_is_claimed_here(find_root(os.path.dirname(os.path.abspath(path))), _named(ours), _named(theirs)):
+        elif theirs_is_claimed_here(
+            find_root(os.path.dirname(os.path.abspath(path))), _read_id(ours), _read_id(theirs)
+        ):
             overwrite(ours, read_file(theirs) or b"")
     except (LedgerError, OSError, sqlite3.Error) as error:
         say(f"faber-ledger: {path}: {error}; our version and the conflict stay")
@@ -65,7 +67,7 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     return 0
 
 
-def _named(path: str) -> str:
+def _read_id(path: str) -> str:
     """Return the run that an active file names; empty if it names none."""
     lines = (read_file(path) or b"").decode(errors="replace").strip().splitlines()
     return lines[0].strip() if lines else ""

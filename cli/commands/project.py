@@ -55,7 +55,7 @@ def project(
     results, failed = [], []
     for one in runs:
         try:
-            results.append(_checked(one) if check else project_run(one, rebuild=rebuild, restore=restore, warn=say))
+            results.append(_check_run(one) if check else project_run(one, rebuild=rebuild, restore=restore, warn=say))
         except LedgerError as error:
             if not every:
                 raise
@@ -67,7 +67,7 @@ def project(
     return ProjectionDiffers.exit_code if any(result["outcome"] == "differs" for result in results) else 0
 
 
-def _checked(run: Run) -> dict[str, Any]:
+def _check_run(run: Run) -> dict[str, Any]:
     found = recheck_under_lock(run, lambda: list(_differences(run)))
     if not found:
         return {"run_id": run.run_id, "outcome": "agrees"}

@@ -71,7 +71,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
         if journal.findings and os.path.isfile(meant.ledger_path):
             _record_stop(meant, journal)
         raise
-    notes, others = _recorded(meant, _fact(context, context["resume_point"], journal.findings))
+    notes, others = _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"])
         show(data, [json_text(data)], as_json=as_json)
@@ -135,10 +135,10 @@ def _record_stop(run: Run, journal: Journal) -> None:
         fact = _fact(load_state(run), None, journal.findings)
     except LedgerError:
         return  # the state cannot be read: the caller raises that error
-    _recorded(run, {**fact, "mode": "stopped"})
+    _record(run, {**fact, "mode": "stopped"})
 
 
-def _recorded(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
+def _record(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
     """Record the reconstitution; returns the run's newest notes and how many are left out.
 
     A ledger that cannot be used is only a warning.

@@ -74,7 +74,7 @@ def redact(
         plan = make_plan(log)
     data = _data(chosen, plan) | {"dry_run": dry_run}
     if dry_run:
-        show(data, _planned(plan), as_json=as_json)
+        show(data, _plan_lines(plan), as_json=as_json)
         return
     if plan.event is not None and not yes:
         _ask(plan, as_json=as_json)
@@ -82,7 +82,7 @@ def redact(
     client = os.environ.get("CLAUDE_CODE_SESSION_ID") or None
 
     def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
-        return _cleaned(log, plan, runs_in_work_trees(chosen), is_whole=not fields)
+        return _clean_files(log, plan, runs_in_work_trees(chosen), is_whole=not fields)
 
     outcome = redacted(
         chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda text: warn(f"⚠️  {text}")
@@ -94,7 +94,7 @@ def redact(
     ]
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
-    show(data | {"versions_in_git": versions}, _done(chosen, plan, outcome, beside, versions), as_json=as_json)
+    show(data | {"versions_in_git": versions}, _result_lines(chosen, plan, outcome, beside, versions), as_json=as_json)
 
 
 def _event_meant(run: Run, text: str) -> str:
@@ -117,7 +117,7 @@ def _has_event(path: str | None, text: str) -> bool:
     return path is not None and any(one.kind == "event" for one in find_matches(path, text))
 
 
-def _cleaned(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
+def _clean_files(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:
     """Clean the files beside the log, and return which other events contain the same texts.
 
     If a whole payload is removed, a text that other events contain too is not specific to it, and stays.
@@ -164,7 +164,7 @@ def _data(chosen: Run, plan: RedactionPlan) -> dict[str, Any]:
     }
 
 
-def _planned(plan: RedactionPlan) -> Iterator[str]:
+def _plan_lines(plan: RedactionPlan) -> Iterator[str]:
     if plan.event is None:
         yield f"{_what(plan)} of event {plan.target} ({plan.kind}) is redacted already: nothing more would be removed"
         return
@@ -179,7 +179,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _done(
+def _result_lines(
     chosen: Run, plan: RedactionPlan, outcome: RedactionResult, beside: dict[str, Any], versions: int | None
 ) -> Iterator[str]:
     if outcome.id is None:

@@ -106,7 +106,7 @@ def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
             with RunLock(run.lock_path):
                 if is_recovery_due(run.ledger_path):
                     recover(run, warn)
-                events = write_union([*sides, *_readable(run.ledger_path)], run.ledger_path, check_event)
+                events = write_union([*sides, *_list_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"
 
 
@@ -122,7 +122,7 @@ def _check_readable(path: str, stage: str) -> None:
         raise IntegrityError(f"{side} of the ledger cannot be united: {reason}") from error
 
 
-def _readable(path: str) -> list[str]:
+def _list_readable(path: str) -> list[str]:
     try:
         open_untrusted(path).close()
     except (LedgerError, OSError):

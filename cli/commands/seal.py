@@ -91,7 +91,7 @@ def _seal(run: Run) -> dict[str, Any]:
             recover(run, warn)
         with Log.read(run.ledger_path) as log:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        staged = _staged(run)
+        staged = _stage(run)
     return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
 
 
@@ -112,7 +112,7 @@ def _check(run: Run) -> None:
         )
 
 
-def _staged(run: Run) -> list[str]:
+def _stage(run: Run) -> list[str]:
     """Stage a run's files and return them; nothing in a commit of named paths, which must contain only those."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")

@@ -57,7 +57,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     _check_page(output)
     timelines: list[Timeline] = []
     problems: list[tuple[str, str]] = []
-    for run in _chosen(runs, every):
+    for run in _choose_runs(runs, every):
         try:
             timelines.append(_timeline(run))
         except (LedgerError, sqlite3.DatabaseError) as error:
@@ -78,7 +78,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     show(data, [line], as_json=as_json)
 
 
-def _chosen(runs: tuple[str, ...], every: bool) -> list[Run]:
+def _choose_runs(runs: tuple[str, ...], every: bool) -> list[Run]:
     if every or not runs:
         return runs_to_report(None, every=every)
     chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}

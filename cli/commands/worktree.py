@@ -73,7 +73,9 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
     with cleanup_lock(root):
         sites, records = keep(root, at=at, warn=warn, days=days)
-        chosen = [_chosen(sites, name) for name in names] or [site for site in sites if _is_linked_run(site, records)]
+        chosen = [_find_site(sites, name) for name in names] or [
+            site for site in sites if _is_linked_run(site, records)
+        ]
         once = {site.tree.path: site for site in chosen}.values()
         results = [clean_up(site, records, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
         if any([result["action"] == "removed" for result in results]):
@@ -87,7 +89,7 @@ def _is_linked_run(site: Site, records: list[Record]) -> bool:
     return not site.tree.is_main and (site.run_id or site.orphan or record_of(site, records)) is not None
 
 
-def _chosen(sites: list[Site], name: str) -> Site:
+def _find_site(sites: list[Site], name: str) -> Site:
     """Return the worktree with that path, folder name or run; raises LedgerError for none or several."""
     path = os.path.realpath(name)
     found = [site for site in sites if os.path.realpath(site.tree.path) == path]
@@ -126,12 +128,12 @@ def _lines(sites: list[Site]) -> Iterator[str]:
     yield from table([COLUMNS, *[_cells(site) for site in sites]])
     for site in sites:
         for remark in _remarks(site):
-            yield f"{_shown(site)}: {remark}"
+            yield f"{_relative_path(site)}: {remark}"
 
 
 def _cells(site: Site) -> tuple[str, ...]:
     return (
-        _shown(site),
+        _relative_path(site),
         site.run_id or "-",
         site.tree.branch or "(detached)",
         site.phase or "-",
@@ -154,7 +156,7 @@ def _remarks(site: Site) -> Iterator[str]:
         yield f"orphaned ({site.orphan}): {site.why}"
 
 
-def _shown(site: Site) -> str:
+def _relative_path(site: Site) -> str:
     return os.path.relpath(site.tree.path, os.getcwd())
 
 

@@ -44,7 +44,7 @@ def program_is_found(patient: Patient) -> Iterator[Finding]:
     elif os.path.basename(mine) == PROGRAM and os.path.realpath(found) != os.path.realpath(mine):
         what = f"the hooks run {found}, and this is {mine}: their versions may differ"
         yield Finding("note", what, "remove one of them from PATH, or uninstall it")
-    for path in _named(patient.root):
+    for path in _find_programs(patient.root):
         if not os.path.isfile(path):
             yield Finding(
                 "error", f"a hook runs {path}, which does not exist", "remove the hook, then run `faber-ledger init`"
@@ -101,7 +101,7 @@ def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def _named(root: str) -> list[str]:
+def _find_programs(root: str) -> list[str]:
     """Return the absolute paths at which hooks run the program."""
     found: list[str] = []
     for scope in SCOPES:

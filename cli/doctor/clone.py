@@ -91,7 +91,7 @@ def _are_there(patient: Patient) -> Iterator[Finding]:
     if not patient.has_git:
         return
     for tree in trees(patient.root):
-        why = why_gone(tree, patient.place)
+        why = why_gone(tree, patient.work_tree)
         if why is not None:
             hint = "see `faber-ledger worktree list`; if it is gone for good, run `faber-ledger worktree cleanup NAME`"
             yield Finding("warning", f"the worktree {tree.path}: {why}", hint)

@@ -29,7 +29,7 @@ BACKUP = re.compile(r".*\.backup|state\.backup\.json|.*\.broken-\d+")
 def files_can_be_used(patient: Patient) -> Iterator[Finding]:
     """Look for files and folders that this user, or the project's owner, cannot read or write."""
     owner = _status(patient.root)
-    for path in _used(patient):
+    for path in _list_paths(patient):
         status = _status(path)
         if status is None or stat.S_ISLNK(status.st_mode):
             continue
@@ -58,19 +58,19 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         size = _size(run.state_path)
         if size > LARGE_STATE:
-            what = f"{run.shown('state.json')} has {_shown(size)}: a reload accepts at most 1 MB"
+            what = f"{run.shown('state.json')} has {_size_text(size)}: a reload accepts at most 1 MB"
             yield Finding(
                 "warning", what, "find the member that has grown; our two blocks grow only with the number of sessions"
             )
         size = _size(run.ledger_path)
         if size > LARGE_LEDGER:
-            what = f"{run.shown('ledger.db')} has {_shown(size)}, and git keeps each version of it"
+            what = f"{run.shown('ledger.db')} has {_size_text(size)}, and git keeps each version of it"
             yield Finding("note", what, "finish the run, and start another for the next work")
     for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
         if size > 2 * LONGEST_LOG:
             yield Finding(
-                "note", f"{name} has {_shown(size)}: hooks keep it below {_shown(LONGEST_LOG)}", "move it aside"
+                "note", f"{name} has {_size_text(size)}: hooks keep it below {_size_text(LONGEST_LOG)}", "move it aside"
             )
 
 
@@ -94,7 +94,7 @@ def backups_are_few(patient: Patient) -> Iterator[Finding]:
                 yield Finding("note", f"{shown} is a backup, {days} days old", "remove it if nothing is missing")
 
 
-def _used(patient: Patient) -> Iterator[str]:
+def _list_paths(patient: Patient) -> Iterator[str]:
     """Return the files and folders that hooks and commands read and write."""
     yield patient.root
     yield os.path.join(patient.root, ".fractary")
@@ -139,7 +139,7 @@ def _size(path: str) -> int:
     return status.st_size if status is not None else 0
 
 
-def _shown(size: int) -> str:
+def _size_text(size: int) -> str:
     return f"{size / MB:.1f} MB" if size >= MB else f"{size // 1024} KB"
 
 

@@ -17,8 +17,8 @@ from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ACTIVE_FILES, COPY_ENDINGS, HOOK_LOG, LOGS, RUN_FILES, STATE_BACKUP, find_run
-from faber_ledger.runs.settings import PATH, Settings
+from faber_ledger.runs.run import ACTIVE_FILES, COPY_ENDINGS, HOOK_LOG, LOGS, RUN_FILES, STATE_BACKUP
+from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -53,7 +53,7 @@ def git_is_there(patient: Patient) -> Iterator[Finding]:
             require_work_tree(patient.root)
         except NoWorkTree as error:
             yield Finding("error", error.message, error.hint)
-    elif patient.place is not None:
+    elif patient.work_tree is not None:
         complaint = inside.stderr.decode("utf-8", "replace").strip().splitlines()
         what = f"git cannot use the repository here: {complaint[-1] if complaint else '?'}"
         yield Finding("warning", what, "see what `git status` says")
@@ -124,7 +124,7 @@ def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
     listed = os.fsdecode(run_git("ls-files", "-z", "--", ".fractary", at=patient.root).stdout).split("\0")
     for path in [path for path in listed if MUST_STAY.search(path)]:
         what = f"git tracks {path}, which belongs to one machine and may contain private data"
-        hint = f"run `git rm --cached {_quoted(path)}`, which leaves the file, and commit"
+        hint = f"run `git rm --cached {_quote(path)}`, which leaves the file, and commit"
         if NOT_READ.search(path):
             what = f"git tracks {path}, which belongs to one machine: its content is ignored here"
             if os.path.lexists(os.path.join(patient.root, path)):
@@ -132,7 +132,7 @@ def local_files_are_untracked(patient: Patient) -> Iterator[Finding]:
         yield Finding("warning", what, hint)
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     """Quote a path for a shell, in printable characters alone."""
     if path.isprintable():
         return shlex.quote(path)
@@ -146,7 +146,7 @@ def _quoted(path: str) -> str:
 def summaries_go_where_they_should(patient: Patient) -> Iterator[Finding]:
     """Report what happens to summaries of compactions, and look for a setting that other clones do not get."""
     try:
-        settings = Settings(find_run(patient.root, patient.active or "none"), os.environ)
+        settings = patient.settings
     except LedgerError:
         return  # reported by the check of the active file
     place = settings.places["summaries"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
 from faber_ledger.cli.setup.changes import shown_path
-from faber_ledger.cli.setup.client_settings import settings_change
+from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.hooks.client_settings import (

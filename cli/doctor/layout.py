@@ -70,7 +70,7 @@ def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:
             shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
             run = known.get(path)
             if run is not None:
-                yield from _left_in(run, names)
+                yield from _find_leftovers(run, names)
             elif path == folder:
                 strays = sorted(
                     name for name in names if not name.startswith(".") and os.path.isfile(os.path.join(path, name))
@@ -88,9 +88,9 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         path = os.path.join(patient.root, *name.split("/"))
         if not os.path.lexists(path):
             continue
-        run_id, problem = _named_in(patient, path)
+        run_id, problem = _read_active_file(patient, path)
         if problem is not None:
-            mend = _naming(patient, path)
+            mend = _plan_active_file(patient, path)
             hint = _hint(patient, mend)
             yield Finding("error", f"{name} {problem}: hooks record nothing", hint, mend)
         else:
@@ -98,7 +98,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
     if len({run_id for _, run_id in named}) > 1:
         names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
         yield Finding("warning", f"{names}: the first counts", f"move {named[1][0]} aside")
-    at_work = _at_work(patient)
+    unfinished = _list_unfinished(patient)
     if named and patient.active is None:
         run_id = named[0][1]
         holder = claimed_in_worktree(patient.root, run_id)
@@ -107,13 +107,13 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", what, "run `faber-ledger run start` for a run of this worktree")
     if (
         not named
-        and at_work
+        and unfinished
         and not any([os.path.lexists(os.path.join(patient.root, *name.split("/"))) for name in ACTIVE_FILES])
     ):
-        what = f"no run is active here, but {at_work[0]} is unfinished" + (
-            f", and {len(at_work) - 1} more" if len(at_work) > 1 else ""
+        what = f"no run is active here, but {unfinished[0]} is unfinished" + (
+            f", and {len(unfinished) - 1} more" if len(unfinished) > 1 else ""
         )
-        yield Finding("note", what, f"run `faber-ledger run resume {at_work[0]}` if hooks should record on it")
+        yield Finding("note", what, f"run `faber-ledger run resume {unfinished[0]}` if hooks should record on it")
     for run in patient.runs:
         status = patient.state(run).get("status")
         if run.run_id == patient.active and status in FINISHED:
@@ -121,7 +121,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
 
 
-def _named_in(patient: Patient, path: str) -> tuple[str, str | None]:
+def _read_active_file(patient: Patient, path: str) -> tuple[str, str | None]:
     """Return the run that an active file names, and what is wrong with the file, if anything."""
     if os.path.islink(path):
         return "", "is a link, which is never followed"
@@ -147,29 +147,29 @@ def _named_in(patient: Patient, path: str) -> tuple[str, str | None]:
     return run_id, None
 
 
-def _at_work(patient: Patient) -> list[str]:
-    return [run.run_id for run in patient.runs if patient.is_at_work(run)]
+def _list_unfinished(patient: Patient) -> list[str]:
+    return [run.run_id for run in patient.runs if patient.is_run_active(run)]
 
 
-def _naming(patient: Patient, path: str) -> Mend | None:
+def _plan_active_file(patient: Patient, path: str) -> Mend | None:
     """Return a mend of an active file if only one run can be meant."""
-    at_work = _at_work(patient)
-    if len(at_work) != 1 or not os.path.isfile(path) or os.path.islink(path):
+    unfinished = _list_unfinished(patient)
+    if len(unfinished) != 1 or not os.path.isfile(path) or os.path.islink(path):
         return None
 
     def plan() -> FileChange:
-        return FileChange(path, read_file(path), f"{at_work[0]}\n".encode())
+        return FileChange(path, read_file(path), f"{unfinished[0]}\n".encode())
 
-    return file_mend(patient.root, plan, f"name {at_work[0]}, the only unfinished run,")
+    return file_mend(patient.root, plan, f"name {unfinished[0]}, the only unfinished run,")
 
 
 def _hint(patient: Patient, mend: Mend | None) -> str:
     if mend is not None:
-        return f"run `faber-ledger run resume {_at_work(patient)[0]}`, the only unfinished run"
+        return f"run `faber-ledger run resume {_list_unfinished(patient)[0]}`, the only unfinished run"
     return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
 
 
-def _left_in(run: Run, names: list[str]) -> Iterator[Finding]:
+def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
         what = f"{run.shown('ledger.db-journal')} is not a regular file, and not from a ledger"
         yield Finding("error", what, "remove it, then run the command again")

@@ -8,6 +8,7 @@ import stat
 from functools import cached_property
 from typing import Any
 
+from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
@@ -17,6 +18,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
+from faber_ledger.runs.settings import Settings
 
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # at most so many logs and bytes; `verify --all` checks all
@@ -33,14 +35,14 @@ class Patient:
         self.mounts = mounts
 
     @cached_property
-    def place(self) -> WorkTree | None:
+    def work_tree(self) -> WorkTree | None:
         """Where the work tree is, from the files themselves; None without git."""
         return work_tree_of(self.root)
 
     @cached_property
     def common(self) -> str | None:
         """The git directory that all worktrees share; None without git."""
-        return self.place.common if self.place else None
+        return self.work_tree.common if self.work_tree else None
 
     @cached_property
     def has_git(self) -> bool:
@@ -55,6 +57,13 @@ class Patient:
     def active(self) -> str | None:
         """The id of the active run, as it stands in the file."""
         return active_run(self.root).run_id
+
+    @cached_property
+    def settings(self) -> Settings:
+        """The settings of the active run, or of the project if no run is active; raises InvalidRunId."""
+        if self.active is None:
+            return project_settings(self.root, os.environ)
+        return Settings(find_run(self.root, self.active), os.environ)
 
     @cached_property
     def runs_folders(self) -> list[str]:
@@ -76,7 +85,7 @@ class Patient:
                 found.append(find_run(self.root, run_id))
             except InvalidRunId:
                 continue  # behind a link that leads out of the project: reported by the check of the layout
-        found.sort(key=lambda run: (run.run_id == self.active, _changed(run)), reverse=True)
+        found.sort(key=lambda run: (run.run_id == self.active, _changed_at(run)), reverse=True)
         return found[:MOST_RUNS]
 
     @cached_property
@@ -94,7 +103,7 @@ class Patient:
         """Return a run's state; an empty one if it cannot be read."""
         return self.states.get(run.run_id, {})
 
-    def is_at_work(self, run: Run) -> bool:
+    def is_run_active(self, run: Run) -> bool:
         """Return whether a run's state says that it is in progress, paused or waiting."""
         return self.state(run).get("status") in progress.ACTIVE
 
@@ -132,7 +141,7 @@ def has_false_journal(run: Run) -> bool:
         return False
 
 
-def _changed(run: Run) -> float:
+def _changed_at(run: Run) -> float:
     try:
         return os.stat(run.directory).st_mtime
     except OSError:

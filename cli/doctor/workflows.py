@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
-from faber_ledger.runs.run import find_run
-from faber_ledger.runs.settings import Settings, read_user_config
+from faber_ledger.runs.settings import read_user_config
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -24,7 +22,7 @@ MOST = 20
 def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
     """Look for unfinished runs whose workflow is missing or malformed."""
     roots = read_user_config()["plugin_roots"]
-    for workflow_id, run_id in _used(patient).items():
+    for workflow_id, run_id in _find_workflows(patient).items():
         try:
             load_workflow(patient.root, workflow_id, roots)
         except WorkflowNotFound as error:
@@ -35,7 +33,7 @@ def context_is_reloaded_only_in_frame(patient: Patient) -> Iterator[Finding]:
     """Look for steps that reload context in other phases than Frame: hooks do that (SPEC-00027, section 6)."""
     roots = read_user_config()["plugin_roots"]
     reported: set[tuple[str, str]] = set()
-    for workflow_id in _used(patient):
+    for workflow_id in _find_workflows(patient):
         try:
             for _, path, config in lineage(patient.root, workflow_id, roots):
                 for phase, step in _reloads(config):
@@ -53,19 +51,19 @@ def configuration_is_taken(patient: Patient) -> Iterator[Finding]:
     if problem is not None:
         yield Finding("warning", f"the configuration is ignored: {problem}", "correct the file")
     try:
-        run = find_run(patient.root, patient.active or "none")
+        problems = patient.settings.problems
     except LedgerError:
         return  # reported by the check of the active file
-    for problem in Settings(run, os.environ).problems:
+    for problem in problems:
         yield Finding("warning", problem, "correct it; `faber-ledger config show` shows the effective settings")
 
 
-def _used(patient: Patient) -> dict[str, str]:
+def _find_workflows(patient: Patient) -> dict[str, str]:
     """Return the workflows of unfinished runs, each with the first run that has it."""
     found: dict[str, str] = {}
     for run in patient.runs:
         workflow_id = patient.state(run).get("workflow_id")
-        if isinstance(workflow_id, str) and (patient.is_at_work(run) or run.run_id == patient.active):
+        if isinstance(workflow_id, str) and (patient.is_run_active(run) or run.run_id == patient.active):
             found.setdefault(workflow_id, run.run_id)
     return dict(list(found.items())[:MOST])
 

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import line_of, value_words
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import read_verified
@@ -181,12 +182,12 @@ def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
         elif outcome in ("missing", "unreadable"):
             yield f"{name}: cannot be compared: {result['reason']}"
         elif outcome == "behind":
-            yield f"{name}: shows the log up to {upto}; {_events(since)} since"
+            yield f"{name}: shows the log up to {upto}; {plural(since, 'event')} since"
         elif outcome == "side":
             yield f"{name}: shows what one side of a merge had, up to {upto}, and not what was merged with it"
         else:
-            older = f", and {_events(since)} since are not in it" if since else ""
-            yield f"{name}: agrees best up to {upto}{older}; {_fields(result['differing'])} no event settled so"
+            older = f", and {plural(since, 'event')} since are not in it" if since else ""
+            yield f"{name}: agrees best up to {upto}{older}; {plural(result['differing'], 'field')} no event settled so"
         yield from _first_lines(result)
         if result.get("hint"):
             yield f"  hint: {result['hint']}"
@@ -208,12 +209,4 @@ def _first_lines(result: dict[str, Any]) -> Iterator[str]:
         yield f"  and:                   {one['field']}: {values}"
     more = result.get("differing", 0) - len(others) - 1
     if more > 0:
-        yield f"  and {_fields(more)}"
-
-
-def _events(count: int) -> str:
-    return f"{count} event{'' if count == 1 else 's'}"
-
-
-def _fields(count: int) -> str:
-    return f"{count} field{'' if count == 1 else 's'}"
+        yield f"  and {plural(more, 'field')}"

@@ -37,7 +37,7 @@ class Setting(NamedTuple):
 def settings_to_make(root: str) -> list[Setting]:
     """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
     planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items()]
-    ours = _marked(root)
+    ours = _read_marked(root)
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
     planned += [Setting(key, _local(root, key), "true") for key in mine]
     if mine:
@@ -47,7 +47,7 @@ def settings_to_make(root: str) -> list[Setting]:
 
 def settings_to_remove(root: str) -> list[Setting]:
     """Return what `uninstall` removes: the settings that still have our values."""
-    ours = DRIVER | {key: "true" for key in STASHES if key in _marked(root)}
+    ours = DRIVER | {key: "true" for key in STASHES if key in _read_marked(root)}
     found = [Setting(key, _local(root, key), None) for key in (*ours, MARK)]
     return [
         setting
@@ -71,7 +71,7 @@ def overruled(root: str) -> list[str]:
     return [key for key in STASHES if _effective(root, key) not in (None, "true")]
 
 
-def _marked(root: str) -> list[str]:
+def _read_marked(root: str) -> list[str]:
     return (_local(root, MARK) or "").split()
 
 

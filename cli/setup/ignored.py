@@ -24,7 +24,7 @@ def check_not_ignored(root: str) -> str | None:
     committed (SPEC-00027, Active Run ID Tracking Mechanism), and without its ledger a run cannot be resumed on another
     machine.
     """
-    code, output, complaint = _ignored(root, MUST_TRAVEL)
+    code, output, complaint = _ask_git(root, MUST_TRAVEL)
     if code == NO_GIT:
         return "git is not installed: whether it would track the ledger was not checked"
     if "not a git repository" in complaint:
@@ -48,7 +48,7 @@ def check_not_ignored(root: str) -> str | None:
 
 def rules_against(root: str, paths: tuple[str, ...]) -> list[str]:
     """Return the rules by which git ignores any of the paths, one phrase each; none if git cannot be asked."""
-    code, output, _ = _ignored(root, paths)
+    code, output, _ = _ask_git(root, paths)
     return rules_of(output) if code == 0 else []
 
 
@@ -62,18 +62,18 @@ def rules_of(output: str) -> list[str]:
     fields = output.split("\0")
     found = zip(fields[0::4], fields[1::4], fields[2::4], fields[3::4], strict=False)
     return [
-        f"{_named(path)} (rule `{pattern}`, line {line} of {source})"
+        f"{_display_name(path)} (rule `{pattern}`, line {line} of {source})"
         for source, line, pattern, path in found
         if not pattern.startswith("!")
     ]
 
 
-def _named(path: str) -> str:
+def _display_name(path: str) -> str:
     """Return a file's name for display; the run of the example paths does not exist."""
     return f"a run's {os.path.basename(path)}, in {RUNS[0]}/" if path.startswith(RUN + "/") else path
 
 
-def _ignored(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
+def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:
     """Ask git for the rules that ignore the paths, tracked or not; return its exit code, output and first complaint."""
     options = ("-v", "-z", "--no-index", "--stdin")
     content = "\0".join(paths).encode("utf-8", "surrogateescape")

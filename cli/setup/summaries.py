@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import TYPE_CHECKING
 
 from faber_ledger.cli.setup.git_files import FILES
 from faber_ledger.files.change import FileChange, has_block, read_file
@@ -12,7 +13,12 @@ from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import decode_settings, has_hooks, settings_path
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.settings import PATH
+from faber_ledger.runs.run import Run
+from faber_ledger.runs.settings import PATH, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 NAME = "summaries"
 
@@ -29,7 +35,7 @@ def summaries_change(root: str, choice: bool | None) -> FileChange | None:
         if folder_around(path, [root]) is None:
             raise LedgerError(f"{PATH} is a link that leads out of the project", hint="replace the link with a file")
         before = read_file(path)
-        settings = JsonText(_decoded(before))
+        settings = JsonText("{}" if before is None else before.decode())
     except (LedgerError, ValueError) as error:
         if not is_due:
             return None
@@ -53,6 +59,14 @@ def summaries_removal(root: str) -> FileChange | None:
     return FileChange(path, before, None) if before in (_alone(False), _alone(True)) else None
 
 
+def project_settings(root: str, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of a project without those of a run; each problem is named once."""
+    folder = os.path.dirname(os.path.join(root, *PATH.split("/")))
+    settings = Settings(Run(root, "", folder), environ)  # a run there would have the project's own file
+    settings.problems = list(dict.fromkeys(settings.problems))
+    return settings
+
+
 def is_set_up(root: str) -> bool:
     """Return whether `init` has set the project up before, in this clone or in one that it was pulled from.
 
@@ -73,7 +87,3 @@ def is_set_up(root: str) -> bool:
 
 def _alone(value: bool) -> bytes:
     return f"{json.dumps({NAME: value})}\n".encode()
-
-
-def _decoded(content: bytes | None) -> str:
-    return "{}" if content is None else content.decode()

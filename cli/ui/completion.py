@@ -37,14 +37,14 @@ def sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> lis
     """Offer the sessions of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import sessions_with
 
-    return _items(_found(ctx, incomplete, sessions_with), incomplete)
+    return _items(_find_in_log(ctx, incomplete, sessions_with), incomplete)
 
 
 def things(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer artifacts, sessions and events of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import artifacts_with, events_with, sessions_with
 
-    found = _found(ctx, incomplete, artifacts_with, sessions_with, events_with)
+    found = _find_in_log(ctx, incomplete, artifacts_with, sessions_with, events_with)
     return _items(found, incomplete)
 
 
@@ -52,15 +52,15 @@ def events(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     """Offer the events of the run that the command names, or of the active run."""
     from faber_ledger.ledger.prefixes import events_with
 
-    return _items(_found(ctx, incomplete, events_with), incomplete)
+    return _items(_find_in_log(ctx, incomplete, events_with), incomplete)
 
 
 def worktrees(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
     """Offer the other worktrees of the clone by their folder names."""
     from faber_ledger.runs.git import work_tree_of
 
-    place = work_tree_of(find_root(os.getcwd()))
-    tops = [top for top in place.other_tops() if top != place.main] if place else []
+    work_tree = work_tree_of(find_root(os.getcwd()))
+    tops = [top for top in work_tree.other_tops() if top != work_tree.main] if work_tree else []
     return _items([(os.path.basename(top), "worktree") for top in tops], incomplete)
 
 
@@ -71,7 +71,7 @@ def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
     return [CompletionItem(incomplete, type="file")]
 
 
-def _found(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
+def _find_in_log(ctx: click.Context, incomplete: str, *sources: Source) -> list[tuple[str, str]]:
     """Return what the sources find in one run's log; nothing if it cannot be read: a completion prints no errors."""
     try:
         run = choose_run(find_root(os.getcwd()), ctx.params.get("run"))

@@ -35,7 +35,7 @@ def show_long(lines: Callable[[], Iterable[str]]) -> None:
     `lines` is called again if the pager cannot be started.
     """
     command = _pager()
-    if command and _paged(command, lines()):
+    if command and _page(command, lines()):
         return
     for line in lines():
         tell(line)
@@ -53,7 +53,7 @@ def _pager() -> str:
     return "less"
 
 
-def _paged(command: str, lines: Iterable[str]) -> bool:
+def _page(command: str, lines: Iterable[str]) -> bool:
     """Write lines to a pager and wait until it ends; return False if it could not be started."""
     import signal  # imported here: `--help` and `--version` load this module
     import subprocess

@@ -32,11 +32,11 @@ def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match
     if found:
         more = "\n  and others" if len(found) > MAX_MATCHES else ""
         raise NotFound(
-            f"{text} may be several things in {run.run_id}:\n{_listed(found[:MAX_MATCHES])}{more}",
+            f"{text} may be several things in {run.run_id}:\n{_list_matches(found[:MAX_MATCHES])}{more}",
             hint="give more of the id, or all of it",
         )
     close = [one for one in find_similar(run.ledger_path, text) if one.kind in kinds]
-    similar = f"; similar:\n{_listed(close)}" if close else ""
+    similar = f"; similar:\n{_list_matches(close)}" if close else ""
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
         f"there is no {name} {text} in {run.run_id}{similar}",
@@ -59,17 +59,17 @@ def machine_meant(run: Run, text: str | None) -> str | None:
 
     if text is None or is_writer(run.ledger_path, text):
         return text
-    return _known(run, "machine", text, list_machines(run.ledger_path))
+    return _check_known(run, "machine", text, list_machines(run.ledger_path))
 
 
 def phase_meant(run: Run, text: str | None) -> str | None:
     """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import list_phases
 
-    return text if text is None or text in PHASES else _known(run, "phase", text, list_phases(run.ledger_path))
+    return text if text is None or text in PHASES else _check_known(run, "phase", text, list_phases(run.ledger_path))
 
 
-def _known(run: Run, kind: str, text: str, names: list[str]) -> str:
+def _check_known(run: Run, kind: str, text: str, names: list[str]) -> str:
     if text in names:
         return text
     known = f"; the log has {', '.join(names)}" if names else ""
@@ -79,7 +79,7 @@ def _known(run: Run, kind: str, text: str, names: list[str]) -> str:
     )
 
 
-def _listed(found: list[Match]) -> str:
+def _list_matches(found: list[Match]) -> str:
     return "\n".join([f"  {one.kind} {one.id}{f' ({one.words})' if one.words else ''}" for one in found])
 
 
@@ -99,7 +99,7 @@ class Moment(NamedTuple):
     def has(self, recorded: Recorded) -> bool:
         """Return whether an event had happened at this moment."""
         if self.seconds is not None:
-            return _had_come(recorded, self.seconds)
+            return _has_come(recorded, self.seconds)
         return bool(self.keys) and (recorded["seq"], recorded["id"]) <= self.keys[-1]
 
     def is_reached_by(self, recorded: Recorded) -> bool:
@@ -171,6 +171,6 @@ def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
     return tuple(keys)
 
 
-def _had_come(recorded: Recorded, seconds: float) -> bool:
+def _has_come(recorded: Recorded, seconds: float) -> bool:
     at = seconds_of(recorded["at"])
     return at is not None and at <= seconds

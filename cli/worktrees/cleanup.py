@@ -55,7 +55,7 @@ def clean_up(
     action = "kept" if why else "would be removed" if dry_run else "removed"
     if not why:
         try:
-            why = [_reason(site), *_ignored(site)]
+            why = [_reason(site), *_ignored_lines(site)]
             plan = hand_back_of(site)
             if plan is not None:
                 why.append(describe(plan) if dry_run else hand_back(site, plan, warn=warn))
@@ -80,7 +80,7 @@ def clean_up(
 def costs(site: Site) -> list[str]:
     """Return what removing a worktree would delete, and what of its run would be handed back; raises GitFailed."""
     plan = hand_back_of(site)
-    return [*_ignored(site), *([describe(plan)] if plan else [])]
+    return [*_ignored_lines(site), *([describe(plan)] if plan else [])]
 
 
 def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str]:
@@ -99,7 +99,7 @@ def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str
             yield f"  the branch {result['branch']} stays; `git branch -d` removes a merged one"
 
 
-def _ignored(site: Site) -> list[str]:
+def _ignored_lines(site: Site) -> list[str]:
     names = ignored_files(site) if site.is_there else []
     return [f"files that git ignores are removed with it: {', '.join(names)}"] if names else []
 

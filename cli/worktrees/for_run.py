@@ -41,8 +41,8 @@ def project_name(root: str) -> str:
 
 def plan_worktree(root: str, about: str) -> Plan:
     """Return the worktree for a run about a work item, beside this one (SPEC, One Workflow Per Worktree Limitation)."""
-    place = work_tree_of(root)
-    top = place.top if place else root
+    work_tree = work_tree_of(root)
+    top = work_tree.top if work_tree else root
     folder = os.path.join(os.path.dirname(os.path.abspath(top)), f"{project_name(root)}-issue-{about}")
     inside = os.path.relpath(root, top)
     return Plan(folder, f"feature/{about}", os.path.normpath(os.path.join(folder, inside)))
@@ -75,21 +75,22 @@ def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | N
     The path is relative to the main work tree's top, since the state travels to other machines. Without `created_by`,
     the clone's registry decides it, or it is "manual".
     """
-    place = work_tree_of(root)
-    if place is None or not place.is_linked:
+    work_tree = work_tree_of(root)
+    if work_tree is None or not work_tree.is_linked:
         return None
+    main = work_tree.main or os.path.dirname(work_tree.common)
     member: dict[str, Any] = {
-        "path": os.path.relpath(place.top, place.main or os.path.dirname(place.common)).replace(os.sep, "/"),
+        "path": os.path.relpath(work_tree.top, main).replace(os.sep, "/"),
         "created_by": created_by or "manual",
-        "created_at": worktree_registry.created_at(place),
+        "created_at": worktree_registry.created_at(work_tree),
     }
     if created_by == "fractary-faber":
         member["auto_cleanup"] = True
-    record = _record(root, place.top) if created_by is None else None
+    record = _record(root, work_tree.top) if created_by is None else None
     if record is not None:
         names = ("created_by", "created_at", "auto_cleanup")
         member |= {name: record[name] for name in names if name in record}
-    branch = next((tree.branch for tree in git.trees(root) if _is_same(tree.path, place.top)), None)
+    branch = next((tree.branch for tree in git.trees(root) if _is_same(tree.path, work_tree.top)), None)
     return {**member, **({"branch": branch} if branch else {})}
 
 
@@ -109,8 +110,8 @@ def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
 
 def update_registry(root: str, *, at: float, warn: Callable[[str], None], created_by: str = "manual") -> None:
     """Bring the clone's registry up to date; a clone with only its main work tree needs none."""
-    place, path = work_tree_of(root), worktree_registry.registry_path(root)
-    if place is None or path is None or not (place.is_linked or os.path.lexists(path)):
+    work_tree, path = work_tree_of(root), worktree_registry.registry_path(root)
+    if work_tree is None or path is None or not (work_tree.is_linked or os.path.lexists(path)):
         return
     try:
         keep(root, at=at, warn=warn, created_by=created_by)

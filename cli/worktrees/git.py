@@ -79,7 +79,7 @@ def trees(root: str) -> list[Tree]:
     else:  # a git older than 2.36
         listed = os.fsdecode(git("worktree", "list", "--porcelain", at=root))
         parts = [entry.split("\n") for entry in listed.split("\n\n")]
-    place, found = work_tree_of(root), []
+    work_tree, found = work_tree_of(root), []
     for number, lines in enumerate(parts):
         values = {name: value for name, _, value in (line.partition(" ") for line in lines if line)}
         if not values or "bare" in values:
@@ -87,7 +87,7 @@ def trees(root: str) -> list[Tree]:
         branch, head = values.get("branch"), values.get("HEAD", "0")
         found.append(
             Tree(
-                path=place.top if number == 0 and place and not place.is_linked else values["worktree"],
+                path=work_tree.top if number == 0 and work_tree and not work_tree.is_linked else values["worktree"],
                 head=None if set(head) == {"0"} else head,
                 branch=branch.removeprefix("refs/heads/") if branch else None,
                 is_main=number == 0,
@@ -185,23 +185,23 @@ def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
         return None
 
 
-def folder_of(place: WorkTree) -> str | None:
+def folder_of(work_tree: WorkTree) -> str | None:
     """Return the folder that git has recorded for a linked worktree; None if it has none."""
     try:
-        with open(os.path.join(place.own, "gitdir"), "rb") as file:
-            return os.path.dirname(os.path.normpath(os.path.join(place.own, os.fsdecode(file.read(4096)).strip())))
+        with open(os.path.join(work_tree.own, "gitdir"), "rb") as file:
+            return os.path.dirname(os.path.normpath(os.path.join(work_tree.own, os.fsdecode(file.read(4096)).strip())))
     except OSError:
         return None
 
 
 def own_directory(tree: Tree, elsewhere: str | None = None) -> str | None:
     """Return a worktree's own git directory, found from its folder or, if that does not exist, from the clone's."""
-    place = work_tree_of(tree.path if elsewhere is None else elsewhere)
-    if place is None or elsewhere is None:
-        return place.own if place else None
-    admin = os.path.join(place.common, "worktrees")
+    work_tree = work_tree_of(tree.path if elsewhere is None else elsewhere)
+    if work_tree is None or elsewhere is None:
+        return work_tree.own if work_tree else None
+    admin = os.path.join(work_tree.common, "worktrees")
     names = os.listdir(admin) if os.path.isdir(admin) else []
-    known = [WorkTree(tree.path, os.path.join(admin, name), place.common) for name in names]
+    known = [WorkTree(tree.path, os.path.join(admin, name), work_tree.common) for name in names]
     return next((one.own for one in known if folder_of(one) == tree.path), None)
 
 
@@ -213,14 +213,14 @@ def merged_into(commit: str, at: str) -> str | None:
     return next((base for base in _bases(at) if _has(base, commit, at)), None)
 
 
-def unkept(commit: str, at: str) -> tuple[int, str]:
+def count_unkept(commit: str, at: str) -> tuple[int, str]:
     """Return how many commits are on no remote, or without a remote in no branch and no tag; and which of the two."""
     if not _remotes(at):
-        return unnamed(commit, at), "in no branch and no tag"
+        return count_unnamed(commit, at), "in no branch and no tag"
     return int(git("rev-list", "--count", commit, "--not", "--remotes", at=at)), "on no remote"
 
 
-def unnamed(commit: str, at: str) -> int:
+def count_unnamed(commit: str, at: str) -> int:
     """Return how many commits are in no branch, no tag and no remote branch; raises GitFailed."""
     return int(git("rev-list", "--count", commit, "--not", "--branches", "--tags", "--remotes", at=at))
 
@@ -273,23 +273,23 @@ def changes(tree: Tree, commit: str | None) -> list[str]:
         return [entry[3:] for entry in os.fsdecode(printed).split("\0") if len(entry) > 3]
     against = [commit] if commit else ["--cached"]
     differing = os.fsdecode(git("diff", "--name-only", "-z", *against, at=tree.path))
-    return [*differing.split("\0")[:-1], *untracked(tree)]
+    return [*differing.split("\0")[:-1], *list_untracked(tree)]
 
 
-def untracked(tree: Tree) -> list[str]:
+def list_untracked(tree: Tree) -> list[str]:
     """Return the files of a worktree that git neither tracks nor ignores; raises GitFailed."""
     listed = git("ls-files", "--others", "--exclude-standard", "-z", at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 
 
-def ignored_of(tree: Tree, names: list[str]) -> list[str]:
+def filter_ignored(tree: Tree, names: list[str]) -> list[str]:
     """Return which of some files, relative to the worktree, git ignores; raises GitFailed."""
     literal = [f":(literal){name}" for name in names]
     listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "-z", "--", *literal, at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]
 
 
-def ignored(tree: Tree) -> list[str]:
+def list_ignored(tree: Tree) -> list[str]:
     """Return the files of a worktree that git ignores, a whole folder as one entry; raises GitFailed."""
     listed = git("ls-files", "--others", "--ignored", "--exclude-standard", "--directory", "-z", at=tree.path)
     return os.fsdecode(listed).split("\0")[:-1]

@@ -47,17 +47,18 @@ def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
     Only state and ledger of the worktree's own run can, and only members of the state that did not change in the main
     work tree meanwhile.
     """
-    place = work_tree_of(site.root)
-    if site.run_id is None or site.tree.head is None or place is None or place.main is None:
+    work_tree = work_tree_of(site.root)
+    if site.run_id is None or site.tree.head is None or work_tree is None or work_tree.main is None:
         return None
     try:
         run = find_run(site.root, site.run_id)
-        home = find_run(os.path.normpath(os.path.join(place.main, os.path.relpath(site.root, place.top))), site.run_id)
-        own = {_name_of(path, place.top): path for path in (run.state_path, run.ledger_path)}
+        inside = os.path.relpath(site.root, work_tree.top)
+        home = find_run(os.path.normpath(os.path.join(work_tree.main, inside)), site.run_id)
+        own = {_name_of(path, work_tree.top): path for path in (run.state_path, run.ledger_path)}
         names = [name for name in changed if name in own]
         if not names or not all([os.path.isfile(path) for path in (*own.values(), home.state_path, home.ledger_path)]):
             return None
-        members = _changed_members(run, home, _committed(site, _name_of(run.state_path, place.top)))
+        members = _changed_members(run, home, _read_committed(site, _name_of(run.state_path, work_tree.top)))
     except (LedgerError, ValueError):
         return None  # what cannot be read stays where it is
     return None if members is None else HandBack(run, home, names, members)
@@ -100,7 +101,7 @@ def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str
     return {name: last[name] for name in changed}
 
 
-def _committed(site: Site, name: str) -> dict[str, Any]:
+def _read_committed(site: Site, name: str) -> dict[str, Any]:
     """Return the state as it is committed in the worktree; raises GitFailed and ValueError."""
     found = json.loads(git.git("show", f"HEAD:{name}", at=site.tree.path).decode())
     if not isinstance(found, dict):

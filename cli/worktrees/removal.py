@@ -71,7 +71,7 @@ def leftovers(site: Site) -> list[str]:
     """
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
     names, logs = tuple([f"/{name}" for name in EXPENDABLE]), f"{below}/{LOGS.removeprefix('.fractary/')}/"
-    untracked = [name for name in git.untracked(site.tree) if name.startswith(f"{below}/")]
+    untracked = [name for name in git.list_untracked(site.tree) if name.startswith(f"{below}/")]
     return [name for name in untracked if name.endswith(names) or name.startswith(logs)]
 
 
@@ -82,13 +82,13 @@ def _some(names: list[str]) -> str:
 def ignored_files(site: Site) -> list[str]:
     """Return the ignored files that are removed with a worktree, a folder as one entry; without our own."""
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    return [name for name in git.ignored(site.tree) if not name.startswith(f"{below}/")]
+    return [name for name in git.list_ignored(site.tree) if not name.startswith(f"{below}/")]
 
 
 def _is_in(site: Site, here: str) -> bool:
     """Return whether the user is in the worktree, even if it was moved without git's knowledge."""
-    place = work_tree_of(here)
-    moved = place is not None and place.is_linked and git.folder_of(place) == site.tree.path
+    work_tree = work_tree_of(here)
+    moved = work_tree is not None and work_tree.is_linked and git.folder_of(work_tree) == site.tree.path
     inside = os.path.join(os.path.realpath(here), "").startswith(os.path.join(os.path.realpath(site.tree.path), ""))
     return moved or inside
 
@@ -107,7 +107,7 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     if staged:
         repair = "if its folder was moved: `git worktree repair NEW-PATH`"
         found.append(f"{_some(staged)} staged and not committed; {repair}")
-    left = git.unnamed(commit, here) if commit else 0
+    left = git.count_unnamed(commit, here) if commit else 0
     if left and commit:
         commits = f"{plural(left, 'commit')} of it in no branch and no tag"
         found.append(f"{commits}; `git branch NAME {commit[:12]}` keeps them")
@@ -119,10 +119,10 @@ def hand_back_of(site: Site) -> HandBack | None:
 
     Raises GitFailed.
     """
-    return plan_hand_back(site, _changed(site)) if site.is_there and merged_base(site) else None
+    return plan_hand_back(site, _list_changed(site)) if site.is_there and merged_base(site) else None
 
 
-def _changed(site: Site) -> list[str]:
+def _list_changed(site: Site) -> list[str]:
     ours = leftovers(site)
     return [name for name in git.changes(site.tree, git.last_commit(site.tree)) if name not in ours]
 
@@ -130,7 +130,7 @@ def _changed(site: Site) -> list[str]:
 def _work_left(site: Site, named: bool) -> list[str]:
     found, commit = [], git.last_commit(site.tree)
     merged = commit is not None and git.merged_into(commit, site.tree.path) is not None
-    changed = _changed(site)
+    changed = _list_changed(site)
     home = plan_hand_back(site, changed) if merged else None
     changed = [name for name in changed if home is None or name not in home.names]
     if changed:
@@ -146,7 +146,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
     folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
     if folders:
         files = [os.path.join(folder, name) for folder in folders for name in RUN_FILES]
-        ignored = git.ignored_of(site.tree, files)
+        ignored = git.filter_ignored(site.tree, files)
         if ignored:
             found.append(f"git ignores {_some(ignored)}: copy the run's folder, then `git worktree remove`")
     if git.has_submodules(site.tree):
@@ -158,7 +158,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         return found
     if not (named and site.orphan):
         found.append(f"{site.tree.branch or 'its commit'} is not merged")
-    left, where = git.unkept(commit, site.tree.path)
+    left, where = git.count_unkept(commit, site.tree.path)
     if left:
         back = f"; `git branch {site.tree.branch} {commit[:12]}` restores it" if site.tree.head is None else ""
         found.append(f"{plural(left, 'commit')} of it {where}{back}")

@@ -64,10 +64,10 @@ class Site(NamedTuple):
 def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Site]:
     """Return every work tree of the clone as it is now; raises GitFailed and NoWorkTree."""
     git.require_work_tree(root)
-    place = work_tree_of(root)
-    inside = os.path.relpath(root, place.top) if place else "."
+    work_tree = work_tree_of(root)
+    inside = os.path.relpath(root, work_tree.top) if work_tree else "."
     return [
-        _site(tree, os.path.normpath(os.path.join(tree.path, inside)), place, at, days, records)
+        _site(tree, os.path.normpath(os.path.join(tree.path, inside)), work_tree, at, days, records)
         for tree in git.trees(root)
     ]
 
@@ -150,8 +150,8 @@ def _remembered_session(here: WorkTree | None, run_id: str | None) -> str | None
 
 def why_gone(tree: Tree, here: WorkTree | None) -> str | None:
     """Return why a worktree is not where git recorded it, and what to do; None if it is there."""
-    place = work_tree_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
-    if tree.why_gone is None and place and here and os.path.realpath(place.common) == os.path.realpath(here.common):
+    there = work_tree_of(tree.path) if os.path.lexists(os.path.join(tree.path, ".git")) else None
+    if tree.why_gone is None and there and here and os.path.realpath(there.common) == os.path.realpath(here.common):
         return None
     if here and here.is_linked and not tree.is_main and git.folder_of(here) == tree.path:
         return f"it was moved to {here.top}: run `git worktree repair` there"
@@ -212,7 +212,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
     """Return the registry's record of a worktree as it is now; None for one without a run."""
     if site.run_id is None or site.tree.is_main:
         return None
-    place = work_tree_of(site.root) if site.is_there else None
+    work_tree = work_tree_of(site.root) if site.is_there else None
     metadata: dict[str, Any] = {}
     if site.bytes is not None:
         metadata["disk_usage_bytes"] = site.bytes
@@ -228,7 +228,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         "workflow_run_id": site.run_id,
         "work_id": site.work_id,
         "status": RECORDED.get(site.status or "", "active"),
-        "created_at": worktree_registry.created_at(place) if place else utc_text(0),
+        "created_at": worktree_registry.created_at(work_tree) if work_tree else utc_text(0),
         "created_by": "fractary-faber" if ours else "manual",
     }
     if ours or site.member.get("auto_cleanup") is False:

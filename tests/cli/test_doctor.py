@@ -21,6 +21,8 @@ from faber_ledger.cli.doctor.patient import Patient as Looked
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.ledger.clock import now
 from faber_ledger.runs.git_command import limit_answers
+from faber_ledger.runs.run import ACTIVE_FILES
+from faber_ledger.runs.settings import PATH
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +64,23 @@ def test_each_fault_is_found_with_what_to_run_and_nothing_is_written(patient: Pa
 def test_every_check_is_made_to_fire_by_a_fault_of_the_table() -> None:
     silent = {check.name for check in CHECKS} - {check for check, _, _ in FAULTS.values()}
     assert silent == {"versions", "files.system", "files.space"}  # those are asked below
+
+
+def test_without_an_active_run_the_project_s_settings_are_checked_and_not_those_of_a_run_called_none(
+    patient: Patient,
+) -> None:
+    for name in ACTIVE_FILES:
+        (patient.root / name).unlink(missing_ok=True)
+    folder = patient.root / ".fractary/runs/none"
+    folder.mkdir()
+    (folder / "ledger.json").write_text('{"summaries": false, "packet_budget": "of none"}')
+    (patient.root / PATH).write_text('{"summaries": true, "packet_budget": "of the project"}')
+    data = json.loads(patient.call("doctor", "--json").stdout)["data"]
+    checks = {one["check"]: one["findings"] for one in data["checks"]}
+    (summaries,) = checks["git.summaries"]
+    assert "recorded and committed" in summaries["what"]
+    (problem,) = checks["workflow.configuration"]
+    assert problem["what"].startswith(f"{PATH}: packet_budget must be")
 
 
 # What cannot be made with files

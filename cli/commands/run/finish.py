@@ -97,15 +97,15 @@ def _complete(run: Run, at: float) -> None:
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
-    place = work_tree_of(site.root)
-    away = place.common if place else os.path.dirname(site.tree.path)
+    work_tree = work_tree_of(site.root)
+    away = work_tree.common if work_tree else os.path.dirname(site.tree.path)
     os.chdir(away)  # git cannot run in the folder that is removed
     result = clean_up(site, records, away, named=False, dry_run=False, warn=warn)
     for line in cleanup_lines([result], named=False):
         tell(line)
     if result["action"] != "removed":
         click.get_current_context().exit(1)
-    main = place.main if place else None
+    main = work_tree.main if work_tree else None
     if main is not None:
         keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn)
         tell(f"Next: cd {shlex.quote(main)}")
