@@ -46,5 +46,5 @@ CHECKS = (
     Check("clone.registry", clone.registry_can_be_read),
     Check("workflow.usable", workflows.workflows_can_be_used),
     Check("workflow.reload", workflows.context_is_reloaded_only_in_frame),
-    Check("workflow.configuration", workflows.configuration_is_taken),
+    Check("workflow.configuration", workflows.configuration_is_valid),
 )

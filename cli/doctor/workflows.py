@@ -45,7 +45,7 @@ def context_is_reloaded_only_in_frame(patient: Patient) -> Iterator[Finding]:
             continue  # reported by the check before
 
 
-def configuration_is_taken(patient: Patient) -> Iterator[Finding]:
+def configuration_is_valid(patient: Patient) -> Iterator[Finding]:
     """Look for problems in the configuration of project, run and user."""
     problem = read_user_config()["problem"]
     if problem is not None:

@@ -42,7 +42,7 @@ class Anchors:
     """The anchors of one run: `checked` names those that were read, `findings` is what they show."""
 
     def __init__(self, run: Run) -> None:
-        """Read the log's hashes; raises as `Log.read`."""
+        """Read the log's hashes; raises like `Log.read`."""
         self.run = run
         self.checked: list[str] = []
         self.findings: list[LogProblem] = []

@@ -88,7 +88,7 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
     """Write a run's blocks as `reproject` does, and warn where a missing state.json was restored from.
 
     If no backup and no commit has one, it stays missing: one made from the log alone would, once committed, remove the
-    other tools' keys for everybody.
+    other tools' keys in every clone.
     """
     try:
         _, source, _ = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted)

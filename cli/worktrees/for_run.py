@@ -99,7 +99,7 @@ def record_resumed(run: Run, *, at: float, warn: Callable[[str], None]) -> None:
     try:
         member = state_member(run.root)
         if member is None and "worktree" in state_file.read_state(run).value:
-            member = {"path": "."}  # it is back in the main work tree
+            member = {"path": "."}  # the run has returned to the main work tree
         if member is not None:
             with RunLock(run.lock_path):
                 state_file.write_members(run, {"worktree": member}, warn=warn)

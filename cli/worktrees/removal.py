@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 HERE = "you are in it"
-# Locks, backups and logs, which nobody has written: they never keep a worktree from being removed.
+# Locks, backups and logs, which are not anyone's work: they never keep a worktree from being removed.
 EXPENDABLE = (LOCK, STATE_BACKUP, "faber/writer")
 ENDINGS = {"bisect": "reset"}
 
