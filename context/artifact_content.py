@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from faber_ledger.context.artifact import COMMAND_TYPES, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_placeholders, find_file, no_value_for
+from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
+from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.runs import state_file
 from faber_ledger.runs.progress import value_at
 
@@ -71,9 +72,9 @@ def state_for_packet(state: dict[str, Any]) -> str:
     A state too large for any packet is on one line: an indent makes deep lists a hundred times larger.
     """
     kept = {name: value for name, value in state.items() if name not in CHANGED_BY_EVENTS}
-    text = json.dumps(kept, ensure_ascii=False)
+    text = dumps(kept)
     if len(text) <= MAX_INDENTED:
-        text = json.dumps(kept, indent=2, ensure_ascii=False)
+        text = on_lines(kept)
     return without_surrogates(text)
 
 
@@ -82,7 +83,7 @@ def given_text(text: str, is_state: bool) -> str:
     if not is_state:
         return text
     try:
-        state = json.loads(text)
+        state = loads(text)
         return state_for_packet(state) if isinstance(state, dict) else text
     except (ValueError, RecursionError):
         return text

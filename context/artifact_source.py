@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 
 from faber_ledger.context.artifact import ArtifactError
@@ -33,7 +32,8 @@ RUNS_BELOW = {".fractary", ".fractary/faber"}
 STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
 OF_PLAN = "-run-"
 PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
-VALUE = r"[A-Za-z0-9][A-Za-z0-9._#-]{0,63}"  # a text, compiled at its first use: most processes need no pattern
+MAX_VALUE = 64
+OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._#-")
 
 
 def build_surroundings(
@@ -131,9 +131,12 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     relative = os.path.relpath(inside, root)
     before, marker, rest = f"{relative}/".partition(f"/runs/{run_id}/")
     of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
-    of_plan = re.fullmatch(STATE_OF_PLAN, relative) if "/state-" in relative else None
-    if of_plan and of_plan[1] == run_suffix(run_id):
-        of_run = [os.path.join(surroundings["run_dir"], "state.json")]
+    if "/state-" in relative:
+        import re  # a third of what a start costs, for these layouts alone
+
+        of_plan = re.fullmatch(STATE_OF_PLAN, relative)
+        if of_plan and of_plan[1] == run_suffix(run_id):
+            of_run = [os.path.join(surroundings["run_dir"], "state.json")]
     as_given = [path] if path.startswith("/") else []
     places = [*of_run, *as_given, inside, *places_in_plugins(relative, surroundings["plugin_roots"])]
     return list(dict.fromkeys(places))
@@ -168,6 +171,8 @@ def empty_placeholders(text: str, surroundings: Surroundings, where: str = "a pa
 
 def unknown_placeholders(text: str) -> list[str]:
     """Return what looks like a placeholder in a text but is not one, with its braces, in its order."""
+    import re  # no hook looks for them
+
     return [name for name in dict.fromkeys(re.findall(r"\{[A-Za-z_]\w*\}", text)) if name[1:-1] not in PLACEHOLDERS]
 
 
@@ -180,6 +185,11 @@ def _is_placeholder(piece: str) -> bool:
 def no_value_for(names: list[str]) -> str:
     """Return a message that names placeholders without a value."""
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
+
+
+def is_value(text: str) -> bool:
+    """Return whether a text may enter a command or a path: [A-Za-z0-9][A-Za-z0-9._#-]{0,63}."""
+    return 0 < len(text) <= MAX_VALUE and OF_VALUE.issuperset(text) and text[0] not in "._#-"
 
 
 def run_suffix(run_id: str) -> str:
@@ -203,7 +213,7 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
         safe = is_run_id(text)
         text = run_suffix(text) if name == "run_suffix" else text
     else:
-        safe = text == "" or re.fullmatch(VALUE, text) is not None
+        safe = text == "" or is_value(text)
     if not safe:
         raise ArtifactError(f"State field cannot be used in {where}: {name}")
     return text

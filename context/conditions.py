@@ -6,8 +6,6 @@ single = {"!"} (null | true | false | number | "string" | 'string' | path | "(" 
 
 from __future__ import annotations
 
-import re
-
 from faber_ledger.files.text import one_line
 from faber_ledger.runs.progress import value_at
 
@@ -71,6 +69,8 @@ class _Reader:
             self.kind, at = "sign", at + len(sign)
         else:
             self.kind = "number"
+            import re  # a third of a start, for conditions with numbers alone
+
             found = re.compile(NUMBER).match(text, at)
             if found is None:
                 raise ConditionError(text)
@@ -201,6 +201,8 @@ def _as_number(value: Any) -> float | None:
         return _double(value)
     if len(value) > MAX_CHARACTERS:
         return None
+    import re
+
     if re.fullmatch(rf"\s*(?:\+(?!-))?{NUMBER}\s*", value):
         return float(value)
     return None if value.strip() else 0.0

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from faber_ledger.context.artifact import parse_artifact
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.errors import WorkflowNotFound
+from faber_ledger.ledger.plain_json import loads
 from faber_ledger.runs.run import is_name
 from faber_ledger.runs.settings import places_in_plugins
 
@@ -113,7 +113,7 @@ def read_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> tuple
             if os.path.lexists(place) and folder_around(place, [root, *plugin_roots, SHIPPED]) is None:
                 raise FileRefused("it is a link that leaves the project and the plugin roots")
             text = read_text(place, MAX_BYTES)
-            config = None if text is None else json.loads(text)
+            config = None if text is None else loads(text)
         except (FileRefused, ValueError, RecursionError) as error:
             raise _unusable(shown, str(error)) from error
         if text is None:
@@ -171,7 +171,7 @@ def _names_in(workflow_id: str) -> tuple[str, str, str]:
 def _defaults() -> CriticalArtifacts:
     """Return what is loaded for a workflow without critical artifacts; its protocol is optional."""
     with open(os.path.join(SHIPPED, "default.json"), encoding="utf-8") as file:
-        defaults = _critical_artifacts(json.load(file)["critical_artifacts"], SHIPPED)
+        defaults = _critical_artifacts(loads(file.read())["critical_artifacts"], SHIPPED)
     for artifact in defaults["always_load"]:
         if artifact["id"] == "orchestration-protocol":
             artifact["required"] = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from faber_ledger.files.json_text import BOM, SPACE
+from faber_ledger.files.json_text import BOM
+from faber_ledger.ledger.plain_json import SPACE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

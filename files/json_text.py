@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from json import JSONDecodeError
-from json.decoder import WHITESPACE  # type: ignore[attr-defined]  # a compiled pattern, which the stub leaves out
-from json.encoder import encode_basestring as quoted
+from faber_ledger.ledger.plain_json import (
+    SPACE,
+    after_space,
+    decode_error,
+    encoder,
+    quoted,
+    quoted_ascii,
+    raw_decoder,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 
-SPACE = " \t\n\r"
 INDENT = "  "  # of most files, and of an object that is empty
 BOM = "\ufeff"
 ESCAPED = ("\\u003", "\\u004", "\\u005", "\\u006", "\\u007")  # letters and digits that need no escape
@@ -30,8 +34,8 @@ def _finite(text: str) -> float:
     return value if abs(value) != float("inf") else _no_constant(text)
 
 
-_encode = json.JSONEncoder(ensure_ascii=False).encode
-_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_encode = encoder()
+_raw_decode = raw_decoder(_finite, _no_constant)
 
 
 class JsonText:
@@ -45,12 +49,12 @@ class JsonText:
         self.text = text
         self._spans: dict[str, tuple[int, int]] | None = None
         self._places: dict[str, tuple[int, int]] = {}
-        start = _after_space(text, 1 if text.startswith(BOM) else 0)
+        start = after_space(text, 1 if text.startswith(BOM) else 0)
         try:
-            value, end = self._read_apart(start, apart) or _decoder.raw_decode(text, start)
+            value, end = self._read_apart(start, apart) or _raw_decode(text, start)
         except (ValueError, RecursionError):
             value, end = None, start
-        if not isinstance(value, dict) or _after_space(text, end) != len(text):
+        if not isinstance(value, dict) or after_space(text, end) != len(text):
             self._walk()  # raises what is wrong, or succeeds, since it needs one level less
             return
         self.value: dict[str, Any] = value
@@ -71,17 +75,17 @@ class JsonText:
             at = first if first >= done else text.find(f'"{name}"', done)  # it was met within the one before
             if first < 0 or at < 0:
                 continue
-            colon = _after_space(text, at + len(name) + 2)
+            colon = after_space(text, at + len(name) + 2)
             if text[colon : colon + 1] != ":":
                 return None
-            begin = _after_space(text, colon + 1)
-            values[name], end = _decoder.raw_decode(text, begin)
+            begin = after_space(text, colon + 1)
+            values[name], end = _raw_decode(text, begin)
             places[name] = (begin, end)
             pieces += [text[done:begin], MARK]
             done = end
         rest = "".join([*pieces, text[done:]])
         if values and rest.count(MARK) == len(values):
-            value, end = _decoder.raw_decode(rest, start)
+            value, end = _raw_decode(rest, start)
             if isinstance(value, dict) and all([value.get(name) == "\0" for name in values]):
                 self._places = places
                 return value | values, end + len(text) - len(rest)
@@ -105,36 +109,36 @@ class JsonText:
         text = self.text
         value: dict[str, Any] = {}
         spans: dict[str, tuple[int, int]] = {}
-        at = _after_space(text, 1 if text.startswith(BOM) else 0)
+        at = after_space(text, 1 if text.startswith(BOM) else 0)
         if text[at : at + 1] != "{":
             if at < len(text):
                 _value_at(text, at)
                 raise ValueError("it is not a JSON object")
-            raise JSONDecodeError("Expecting value", text, at)
+            raise decode_error("Expecting value", text, at)
         self.first = at + 1
-        at = _after_space(text, self.first)
+        at = after_space(text, self.first)
         self.last = self.first
         while text[at : at + 1] != "}":
             if text[at : at + 1] != '"':
-                raise JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+                raise decode_error("Expecting property name enclosed in double quotes", text, at)
             name, at = _value_at(text, at)
-            at = _after_space(text, at)
+            at = after_space(text, at)
             if text[at : at + 1] != ":":
-                raise JSONDecodeError("Expecting ':' delimiter", text, at)
-            start = _after_space(text, at + 1)
+                raise decode_error("Expecting ':' delimiter", text, at)
+            start = after_space(text, at + 1)
             value[name], self.last = _value_at(text, start)
             spans[name] = (start, self.last)
-            at = _after_space(text, self.last)
+            at = after_space(text, self.last)
             if text[at : at + 1] == ",":
-                at = _after_space(text, at + 1)
+                at = after_space(text, at + 1)
                 if text[at : at + 1] != '"':
-                    raise JSONDecodeError("Expecting property name enclosed in double quotes", text, at)
+                    raise decode_error("Expecting property name enclosed in double quotes", text, at)
             elif text[at : at + 1] != "}":
-                raise JSONDecodeError("Expecting ',' delimiter", text, at)
+                raise decode_error("Expecting ',' delimiter", text, at)
         self.end = at
-        after = _after_space(text, at + 1)
+        after = after_space(text, at + 1)
         if after != len(text):
-            raise JSONDecodeError("Extra data", text, after)
+            raise decode_error("Extra data", text, after)
         self.value, self._spans = value, spans
 
     def _span_of(self, name: str) -> tuple[int, int]:
@@ -152,9 +156,9 @@ class JsonText:
                 at = text.rfind(quoted_name, self.first, at)
                 if at < 0:
                     break
-                colon = _after_space(text, at + len(quoted_name))
+                colon = after_space(text, at + len(quoted_name))
                 if text[colon] == ":" and text[at - 1] != "\\" and self._is_own(at):
-                    start = _after_space(text, colon + 1)
+                    start = after_space(text, colon + 1)
                     return start, _value_at(text, start)[1]
         return self.spans[name]
 
@@ -163,7 +167,7 @@ class JsonText:
         ends = self.end - at < at - self.first
         side = "{" + self.text[at : self.end + 1] if ends else "{" + self.text[self.first : at] + '"":0}'
         try:
-            return _decoder.raw_decode(side)[1] == len(side)
+            return _raw_decode(side, 0)[1] == len(side)
         except (ValueError, RecursionError):
             return False
 
@@ -184,7 +188,7 @@ class JsonText:
             done = self.last
             for count, name in enumerate(added):
                 comma = "," if self.value or count else ""
-                pieces.append(f"{comma}{self._line_start(bool(comma))}{json.dumps(name)}: {rendered[name]}")
+                pieces.append(f"{comma}{self._line_start(bool(comma))}{quoted_ascii(name)}: {rendered[name]}")
             if not self.value:
                 pieces.append(self._newline() if self._indent() else "")
                 done = self.end
@@ -198,7 +202,7 @@ class JsonText:
 
     def _indent(self) -> str:
         """Return the white space before the first member: two spaces if there is none, empty if it is on one line."""
-        start = _after_space(self.text, self.first)
+        start = after_space(self.text, self.first)
         before = self.text[self.first : start]
         if "\n" in before and self.value:
             return before.rpartition("\n")[2]
@@ -211,6 +215,16 @@ class JsonText:
     def _line_start(self, after_comma: bool) -> str:
         indent = self._indent()
         return self._newline() + indent if indent else (" " if after_comma else "")
+
+
+def on_lines(value: Any) -> str:
+    """Return what `json.dumps` returns with `indent=2` and every character as it is; raises RecursionError."""
+    try:
+        return _on_lines(value, "\n", INDENT)
+    except RecursionError:
+        import json  # which writes twice as deep
+
+        return json.dumps(value, indent=2, ensure_ascii=False)
 
 
 def lines_of(value: Any) -> str:
@@ -245,14 +259,9 @@ def _without_surrogates(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _after_space(text: str, at: int) -> int:
-    after: int = WHITESPACE.match(text, at).end()
-    return after
-
-
 def _value_at(text: str, at: int) -> tuple[Any, int]:
     try:
-        return _decoder.raw_decode(text, at)
+        return _raw_decode(text, at)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
 

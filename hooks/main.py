@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 
@@ -10,6 +9,7 @@ from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.recording.call import HOOKS, LIMIT, Call, event_of
 from faber_ledger.runs.active import active_run, warn_claim_kept
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
@@ -107,7 +107,7 @@ def _print(hook: str, text: str) -> None:
     """Print a start's packet in the client's JSON form; any other hook's text is printed unchanged."""
     if hook == "SessionStart":
         answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
-        text = json.dumps(answer, ensure_ascii=False, separators=(",", ":"))
+        text = encoder(separators=(",", ":"))(answer)
     if sys.stdout is None:
         raise OSError("standard output is closed")
     _write(sys.stdout.fileno(), text.encode() + b"\n")

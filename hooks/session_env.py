@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 
-from faber_ledger.context.artifact_source import VALUE
+from faber_ledger.context.artifact_source import is_value
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -24,7 +23,7 @@ def export_run(path: str, run_id: str, work_id: Any) -> None:
     """
     wanted = {"FABER_RUN_ID": run_id if is_run_id(run_id) else ""}
     work = str(work_id) if isinstance(work_id, (str, int)) and not isinstance(work_id, bool) else ""
-    wanted["FABER_WORK_ID"] = work if re.fullmatch(VALUE, work) else ""
+    wanted["FABER_WORK_ID"] = work if is_value(work) else ""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
     flags |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags, 0o600)

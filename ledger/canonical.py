@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from faber_ledger.ledger.plain_json import encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-ENCODER = json.JSONEncoder(sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_encode = encoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 HASH_DOMAIN = b"faber-ledger event 1\n"
 
 
 def canonical(value: Any) -> str:
     """Write a value as canonical JSON: sorted keys, no spaces, UTF-8 unescaped; raises ValueError for NaN."""
-    return ENCODER.encode(value)
+    return _encode(value)
 
 
 def clean(value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 from faber_ledger.ledger.canonical import canonical, event_hash, payload_hash
@@ -10,6 +9,7 @@ from faber_ledger.ledger.clock import event_id, utc_text
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.file import HIGHEST_SEQ, MAX_PAYLOAD_BYTES
+from faber_ledger.ledger.plain_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def decode_row(row: Row) -> Recorded:
     """Make a row of `READ`'s columns an event; raises IntegrityError for a value of another type."""
     check_typed(row)
     try:
-        payload: Any = json.loads(row[8]) if row[8] is not None else {}
+        payload: Any = loads(row[8]) if row[8] is not None else {}
         if not isinstance(payload, dict):
             raise TypeError("it is another value")
     except (ValueError, TypeError, RecursionError) as error:
@@ -142,7 +142,7 @@ def event_of(kind: str, session_id: str | None, payload: dict[str, Any]) -> Any:
 def parse_payload(text: str) -> dict[str, Any] | None:
     """Parse a stored payload; None if it is not a canonical JSON object, which is all that a ledger writes."""
     try:
-        value = json.loads(text)
+        value = loads(text)
         if isinstance(value, dict) and canonical(value) == text and text.encode() is not None:
             return value
     except (ValueError, RecursionError):  # UnicodeEncodeError, for a lone surrogate, is a ValueError too
@@ -175,7 +175,7 @@ def parse_payloads(texts: list[str]) -> list[Any] | None:
     # A random mark separates the payloads: two that are not JSON might be JSON together.
     mark = os.urandom(8).hex()
     try:
-        values = json.loads("[" + f',"{mark}",'.join(texts) + "]")
+        values = loads("[" + f',"{mark}",'.join(texts) + "]")
     except (TypeError, ValueError, RecursionError):
         return None
     payloads: list[Any] = values[::2]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from faber_ledger.ledger.canonical import sha256
+from faber_ledger.ledger.plain_json import encoder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     Entry: TypeAlias = dict[str, Any]
 
 NAMES = ("sessions", "context_metadata")
+_encode = encoder(separators=(",", ":"))
 MAX_DEPTH = 200  # levels that every version of Python can write as well as read
 
 
@@ -37,7 +37,7 @@ def digest(blocks: Blocks) -> bytes:
 
 def text_of(blocks: Blocks) -> str:
     """Write blocks as one line of JSON, keys in their order."""
-    return json.dumps(blocks, ensure_ascii=False, separators=(",", ":"))
+    return _encode(blocks)
 
 
 def session_history(blocks: Blocks) -> list[Any]:

@@ -6,9 +6,8 @@ nothing but the blocks themselves is carried from one event to the next.
 
 from __future__ import annotations
 
-import json
-
 from faber_ledger.ledger.event_types import is_foldable
+from faber_ledger.ledger.plain_json import encoder, loads
 from faber_ledger.projections.blocks import blocks_of, current_session, empty, is_named, is_too_deep, session_history
 
 TYPE_CHECKING = False
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     )
     from faber_ledger.projections.blocks import Blocks, Entry
 
+_encode = encoder(allow_nan=False)
 PROJECTOR = 1  # raised whenever the same events fold to other blocks than before
 
 
@@ -214,10 +214,10 @@ class Projector:
 def _parse_adopted(text: str) -> Blocks | None:
     """Parse adopted blocks; None for what state.json cannot hold, since no such file can have been adopted."""
     try:
-        adopted = blocks_of(json.loads(text))
+        adopted = blocks_of(loads(text))
         if is_too_deep(adopted):
             return None
-        json.dumps(adopted, allow_nan=False)
+        _encode(adopted)
     except (ValueError, TypeError, RecursionError):
         return None
     return adopted

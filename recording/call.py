@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from faber_ledger.ledger.canonical import sha256, without_surrogates
+from faber_ledger.ledger.plain_json import dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,10 +63,10 @@ class Call:
         try:
             if len(content) > LIMIT:
                 raise ValueError(f"it is longer than {LIMIT} bytes")
-            text = content.decode(json.detect_encoding(content), "surrogatepass")
+            text = _decoded(content)
             if len(text) > MAX_BESIDES_TEXTS and besides_texts(text) > MAX_BESIDES_TEXTS:
                 raise ValueError(f"it has more than {MAX_BESIDES_TEXTS:,} characters outside its texts")
-            values = json.loads(text)
+            values = loads(text)
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
         except (ValueError, RecursionError) as error:
@@ -113,7 +112,16 @@ class Call:
         if len(self._content) <= longest:
             return self._content.decode("utf-8", "surrogateescape")
         found = {name: text for name in FIELDS if (text := self.text(name)) is not None}
-        return json.dumps({**found, "compact_summary": summary}, ensure_ascii=False)
+        return dumps({**found, "compact_summary": summary})
+
+
+def _decoded(content: bytes) -> str:
+    """Return a JSON text in the encoding that it is in; raises UnicodeDecodeError."""
+    if content[:1] == b"{" and content[1:2] != b"\0":
+        return content.decode("utf-8", "surrogatepass")
+    from json import detect_encoding  # of another encoding, and of what is not JSON
+
+    return content.decode(detect_encoding(content), "surrogatepass")
 
 
 def besides_texts(text: str) -> int:

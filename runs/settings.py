@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 
 from faber_ledger.files.text import one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
+from faber_ledger.ledger.plain_json import loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +77,7 @@ class Settings:
             if folder_around(path, [root]) is None:
                 raise FileRefused("a link that leads out of the project")
             text = read_text(path, LIMIT)
-            values = {} if text is None else json.loads(text)
+            values = {} if text is None else loads(text)
             if not isinstance(values, dict):
                 raise ValueError("it is not a JSON object")
         except (FileRefused, ValueError, RecursionError) as error:
@@ -119,7 +118,7 @@ def read_user_config() -> UserConfig:
     path = user_config_path()
     try:
         text = read_text(path, MAX_BYTES)
-        config = {} if text is None else json.loads(text)
+        config = {} if text is None else loads(text)
         if not isinstance(config, dict):
             raise ValueError("it is not a JSON object")
         roots, commands = _plugin_roots(config.get("plugin_roots", [])), _commands(config.get("commands", {}))
@@ -167,6 +166,8 @@ def _commands(commands: object) -> dict[str, list[str]]:
         raise ValueError("commands is not an object of slash commands")
     mapped = {}
     for name, words in commands.items():
+        import re  # most projects map no program
+
         if not re.fullmatch(SLASH_COMMAND, name):
             raise ValueError(f"commands: {name!r} is not a slash command without arguments")
         if not (isinstance(words, list) and words and all([isinstance(word, str) for word in words])):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 
@@ -73,6 +72,8 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
         for name in names:
             value = state.get(name)
             if not (value is None or isinstance(value, str)):
+                import json
+
                 from faber_ledger.files.text import one_line  # a hook seldom reads a bad state
 
                 message = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"

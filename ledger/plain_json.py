@@ -1,0 +1,128 @@
+"""Read and write JSON as the `json` package does, without loading it: its patterns cost as much as Python's start.
+
+The functions in C are the package's own. Whatever is unusual, and every error, goes to the package.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from json.encoder import encode_basestring as quoted
+    from json.encoder import encode_basestring_ascii as quoted_ascii
+    from typing import Any
+
+    make_encoder: Any
+    make_scanner: Any
+else:
+    try:
+        from _json import encode_basestring as quoted
+        from _json import encode_basestring_ascii as quoted_ascii
+        from _json import make_encoder, make_scanner
+    except ImportError:  # another Python than CPython
+        from json.encoder import encode_basestring as quoted
+        from json.encoder import encode_basestring_ascii as quoted_ascii
+
+        make_encoder = make_scanner = None
+
+__all__ = ["after_space", "decode_error", "dumps", "encoder", "loads", "quoted", "quoted_ascii", "raw_decoder"]
+SPACE = " \t\n\r"
+CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+CHUNK = 256  # characters that are looked at at once
+
+
+class _Hooks:
+    """What the scanner in C asks for: how numbers and constants are read."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook = None
+    parse_int = int
+
+    def __init__(self, parse_float: Callable[[str], Any], parse_constant: Callable[[str], Any]) -> None:
+        self.parse_float = parse_float
+        self.parse_constant = parse_constant
+        self.memo: dict[str, str] = {}
+
+
+def raw_decoder(
+    parse_float: Callable[[str], Any] = float, parse_constant: Callable[[str], Any] = CONSTANTS.__getitem__
+) -> Callable[[str, int], tuple[Any, int]]:
+    """Return a function that reads the value at a place of a text, and returns it with its end."""
+    if make_scanner is None:
+        from json import JSONDecoder
+
+        return JSONDecoder(parse_float=parse_float, parse_constant=parse_constant).raw_decode
+    scan = make_scanner(_Hooks(parse_float, parse_constant))
+
+    def raw_decode(text: str, at: int) -> tuple[Any, int]:
+        found: tuple[Any, int]
+        try:
+            try:
+                found = scan(text, at)
+            except SystemError:  # up to Python 3.11 it has no error to raise unless the package is loaded
+                import json.decoder  # noqa: F401 -- for the scanner
+
+                found = scan(text, at)
+        except StopIteration as error:
+            raise decode_error("Expecting value", text, error.value) from None
+        return found
+
+    return raw_decode
+
+
+def encoder(
+    *, sort_keys: bool = False, separators: tuple[str, str] = (", ", ": "), allow_nan: bool = True
+) -> Callable[[Any], str]:
+    """Return a function that writes a value on one line, with every character as it is."""
+    item, key = separators
+    if make_encoder is None:
+        from json import JSONEncoder
+
+        return JSONEncoder(ensure_ascii=False, sort_keys=sort_keys, separators=separators, allow_nan=allow_nan).encode
+
+    def encode(value: Any) -> str:
+        if isinstance(value, str):
+            return quoted(value)
+        chunks = make_encoder({}, _refuse, quoted, None, key, item, sort_keys, False, allow_nan)(value, 0)
+        return "".join(chunks)
+
+    return encode
+
+
+def _refuse(value: object) -> Any:
+    raise TypeError(f"Object of type {value.__class__.__name__} is not JSON serializable")
+
+
+_raw_decode = raw_decoder()
+dumps = encoder()
+
+
+def loads(text: Any) -> Any:
+    """Return the value that a text is, as `json.loads` does."""
+    if not isinstance(text, str) or text.startswith("\ufeff"):
+        from json import loads as unusual
+
+        return unusual(text)
+    value, end = _raw_decode(text, after_space(text, 0))
+    end = after_space(text, end)
+    if end != len(text):
+        raise decode_error("Extra data", text, end)
+    return value
+
+
+def after_space(text: str, at: int) -> int:
+    """Return the first place from `at` on that is not white space."""
+    while True:
+        chunk = text[at : at + CHUNK]
+        spaces = len(chunk) - len(chunk.lstrip(SPACE))
+        at += spaces
+        if spaces < CHUNK:
+            return at
+
+
+def decode_error(message: str, text: str, at: int) -> ValueError:
+    """Return the error of the `json` package for a place of a text."""
+    from json import JSONDecodeError
+
+    return JSONDecodeError(message, text, at)
