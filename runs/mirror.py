@@ -1,7 +1,7 @@
 """A run's log and its mirror: this clone's second copy of it, under the git directory, which no checkout touches.
 
 `stash`, `reset --hard`, `checkout` and `clean` roll a tracked file back: the events that they removed come back from
-the mirror the next time anything is written. Linked work trees share the mirror; without git there is none.
+the mirror the next time the log is opened for writing. Linked work trees share the mirror; without git there is none.
 """
 
 from __future__ import annotations

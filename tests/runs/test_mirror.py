@@ -74,8 +74,11 @@ RETURNS: dict[str, Callable[[Project], object]] = {
 @pytest.mark.parametrize(
     ("loss", "back"),
     [
-        (loss, back) for loss in LOSSES for back in RETURNS if (loss[:5], back) != ("clean", "seal")
-    ],  # it stages what is there
+        (loss, back)
+        for loss in LOSSES
+        for back in RETURNS
+        if (loss[:5], back) != ("clean", "seal")  # `seal` has nothing to stage without a ledger file
+    ],
 )
 def test_events_that_git_removed_come_back_with_the_next_command(project: Project, loss: str, back: str) -> None:
     had = ids(project.ledger_path)
