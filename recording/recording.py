@@ -141,7 +141,7 @@ class Recording:
     def commit(self) -> None:
         """Make what was added durable and write the blocks into state.json; raises what `append` raises."""
         if self.problem is not None:
-            state_file.commit_blocks(self._open, state_file.texts_of(self.blocks))
+            state_file.commit_with_checkpoint(self._open, state_file.texts_of(self.blocks))
             return  # there is no state to write into: the next projection shows the facts
         try:
             known, self._known = self._known, None  # writing makes it outdated

@@ -1,6 +1,7 @@
 """Which run is active in a work tree: the one that hooks record on.
 
-Nothing else decides it; a caller that is about to start or to switch work also asks `came_with_git`.
+Nothing else decides it; a caller that is about to start or to switch work also asks `came_with_git`. A command
+may choose another unfinished run for itself (`cli/ui/which_run.py`); that makes none active.
 
 The active file is committed, so a fresh work tree has a copy of it that names a run which another work tree is working
 on. The claim is a run's id in the work tree's own git directory: it says which run this work tree is working on, and no

@@ -79,7 +79,7 @@ def _project(
             raise
         if source is None:
             blocks, known = _fold_checked(opened.log), {**_known(opened.log, run), **(defaults or {})}
-            state_file.commit_blocks(opened, state_file.texts_of(blocks))
+            state_file.commit_with_checkpoint(opened, state_file.texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
             return True, None, [name for name in names if name not in known]

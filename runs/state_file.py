@@ -200,12 +200,15 @@ def project_blocks(
     were folded onto its blocks since are of the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
-    commit_blocks(opened, texts)
+    commit_with_checkpoint(opened, texts)
     return write_blocks(run, blocks, texts, warn=warn, known=known)
 
 
-def commit_blocks(opened: RunLog, texts: dict[str, str]) -> None:
-    """Commit an open log with the checkpoint of the blocks of these `texts_of`; raises as `RunLog.commit`."""
+def commit_with_checkpoint(opened: RunLog, texts: dict[str, str]) -> None:
+    """Commit an open log, and note in it the digest of the blocks that state.json is about to get; write no file.
+
+    `texts` are the blocks as `texts_of` returns them. Raises as `RunLog.commit`.
+    """
     with opened.log.writing():
         opened.log.set_checkpoint(PROJECTOR, digest_of(texts))
     opened.commit()
