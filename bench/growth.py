@@ -7,7 +7,7 @@ import shutil
 import statistics
 from pathlib import Path
 
-from measure import Process
+from measure import Process, Row
 from plot import chart
 from stage import RUN_ID, Stage
 
@@ -16,6 +16,13 @@ RELOADS = 50  # per session, which makes 502 events, so a million events are two
 EACH = 2 + 10 * RELOADS
 SESSIONS = (1, 10, 100, 500, 2_000)
 HOOKS = ("session-start", "session-end")
+# The goals of hooks on long runs: the hook and how many sessions, × REF.
+LONG_RUNS = {
+    ("session-start", 500): 2.0,
+    ("session-end", 500): None,
+    ("session-start", 2_000): 4.0,
+    ("session-end", 2_000): 3.5,
+}
 PARTS = ("ledger", "blocks", "state", "rest")
 WRITERS = (1, 2, 4, 8, 16, 32)
 APPENDS = 20  # per writer
@@ -26,6 +33,18 @@ HERE = Path(__file__).parent
 def measure_growth(stage: Stage, *, quick: bool) -> str:
     """Measure, draw the pictures unless `quick`, and return the tables."""
     return "\n".join([_events(stage, quick=quick), _sessions(stage, quick=quick), _writers(stage, quick=quick)])
+
+
+def list_long_runs(stage: Stage, *, quick: bool) -> list[tuple[Row, Process, Process]]:
+    """Return the hooks on long runs, each with REF as its peer; if `quick`, with fewer events in as many sessions."""
+    ref = Process([stage.python, "-c", REF], stage.folder, stage.environment)
+    found = []
+    for (name, sessions), goal in LONG_RUNS.items():
+        project = _project(stage, sessions, 1 if quick else RELOADS)
+        environment = stage.environment | {"CLAUDE_PROJECT_DIR": str(project)}
+        hook = Process(stage.hook(name), project, environment, _delivery(stage, name, project))
+        found.append((Row(f"`hook {name}` after {sessions:,} sessions", "REF", goal), hook, ref))
+    return found
 
 
 def _events(stage: Stage, *, quick: bool) -> str:
@@ -95,9 +114,11 @@ def _sessions(stage: Stage, *, quick: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _project(stage: Stage, sessions: int) -> Path:
-    """Make a git project with an active run of that many sessions, and project its state.json."""
-    project = stage.folder / f"sessions-{sessions}"
+def _project(stage: Stage, sessions: int, reloads: int = RELOADS) -> Path:
+    """Make a git project with an active run of that many sessions, and project its state.json, unless it exists."""
+    project = stage.folder / f"sessions-{sessions}-{reloads}"
+    if project.exists():
+        return project
     run = project / ".fractary" / "runs" / RUN_ID
     run.mkdir(parents=True)
     stage.run_command(["git", "init", "--quiet", str(project)])
@@ -105,7 +126,7 @@ def _project(stage: Stage, sessions: int) -> Path:
     (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
     state = {"run_id": RUN_ID, "workflow_id": "bench", "work_id": "258", "status": "in_progress"}
     (run / "state.json").write_text(json.dumps(state, indent=2) + "\n")
-    shutil.copyfile(stage.long_log(sessions * EACH, RELOADS), run / "ledger.db")
+    shutil.copyfile(stage.long_log(sessions * (2 + 10 * reloads), reloads), run / "ledger.db")
     stage.run_command([stage.command, "project"], project)
     for name in HOOKS:
         Process(stage.hook(name), project, stage.environment, _delivery(stage, name, project)).output()

@@ -36,7 +36,7 @@ PARTS = {
         *[(held, name) for held in LOGS for name in vars(held) if is_timed(held, name)],
         (recording, "open_log"),
     ),
-    "state": ((state_file, "read_state"), (state_file, "write_blocks")),
+    "state": ((state_file, "read_state"), (state_file, "read_known"), (state_file, "write_blocks")),
     "blocks": (
         (state_file, "digest_of"),
         (state_file, "texts_of"),

@@ -49,7 +49,8 @@ class Stage:
         subprocess.run([*wheel, str(REPOSITORY)], check=True, env=environment)
         venv = [sys.executable, "-m", "venv", "--without-pip", str(self.folder / "venv")]
         subprocess.run(venv, check=True, env=environment)
-        install = [*pip, "--python", self.python, "install", "--quiet", "--compile"]
+        subprocess.run([*pip, "--python", self.python, "install", "--quiet", "pip>=25"], check=True, env=environment)
+        install = [self.python, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--compile"]
         constraint = str(REPOSITORY / "requirements.lock")
         wheels = [f"{wheel}[bench]" for wheel in self.folder.glob("*.whl")]
         subprocess.run([*install, "--constraint", constraint, *wheels], check=True, env=environment)
