@@ -140,15 +140,15 @@ class KnownState:
 
         Mostly they stand as they were written, which is known without writing them again.
         """
-        written = {name: self.document.text_of(name) for name in NAMES}
-        texts = {name: text for name, text in written.items() if text is not None}
-        if texts and log.is_checkpoint(PROJECTOR, digest_of(texts)):
+        blocks = blocks_of(self.value)
+        texts = {name: text for name in blocks if (text := self.document.text_of(name)) is not None}
+        if len(texts) == len(blocks) and log.is_checkpoint(PROJECTOR, digest_of(texts)):
             self._texts = texts
             return True
         if log.is_checkpoint(PROJECTOR, digest_of(self.texts)):
             return True
         try:
-            return log.is_checkpoint(PROJECTOR, digest(blocks_of(self.value)))
+            return log.is_checkpoint(PROJECTOR, digest(blocks))
         except RecursionError:
             return False
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from support.project import RUN, Project
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, text_of
+from faber_ledger.projections.blocks import NAMES, blocks_of, digest, session_history, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -155,10 +157,16 @@ class Walk:
         path.write_bytes(text.encode("utf-8", "backslashreplace"))
 
     def record(self) -> None:
-        """Record facts, and compare the file with the one that folding everything and writing both blocks makes."""
+        """Record facts, and compare the file with the one that folding everything and writing both blocks makes.
+
+        A hook may have read the state before, and another tool may have written it since.
+        """
         self.at += self.chance.choice([0, 1, 60])
+        earlier = state_file.read_state(self.run) if self.chance.random() < 0.5 else None
+        if self.chance.random() < 0.1:
+            self.edit()
         before = self.project.state_path.read_bytes().decode()
-        with Recording(self.run, at=self.at, writer="5f" * 16, warn=pytest.fail) as recording:
+        with Recording(self.run, at=self.at, writer="5f" * 16, warn=pytest.fail, earlier=earlier) as recording:
             recording.append(self.facts())  # type: ignore[arg-type]  # the drafts are drawn
         with Log.read(self.run.ledger_path) as log:
             folded = fold(log.stream())
@@ -205,3 +213,61 @@ def test_a_history_that_grows_is_the_one_that_is_written_whole(
     sys.stdout.write(f"seed {drawn}\n")
     take(tmp_path, drawn)
     assert grown > STEPS / 4
+
+
+def old_digest(walk: Walk) -> None:
+    """Make the checkpoint that of 0.1.1."""
+    old = digest(blocks_of(walk.project.state))
+    with closing(sqlite3.connect(walk.run.ledger_path)) as connection, connection:
+        connection.execute("UPDATE projection SET digest = ?", (old,))
+
+
+def on_one_line(walk: Walk) -> None:
+    walk.project.state_path.write_text(json.dumps(walk.project.state))
+
+
+def indented_by_four(walk: Walk) -> None:
+    walk.project.state_path.write_text(json.dumps(walk.project.state, indent=4))
+
+
+def named_with_an_escape(walk: Walk) -> None:
+    text = walk.project.state_path.read_text()
+    walk.project.state_path.write_text(text.replace('"sessions"', '"sess\\u0069ons"', 1))
+
+
+@pytest.mark.parametrize("edit", [old_digest, on_one_line, indented_by_four, named_with_an_escape])
+def test_the_same_blocks_are_not_folded_again(
+    tmp_path: Path, edit: Callable[[Walk], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever version of ours wrote the checkpoint, and however another tool laid the blocks out."""
+    walk = Walk(tmp_path, 1)
+    walk.record()
+    edit(walk)
+    monkeypatch.setattr(Log, "stream", lambda log: pytest.fail("the history was folded"))
+    with Recording(walk.run, at=walk.at, writer="5f" * 16, warn=pytest.fail) as recording:
+        recording.append(walk.facts())  # type: ignore[arg-type]  # the drafts are drawn
+    monkeypatch.undo()
+    walk.project.assert_projected()
+
+
+def test_a_block_that_the_log_does_not_have_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    """The log was adopted with one block; another tool adds the other, under a name with an escape."""
+    blocks = {"sessions": {"current_session_id": None, "total_sessions": 1, "session_history": [{"session_id": "a"}]}}
+    state = {"run_id": RUN, "workflow_id": "default", "status": "in_progress", **blocks}
+    project = Project.made(tmp_path / "project", json.dumps(state, indent=2))
+    run = find_run(str(project.root), RUN)
+    with Recording(run, at=START, writer="5f" * 16, warn=pytest.fail) as recording:
+        recording.append([])
+    text = project.state_path.read_text().rstrip().removesuffix("}").rstrip()
+    project.state_path.write_text(f'{text},\n  "context_met\\u0061data": {{\n    "reload_count": 7\n  }}\n}}\n')
+    with Log.read(run.ledger_path) as log:
+        assert not state_file.read_known(run).shows(log)
+
+
+def test_a_state_that_was_read_before_counts_only_as_long_as_it_has_the_same_bytes(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    run = find_run(str(project.root), RUN)
+    earlier = state_file.read_state(run)
+    assert state_file.read_known(run, earlier).document is earlier
+    project.change_state(notes="new")
+    assert state_file.read_known(run, earlier).value["notes"] == "new"
