@@ -1,4 +1,4 @@
-"""The console script: a hook is dispatched before click is imported; everything else is a click command."""
+"""The console script: hooks and git's `textconv` run without click; everything else is a click command."""
 
 from __future__ import annotations
 
@@ -18,6 +18,15 @@ def main() -> None:
         from faber_ledger.hooks.main import run_hook
 
         os._exit(run_hook(name))  # all is written and closed; finalizing the interpreter takes a tenth of a hook
+    if _is_call_of_git(arguments):
+        gc.disable()
+        from faber_ledger.cli.ui.ledger_text import print_ledger
+
+        try:
+            print_ledger(arguments[1])
+            os._exit(0)
+        except OSError:
+            pass  # standard output cannot be written: the command below finds that too, and reports it
     from faber_ledger.cli.app import run
 
     sys.exit(run(arguments))
@@ -29,3 +38,8 @@ def _hook_in(arguments: list[str]) -> str | None:
     if arguments[at : at + 1] != ["hook"] or ASKING & set(arguments[: at + 2]):
         return None
     return next(iter(arguments[at + 1 :]), None)
+
+
+def _is_call_of_git(arguments: list[str]) -> bool:
+    """Return whether git asks for the text of a ledger, which it does for each version of each ledger that it shows."""
+    return len(arguments) == 2 and arguments[0] == "textconv" and arguments[1][:1] not in ("", "-")

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.ui import completion
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.cli.ui.words import line_of
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.ledger.log import Log

@@ -17,6 +17,7 @@ from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import NotFound
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,6 +129,7 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: 
     others = find_other_events(log, plan.texts, [plan.target, *past])
     common = sorted(others) if is_whole else []
     return {
+        "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed
         "scrubbed": scrub(places, plan.texts.difference(common)),
         "also_in_events": sorted({name for names in others.values() for name in names}),
         "common": common,
@@ -193,6 +195,8 @@ def _result_lines(
     ):
         for path in paths:
             yield f"  {title}: {os.path.relpath(path, chosen.root)}"
+    if beside["text_cache_removed"]:
+        yield f"  removed: {TEXT_CACHE}, git's cache of ledgers as text; its objects stay until git prunes them"
     if beside["also_in_events"]:
         yield f"  the same text is also in other events: {', '.join(beside['also_in_events'])}"
     for path in beside["also_in_files"]:

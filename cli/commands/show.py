@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.texts import printable
+from faber_ledger.cli.ui.printable import printable
 from faber_ledger.cli.ui.which_event import thing_meant
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import NotFound

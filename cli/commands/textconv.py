@@ -1,18 +1,14 @@
-"""`faber-ledger textconv`: a ledger as lines of text, for `git diff` and `git log -p`."""
+"""`faber-ledger textconv`: a ledger as lines of text, for `git diff` and `git log -p`.
+
+`cli/entry.py` answers git's own calls, without click; whatever else is called comes here.
+"""
 
 from __future__ import annotations
-
-import sqlite3
 
 import click
 
 from faber_ledger.cli.ui import completion
-from faber_ledger.cli.ui.output import tell
-from faber_ledger.cli.ui.words import line_of
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.foreign import open_untrusted
-
-MOST = 50_000
+from faber_ledger.cli.ui.ledger_text import print_ledger
 
 
 @click.command(short_help="Show a ledger file as text; git calls it.")
@@ -24,12 +20,4 @@ def textconv(file: str) -> None:
     Example: faber-ledger textconv ledger.db
     Exit codes: always 0; if FILE is not a ledger, the reason is printed, and `git diff` continues.
     """
-    try:
-        with open_untrusted(file) as log:
-            for count, recorded in enumerate(log.stream()):
-                if count == MOST:
-                    tell(f"(the first {MOST} events; `faber-ledger log` shows all)")
-                    return
-                tell(line_of(recorded))
-    except (LedgerError, OSError, sqlite3.Error) as error:
-        tell(f"(not shown: {' '.join(str(error).replace(file, 'the file').split())})")
+    print_ledger(file)

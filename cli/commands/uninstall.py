@@ -25,6 +25,7 @@ from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hook
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import find_root
+from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,6 +46,7 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
     changes = [_settings_change(scope, root)]
     kept_for = _hooks_elsewhere(scope, root)
     config: list[Setting] = []
+    is_cached = False
     if in_project(root, scope) and not kept_for:
         setting = summaries_removal(root)
         changes += [setting] if setting is not None else []
@@ -54,16 +56,20 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             hook = pre_commit_change(root, top, remove=True)
             changes += [hook] if hook.action != "unchanged" else []
             config = settings_to_remove(root)
+            is_cached = has_text_cache(root)
     if not dry_run:
         make_changes(changes)
         make_settings(root, config)
+        if is_cached:
+            remove_text_cache(root)
         _remove_empty_folders(changes, root)
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope,
         "git_config": [setting._asdict() for setting in config],
+        "text_cache_removed": is_cached,
         "hooks_remain_in": kept_for,
     }
-    show(data, _lines(changes, config, root, kept_for, dry_run=dry_run), as_json=as_json)
+    show(data, _lines(changes, config, root, kept_for, is_cached=is_cached, dry_run=dry_run), as_json=as_json)
 
 
 def _settings_change(scope: str, root: str) -> FileChange:
@@ -103,17 +109,27 @@ def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
 
 
 def _lines(
-    changes: list[FileChange], config: list[Setting], root: str, kept_for: list[str], *, dry_run: bool
+    changes: list[FileChange],
+    config: list[Setting],
+    root: str,
+    kept_for: list[str],
+    *,
+    is_cached: bool,
+    dry_run: bool,
 ) -> Iterator[str]:
-    if not config and all([change.action == "unchanged" for change in changes]):
+    if not config and not is_cached and all([change.action == "unchanged" for change in changes]):
         yield f"nothing to remove from {shown_path(changes[0].path, root)}"
     elif dry_run:
         yield from diff_lines(changes, root)
         yield from [setting.command for setting in config]
+        if is_cached:
+            yield f"git update-ref -d {TEXT_CACHE}"
     else:
         for change in changes:
             yield describe(change, root)
         if config:
             yield f"{'removed':<9}  from this clone's git config: {', '.join([setting.key for setting in config])}"
+        if is_cached:
+            yield f"{'removed':<9}  {TEXT_CACHE}: git's cache of ledgers as text"
     if kept_for:
         yield f"git's settings stay: {', '.join(kept_for)} still has the hooks"

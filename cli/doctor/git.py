@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
-from faber_ledger.cli.setup.git_config import DRIVER, OLDER, make_settings, overruled, settings_to_make
+from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, make_settings, overruled, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
@@ -69,6 +69,10 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
     due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
     older = [one.key for one in due if one.before == OLDER.get(one.key, "")]
     missing = [one.key for one in due if one.key not in older]
+    if missing == [CACHE]:
+        what = f"this clone's git lacks {CACHE}: `git log -p`, `-S` and `-G` read every version of a ledger each time"
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which sets it", _git_config_mend(patient))
+        missing = []
     if older:
         what = f"this clone's git has an older {', '.join(older)}, which still merges"
         yield Finding("note", what, "run `faber-ledger init --git-only`, which updates it", _git_config_mend(patient))

@@ -20,6 +20,7 @@ from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
 from faber_ledger.runs.git_command import git, run_git, top_of
 from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -101,6 +102,8 @@ class Anchors:
             self._note("redacted_version", f"{where} holds {events_shown(redacted)} without their payload", COMPARED)
         if unredacted:
             what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
+            if blob is not None and has_cached_text(self.run.root, blob):
+                what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
             hint = "docs/guides/REDACTION.md tells how to rewrite history; change the secret"
             self._note("unredacted_version", what, hint)
         for row in missing:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import counted, progress
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_table
+from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events

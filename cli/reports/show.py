@@ -8,8 +8,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import change_data, change_line, line_of, session_data, session_lines
+from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_lines
 from faber_ledger.context.artifact_content import CHANGED_BY_EVENTS
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import is_foldable

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import counted, progress
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.words import line_of, value_words
+from faber_ledger.cli.ui.words import value_words
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.errors import LedgerError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.replay import PastEvents
+from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import counted, progress
-from faber_ledger.cli.ui.words import line_of
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.log import Log
 from faber_ledger.schemas.strict import problems_in

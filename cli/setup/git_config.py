@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from faber_ledger.runs.git_command import git, run_git
 
+CACHE = "diff.faber-ledger.cachetextconv"  # without it git shows a ledger too, but converts each version every time
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",
     "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
     "diff.faber-ledger.textconv": "faber-ledger textconv",
+    CACHE: "true",
 }
 OLDER = {"merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B %P"}  # set by 0.1.0; it still merges
 STASHES = ("merge.autoStash", "rebase.autoStash")  # a log changes all the time, and git refuses to pull over a change

@@ -8,7 +8,8 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.timeline.scale import Scale, assign_levels, merge_narrow
-from faber_ledger.cli.ui.texts import duration, printable
+from faber_ledger.cli.ui.printable import printable
+from faber_ledger.cli.ui.texts import duration
 from faber_ledger.ledger.clock import utc_text
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from faber_ledger.cli.ui.texts import printable
+from faber_ledger.cli.ui.printable import printable
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError
 

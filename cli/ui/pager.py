@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.cli.ui.output import say, tell
-from faber_ledger.cli.ui.texts import printable
+from faber_ledger.cli.ui.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -108,22 +108,6 @@ def duration(seconds: float | None) -> str:
     return " ".join(words[:2])
 
 
-CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
-DIRECTIONS = (
-    0x061C,
-    0x200E,
-    0x200F,
-    *range(0x202A, 0x202F),
-    *range(0x2066, 0x206A),
-)  # they reverse text
-CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
-
-
-def printable(text: str) -> str:
-    """Make control characters visible, so that none from a repository reaches a terminal; lone surrogates too."""
-    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode()
-
-
 def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> str:
     """Return the block for what stopped session-load: a state that is missing, broken or not writable."""
     if isinstance(error, StateMissing):

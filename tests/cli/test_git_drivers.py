@@ -12,8 +12,9 @@ import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.project import COMMAND
 
-from faber_ledger.cli.commands import textconv
+from faber_ledger.cli.ui import ledger_text
 from faber_ledger.runs.state_merge import merge_by_key
+from faber_ledger.runs.text_cache import TEXT_CACHE
 
 
 @pytest.fixture
@@ -401,9 +402,28 @@ def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) 
 def test_a_long_ledger_is_cut_and_says_so(
     one: Clone, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(textconv, "MOST", 2)
-    textconv.textconv([str(one.ledger)], standalone_mode=False)
+    monkeypatch.setattr(ledger_text, "MOST", 2)
+    ledger_text.print_ledger(str(one.ledger))
     assert capsys.readouterr().out.splitlines()[2:] == ["(the first 2 events; `faber-ledger log` shows all)"]
+
+
+def test_gits_call_prints_what_the_command_prints(one: Clone) -> None:
+    """Git's call has one argument, and goes by a way of its own; with `--` before the file it is click that answers."""
+    broken = one.root / "broken.db"
+    broken.write_bytes(b"nothing")
+    forged = one.root / "forged.db"
+    shutil.copy(one.ledger, forged)
+    forge(forged, "'{}'", kind="\x1b]0;gotcha\x07")
+    for path in (one.ledger, broken, forged, one.root / "nowhere.db", one.root):
+        by_git, by_click = one.faber("textconv", str(path)), one.faber("textconv", "--", str(path))
+        assert (by_git.returncode, by_git.stdout, by_git.stderr) == (0, by_click.stdout, "")
+        assert by_git.stdout
+
+
+def test_usage_and_help_of_textconv_are_those_of_every_command(one: Clone) -> None:
+    assert one.faber("textconv", "--help").stdout.startswith("Usage: faber-ledger textconv")
+    for arguments in ([], ["-x"], ["a", "b"]):
+        assert "hint: run `faber-ledger textconv --help`" in one.faber("textconv", *arguments, code=2).stderr
 
 
 def test_showing_leaves_no_file_beside(one: Clone) -> None:
@@ -648,3 +668,48 @@ def test_a_damaged_ledger_stops_the_commit(one: Clone) -> None:
     one.commit("set up")
     one.ledger.write_bytes(one.ledger.read_bytes()[:5000])
     one.git("commit", "-qm", "Code", "--allow-empty", code=1)
+
+
+# --- git's cache of ledgers as text
+
+
+def test_git_keeps_the_text_of_ledgers_and_uninstall_removes_it(one: Clone) -> None:
+    assert one.git("config", "--local", "diff.faber-ledger.cachetextconv") == "true\n"
+    one.git("log", "-p", "--", LEDGER)
+    assert one.git("for-each-ref", "--format=%(refname)", "refs/notes") == f"{TEXT_CACHE}\n"
+    assert f"git update-ref -d {TEXT_CACHE}" in one.faber("uninstall", "--dry-run").stdout
+    assert f"removed    {TEXT_CACHE}: git's cache of ledgers as text\n" in one.faber("uninstall").stdout
+    assert one.git("for-each-ref", "refs/notes") == ""
+    assert one.call("git", "config", "--local", "diff.faber-ledger.cachetextconv").returncode == 1
+    assert one.faber("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
+
+
+def test_a_second_reading_of_history_runs_no_driver(one: Clone) -> None:
+    first = one.git("log", "-p", "--", LEDGER)
+    assert "session started" in first
+    (one.root / "bin").mkdir()
+    driver = one.root / "bin/faber-ledger"
+    driver.write_text("#!/bin/sh\nexit 1\n")
+    driver.chmod(0o755)
+    path = f"{driver.parent}{os.pathsep}{one.environment['PATH']}"
+    assert one.call("git", "log", "-p", "--", LEDGER, PATH=path).stdout == first
+    one.git("update-ref", "-d", TEXT_CACHE)
+    assert "unable to read files to diff" in one.call("git", "log", "-p", "--", LEDGER, PATH=path).stderr
+
+
+def test_the_cache_is_not_pushed(one: Clone, tmp_path: Path) -> None:
+    one.git("log", "-p", "--", LEDGER)
+    one.git("init", "--quiet", "--bare", str(tmp_path / "hub.git"))
+    one.git("push", "--quiet", "--all", str(tmp_path / "hub.git"))
+    assert one.git("ls-remote", str(tmp_path / "hub.git"), "refs/notes/*") == ""
+
+
+def test_doctor_notes_a_clone_without_the_cache_and_switches_it_on(one: Clone) -> None:
+    one.git("config", "--local", "--unset", "diff.faber-ledger.cachetextconv")
+    found = [line for line in one.call(str(COMMAND), "doctor").stdout.splitlines() if "git.drivers" in line]
+    assert found == [
+        "note     git.drivers: this clone's git lacks diff.faber-ledger.cachetextconv:"
+        " `git log -p`, `-S` and `-G` read every version of a ledger each time"
+    ]
+    one.call(str(COMMAND), "doctor", "--fix")
+    assert one.git("config", "--local", "diff.faber-ledger.cachetextconv") == "true\n"

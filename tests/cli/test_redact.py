@@ -21,6 +21,7 @@ from faber_ledger.recording.call import Call
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.redact import shared_word
 from faber_ledger.runs.run import find_run
+from faber_ledger.runs.text_cache import TEXT_CACHE
 
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
@@ -195,6 +196,39 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
     assert answer.code == 0
     assert project.log_lines == []
     project.assert_projected()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_gits_cache_of_ledgers_as_text_goes_too(project: Project, packed: bool) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "With a secret")
+    show = ("-c", f"diff.faber-ledger.textconv={COMMAND} textconv", "log", "-p")
+    project.git(*show)
+    if packed:
+        project.git("pack-refs", "--all")
+    name = note_id(project)
+    told = redact(project, name)
+    assert f"removed: {TEXT_CACHE}, git's cache of ledgers as text" in told
+    assert project.git("for-each-ref", "refs/notes") == ""
+    assert not any(TEXT_CACHE in path for path in holders(project.root / ".git", TEXT_CACHE))
+    verified = project.faber("verify", "--git").stdout
+    assert "still holds the payload of 1 event redacted by now\n" in verified
+    project.git(*show)  # git's history still has it, so it is in the cache again
+    verified = project.faber("verify", "--git").stdout
+    assert f"redacted by now, and so does {TEXT_CACHE}, git's cache of ledgers as text\n" in verified
+    assert "redacted already" in (again := redact(project, name))
+    assert f"removed: {TEXT_CACHE}" in again
+
+
+def test_a_cache_that_git_cannot_remove_stops_the_redaction_before_it_changes_anything(project: Project) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "With a secret")
+    project.git("-c", f"diff.faber-ledger.textconv={COMMAND} textconv", "log", "-p")
+    (project.root / ".git" / f"{TEXT_CACHE}.lock").touch()
+    before = project.ledger_path.read_bytes()
+    assert "`git update-ref` failed" in redact(project, note_id(project), code=1)
+    assert project.ledger_path.read_bytes() == before
+    assert len(holders(project.run)) >= 1
 
 
 def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Project) -> None:

@@ -34,6 +34,7 @@ TOO_EXPENSIVE = {
     "uuid",
 }
 OURS = {"session-start": 51, "pre-compact": 39, "post-compact": 41, "session-end": 37}
+OURS_OF_TEXTCONV = 17
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 
 
@@ -106,3 +107,14 @@ def test_help_loads_none_of_the_large_packages_but_click(project: Path) -> None:
     loaded = loaded_by([COMMAND, "--help"], project)
     assert "click" in loaded
     assert loaded & {"alembic", "pydantic", "sqlalchemy"} == set()
+
+
+def test_git_showing_a_ledger_loads_nothing_expensive(project: Path) -> None:
+    folder = activate_run(project)
+    loaded_by_hook("session-start", project)
+    command: list[str | Path] = [COMMAND, "textconv", folder / "ledger.db"]
+    loaded = loaded_by(command, project) - loaded_by([sys.executable, "-c", "pass"], project)
+    assert "faber_ledger.ledger.log" in loaded
+    assert loaded & TOO_EXPENSIVE == set()
+    ours = {module for module in loaded if module.split(".")[0] == "faber_ledger"}
+    assert len(ours) == OURS_OF_TEXTCONV, sorted(ours)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 from support.sample_log import FIRST, every_type
 
-from faber_ledger.cli.ui.words import words_of
+from faber_ledger.cli.ui.event_words import words_of
 from faber_ledger.ledger.event_types import EVENT_TYPES, is_foldable, is_known
 from faber_ledger.ledger.redaction import remains
 from faber_ledger.projections.fold import fold

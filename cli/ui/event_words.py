@@ -1,0 +1,105 @@
+"""Events in words, one line each.
+
+Git runs `textconv` for each version of a ledger that it shows, so this module and what it imports are the standard
+library's cheap part, as in a hook.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.canonical import canonical
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.ledger.events import Recorded
+
+
+LONGEST_LINE = 200
+
+
+def words_of(recorded: Recorded) -> str:
+    """Return an event's content as one line of at most 200 characters; an event of an unknown shape as JSON."""
+    event: dict[str, Any] = dict(recorded["event"])
+    kind = event.pop("type")
+    try:
+        text = _event_text(kind, event)
+    except (KeyError, TypeError, AttributeError):
+        text = _as_json({name: value for name, value in event.items() if name != "session_id"})
+    text = " ".join(text.split())
+    if recorded.get("redacted"):
+        text = f"(redacted) {text}"
+    return text if len(text) <= LONGEST_LINE else text[: LONGEST_LINE - 1] + "…"
+
+
+def _as_json(event: dict[str, Any]) -> str:
+    try:
+        return canonical(event)
+    except (ValueError, RecursionError):  # NaN, or nested too deeply: this program never writes it
+        return "its content cannot be shown"
+
+
+def session_shown(recorded: Recorded) -> str:
+    """Return the last part of an event's session id, by which the sessions of a run differ; `-` for none."""
+    session_id = recorded["event"].get("session_id")
+    return session_id.rpartition("-")[2] if isinstance(session_id, str) and session_id else "-"
+
+
+def line_of(recorded: Recorded) -> str:
+    """Return an event as one line: seq, time, type, the end of its session's id, and its content."""
+    kind = recorded["event"]["type"]
+    return f"{recorded['seq']:>5}  {recorded['at']}  {kind:<20}  {session_shown(recorded):<6}  {words_of(recorded)}"
+
+
+def _event_text(kind: str, event: dict[str, Any]) -> str:
+    if kind == "run_started":
+        work = f", work item {event['work_id']}" if event["work_id"] else ""
+        return f"run {event['run_id']} started with {event['workflow_id']}{work}"
+    if kind == "run_adopted":
+        return f"run {event['run_id']} adopted with the sessions that its state.json had"
+    if kind == "session_started":
+        return f"session started ({event['source']}) on {event['environment']['hostname']}{_where(event)}"
+    if kind == "session_ended":
+        inferred = ", inferred from the next start" if event["inferred"] else ""
+        said = f" (the client said: {event['client_reason']})" if event["client_reason"] else ""
+        return f"session ended: {event['reason']}{said}{inferred}{_where(event)}"
+    if kind == "artifact_loaded":
+        return f"loaded {event['artifact_id']} ({event['given']}, {event['size_bytes']} bytes) from {event['source']}"
+    if kind == "artifact_failed":
+        needed = "required" if event["required"] else "optional"
+        return f"could not load {event['artifact_id']} ({needed}) from {event['source']}: {event['error']}"
+    if kind == "artifact_skipped":
+        return f"skipped {event['artifact_id']}, loaded at {event['loaded_at']}"
+    if kind == "context_reloaded":
+        counts = f"{event['loaded']} loaded, {event['failed']} failed, {event['skipped']} skipped"
+        return f"context reloaded ({event['trigger']}): {counts}"
+    if kind == "compaction_completed":
+        whose = f" of the subagent {event['agent_id']}" if event["agent_id"] else ""
+        return f"compaction ({event['trigger'] or 'unknown'}) completed{whose}{_where(event)}"
+    if kind == "delivery_ignored":
+        return f"{event['delivery']['hook']} changed nothing: {REASONS.get(event['reason'], event['reason'])}"
+    if kind == "note_recorded":
+        return f"{event['kind']}{_where(event)}: {event['text']}"
+    if kind == "context_reconstituted":
+        point = ":".join(filter(None, [event["phase"], event["step"]])) or "an unknown point"
+        resumed = f"{event['mode']} at {point}" if event["mode"] else "nothing to resume"
+        problems = [
+            f"{found['severity']} {found['code']}" for found in event["findings"] if found["severity"] != "INFO"
+        ]
+        return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(problems) if problems else ''}"
+    if kind == "event_redacted":
+        what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
+        # A forged one took nothing out, which the event itself does not show.
+        return f"redaction of {what} in event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
+    raise KeyError(kind)
+
+
+REASONS = {
+    "repeated": "the same delivery arrived twice",
+    "subagent": "it is about a subagent",
+    "no_session": "its client has no session on this run",
+}
+
+
+def _where(event: dict[str, Any]) -> str:
+    return f", in {event['phase']}" if event["phase"] else ""
