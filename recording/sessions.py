@@ -42,12 +42,17 @@ REPEAT_SECONDS_OF_COMPACTION = 2
 MAX_DELIVERIES_READ = 256
 
 
+def client_of(environ: Mapping[str, str]) -> str | None:
+    """Return the client's id of the session that a command runs in; None outside a client."""
+    return environ.get("CLAUDE_CODE_SESSION_ID") or None
+
+
 def caller_of(
     environ: Mapping[str, str], state: dict[str, Any], at: float, writer: str, environment: Environment | None
 ) -> Caller:
     """Return who runs a command; inside a client, its variables name the client's session and process."""
     return {
-        "client": environ.get("CLAUDE_CODE_SESSION_ID") or None,
+        "client": client_of(environ),
         "pid": environ.get("CLAUDE_PID") or None,
         "writer": writer,
         "at": at,

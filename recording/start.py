@@ -97,7 +97,7 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
     left = None if came_with_git(run.root, active) else active.run_id
     claim_run(run.root, run.run_id)
     write_active_file(run.root, run.run_id)
-    if not environ.get("CLAUDE_CODE_SESSION_ID"):
+    if sessions.client_of(environ) is None:
         return
     environment = SessionEnvironment(run.root)
     writer = writer_of(run.root)

@@ -1,6 +1,7 @@
 """Which run is active in a work tree: the one that hooks record on.
 
-Nothing else decides it; a caller that is about to start or to switch work also asks `came_with_git`. A command
+`active_run` alone decides it. Before starting or switching work, also ask `came_with_git`: whether the active file only
+came with a commit. A command
 may choose another unfinished run for itself (`cli/ui/which_run.py`); that makes none active.
 
 The active file is committed, so a fresh work tree has a copy of it that names a run which another work tree is working
@@ -176,8 +177,8 @@ def claimed_in_worktree(root: str, run_id: str) -> str | None:
     """Return the project's root in another work tree that is working on the run, if this one is not; else None.
 
     Another work tree is working on a run if its active file names it and its claim does; in the main one, if something
-    was recorded on it. To the main work tree, where other tools make runs too, belongs what was recorded in it as long
-    as it has no claim, and every run that has come back finished.
+    was recorded on it. Two kinds of run count as the main work tree's own, and None is returned there: a run that was
+    recorded in it while it has no claim, and a run that is finished in its copy.
     """
     tree, others = work_tree_of(root), other_roots(root)
     mine = claimed_run(root) if others else None

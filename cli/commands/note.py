@@ -15,6 +15,7 @@ from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.projecting import restore_run_from_mirror
@@ -63,7 +64,7 @@ def add(
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))
-        (recorded,) = recording.append([{"event": fact, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
+        (recorded,) = recording.append([{"event": fact, "client": client_of(os.environ)}])
     data = {"run_id": run.run_id, "id": recorded["id"], "at": recorded["at"], **fact}
     show(data, [f"✓ Recorded a {kind} on {run.run_id} ({len(written):,} letters)"], as_json=as_json)
 

@@ -22,6 +22,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import current_phase, current_step
@@ -148,7 +149,7 @@ def _record(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:
     try:
         with Recording(run, at=now(), writer=writer_of(run.root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
             notes, others = notes_of(recording.view.log)
-            recording.append([{"event": event, "client": os.environ.get("CLAUDE_CODE_SESSION_ID") or None}])
+            recording.append([{"event": event, "client": client_of(os.environ)}])
     except (LedgerError, sqlite3.DatabaseError, OSError) as error:
         warn(f"⚠️ WARNING: Reconstitution not recorded\nError: {error}\nNote: Run `faber-ledger verify {run.run_id}`")
     return notes, others

@@ -62,6 +62,7 @@ def redact(
     from faber_ledger.recording.leftovers import find_remains
     from faber_ledger.recording.redact import plan_redaction, runs_in_work_trees
     from faber_ledger.recording.redact import redact as redacted
+    from faber_ledger.recording.sessions import client_of
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
 
@@ -80,7 +81,7 @@ def redact(
     if plan.event is not None and not yes:
         _ask(plan, as_json=as_json)
     writer = writer_of(chosen.root)
-    client = os.environ.get("CLAUDE_CODE_SESSION_ID") or None
+    client = client_of(os.environ)
 
     def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
         return _clean_files(log, plan, runs_in_work_trees(chosen), is_whole=not fields)
