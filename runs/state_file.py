@@ -17,7 +17,7 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
     StateRefused,
 )
-from faber_ledger.projections.blocks import NAMES, blocks_of, digest, is_named
+from faber_ledger.projections.blocks import NAMES, blocks_of, digest, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.run import STATE_BACKUP
 
@@ -353,7 +353,7 @@ def _reason(error: ValueError, content: bytes) -> str:
 
 def _is_shown(block: object, name: str, state: dict[str, Any]) -> bool:
     """Return whether a state has a block with this value: same order of keys, and `true` is not 1."""
-    return name in state and state[name] == block and lines_of(state[name]) == lines_of(block)
+    return name in state and state[name] == block and text_of({name: state[name]}) == text_of({name: block})
 
 
 def _replace_if_unchanged(
