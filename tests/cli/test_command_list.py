@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import COMMAND
+from support.command import COMMAND, run_command
 
 from faber_ledger.cli.app import ALIASES, COMMANDS, SECTIONS
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(COMMAND), *arguments], cwd=folder, capture_output=True, text=True, check=False)
+    return run_command([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
 def test_every_command_stands_in_one_section_of_the_help(tmp_path: Path) -> None:

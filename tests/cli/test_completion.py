@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from support.project import COMMAND, RUN, Project
+from support.command import COMMAND, run_command
+from support.project import RUN, Project
 
 from faber_ledger.cli.app import COMMANDS, app
 from faber_ledger.context.notes import note_recorded
@@ -39,7 +40,7 @@ def asked(project: Project, shell: str, *words: str, directory: Path | None = No
     """Ask as a shell's script does, the last word being incomplete; give each answer's parts: type, value, help."""
     env = {"_FABER_LEDGER_COMPLETE": f"{shell}_complete", "COMP_WORDS": " ".join(["faber-ledger", *words])}
     env["COMP_CWORD"] = words[-1] if shell == "fish" else str(len(words))
-    done = subprocess.run(
+    done = run_command(
         [COMMAND],
         cwd=directory or project.root,
         env=project.environment(env),

@@ -6,13 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command import COMMAND, run_command
 
-COMMAND = Path(sys.executable).with_name("faber-ledger")
 ARTIFACTS = ["workflow-state", "orchestration-protocol", "specification"]
 
 
@@ -26,7 +25,7 @@ def temporary(tmp_path: Path) -> Path:
 
 def played(temporary: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"TMPDIR": str(temporary)} | variables
-    return subprocess.run(
+    return run_command(
         [COMMAND, "demo", *arguments], env=environment, capture_output=True, encoding="utf-8", check=False
     )
 
@@ -123,7 +122,7 @@ def test_keep_leaves_both_clones_and_names_them(temporary: Path) -> None:
     for machine in ("laptop", "desktop"):
         clone = folder.resolve() / machine / "myproject"
         assert str(clone) in done.stderr
-        assert subprocess.run([COMMAND, "verify"], cwd=clone, capture_output=True, check=False).returncode == 0
+        assert run_command([COMMAND, "verify"], cwd=clone, capture_output=True, check=False).returncode == 0
 
 
 def test_without_git_it_says_what_is_missing(temporary: Path) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from support.command import COMMAND, run_command
 from support.patients import FAULTS, Patient, another_run, copied, make_healthy, problems_of
-from support.project import COMMAND, RUN
+from support.project import RUN
 
 from faber_ledger.cli.commands.doctor import doctor, run_checks
 from faber_ledger.cli.doctor import machine
@@ -207,7 +208,7 @@ def test_git_that_is_not_installed_stops_no_other_check(patient: Patient, tmp_pa
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "faber-ledger").symlink_to(COMMAND)
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "doctor"], cwd=patient.root, env={**patient.environment(), "PATH": str(tools)}, capture_output=True,
         text=True, check=False,
     )  # fmt: skip

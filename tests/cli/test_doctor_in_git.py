@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.clones import LEDGER, RUN, STATE, Clone
+from support.command import COMMAND
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def one(tmp_path: Path) -> Clone:
 
 
 def doctor(clone: Clone, *arguments: str) -> str:
-    done = clone.call("faber-ledger", "doctor", *arguments)
+    done = clone.call(str(COMMAND), "doctor", *arguments)
     return done.stdout + done.stderr
 
 

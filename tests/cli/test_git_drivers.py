@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
-from support.project import COMMAND
+from support.command import COMMAND
 
 from faber_ledger.cli.ui import ledger_text
 from faber_ledger.runs.state_merge import merge_by_key

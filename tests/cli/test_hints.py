@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.command import COMMAND
 from support.forging import forge
-from support.project import COMMAND, Project
+from support.project import Project
 
 
 @pytest.fixture

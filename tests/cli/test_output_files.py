@@ -8,8 +8,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.command import COMMAND, Command
 from support.forging import forge
-from support.project import COMMAND, Project
+from support.project import Project
 
 from faber_ledger.cli.ui import progress
 
@@ -151,7 +152,7 @@ def test_a_moment_that_is_empty_is_no_moment(project: Project) -> None:
 
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
 def test_a_reader_who_leaves_early_is_no_error(project: Project, arguments: list[str]) -> None:
-    process = subprocess.Popen(
+    process = Command(
         [COMMAND, *arguments],
         cwd=project.root,
         env=project.environment(),

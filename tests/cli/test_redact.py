@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import COMMAND, Project
+from support.command import COMMAND
+from support.project import Project
 
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording import spool

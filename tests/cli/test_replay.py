@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command import COMMAND, Command, run_command
 from support.histories import histories
-from support.project import COMMAND, Project
+from support.project import Project
 from support.sample_log import FIRST, RUN, SECOND, START, history, write_run
 from support.step_changes import apply_changes
 
@@ -289,7 +290,7 @@ def test_strict_names_every_event_that_does_not_fit_its_model(sample: Project) -
 def test_an_output_that_cannot_be_written_is_one_error(sample: Project) -> None:
     for arguments in (("replay",), ("replay", "--json"), ("log",), ("log", "--json"), ("show", "3")):
         with open("/dev/full", "wb") as full:
-            done = subprocess.run(
+            done = run_command(
                 [COMMAND, *arguments], cwd=sample.root, stdout=full, stderr=subprocess.PIPE, text=True, check=False
             )
         assert done.returncode == 1, arguments
@@ -301,7 +302,7 @@ def on_a_terminal(project: Project, *arguments: str, **env: str) -> tuple[int, s
     """Run a command on a terminal; returns its exit code and what it printed there."""
     main, end = pty.openpty()
     environment = {name: value for name, value in project.environment(env).items() if name not in ("LESS", "LV")}
-    started = subprocess.Popen(
+    started = Command(
         [COMMAND, *arguments],
         cwd=project.root,
         env=environment,
@@ -358,7 +359,7 @@ def test_a_slow_reader_keeps_no_hook_from_writing(sample: Project) -> None:
         for number in range(3000):
             log.append([{"event": history()[8]}], at=START + 300 + number, writer="w")
         log.commit()
-    reader = subprocess.Popen([COMMAND, "log"], cwd=sample.root, stdout=subprocess.PIPE)
+    reader = Command([COMMAND, "log"], cwd=sample.root, stdout=subprocess.PIPE)
     assert reader.stdout is not None
     reader.stdout.readline()  # the pipe fills up behind this line, and the reader waits in the middle of the log
     with Log.open(str(sample.ledger_path), busy_seconds=5.0) as log:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
-from support.project import COMMAND
+from support.command import COMMAND
 
 
 @pytest.fixture
@@ -261,7 +261,7 @@ def test_it_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: P
     both = apart(one, other)
     one.git("pull", "--no-rebase", str(tmp_path / "other"), "main", code=1)
     below = one.root / ".fractary" / "runs"
-    done = one.call("faber-ledger", "resolve", cwd=below)
+    done = one.call(str(COMMAND), "resolve", cwd=below)
     assert done.returncode == 0, done.stdout + done.stderr
     assert one.ids() == both
     one.assert_sound()

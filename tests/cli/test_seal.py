@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone
-from support.project import COMMAND
+from support.command import COMMAND
 
 
 @pytest.fixture

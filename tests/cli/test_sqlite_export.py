@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command import COMMAND, run_command
 from support.sample_log import FIRST, RUN, SECOND, START, write_run
 
 from faber_ledger.cli.reports.sqlite import TABLES
 from faber_ledger.ledger.log import Log
-
-COMMAND = Path(sys.executable).with_name("faber-ledger")
 
 
 @pytest.fixture
@@ -25,9 +22,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def export(project: Path, *arguments: str, code: int = 0) -> str:
-    done = subprocess.run([COMMAND, "export", *arguments], cwd=project, capture_output=True, text=True, check=False)
+    done = run_command([COMMAND, "export", *arguments], cwd=project, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
-    return done.stderr
+    return str(done.stderr)
 
 
 def ask(project: Path, question: str) -> list[Any]:

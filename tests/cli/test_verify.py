@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.command import COMMAND, run_command
 from support.forging import forge
 from support.sample_log import RUN, append_sample, write_run
-from support.verifying import COMMAND, folder, verify
+from support.verifying import folder, verify
 
 from faber_ledger.ledger.errors import LedgerError, NewerFormat
 from faber_ledger.ledger.problems import LogProblem
@@ -254,15 +254,13 @@ def test_a_file_that_is_no_ledger_is_verified_too(project: Path) -> None:
 
 def test_migrate_says_that_there_is_nothing_to_do(project: Path) -> None:
     for arguments in ([], ["--all"], [RUN, "--dry-run"]):
-        done = subprocess.run(
-            [COMMAND, "migrate", *arguments], cwd=project, capture_output=True, text=True, check=False
-        )
+        done = run_command([COMMAND, "migrate", *arguments], cwd=project, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, f"{RUN}: already at format 1\n", "")
 
 
 def test_migrate_refuses_a_newer_format(project: Path) -> None:
     sqlite3.connect(folder(project) / "ledger.db").execute("PRAGMA user_version = 99")
-    done = subprocess.run([COMMAND, "migrate"], cwd=project, capture_output=True, text=True, check=False)
+    done = run_command([COMMAND, "migrate"], cwd=project, capture_output=True, text=True, check=False)
     assert done.returncode == 12
     assert "upgrade faber-ledger" in done.stderr
 

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.project import COMMAND, Project
+from support.command import COMMAND
+from support.project import Project
 from support.worktrees import (
     START,
     begin_project,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import jsonschema
 import pytest
-from support.project import COMMAND, Project
+from support.command import COMMAND
+from support.project import Project
 from support.worktrees import (
     REGISTRY,
     START,

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.project import COMMAND, Project
+from support.command import COMMAND
+from support.project import Project
 
 from faber_ledger.context import artifact_git
 from faber_ledger.context.artifact import ArtifactError, parse_artifact

@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.project import COMMAND, RUN, Project
+from support.command import COMMAND, run_command
+from support.project import RUN, Project
 
 from faber_ledger.context.notes import MAX_LETTERS, notes_of
 from faber_ledger.ledger.log import Log
@@ -22,7 +23,7 @@ def project(tmp_path: Path) -> Project:
 
 def typed(project: Project, content: bytes, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     """Run `note add --from-stdin` with this input."""
-    return subprocess.run(
+    return run_command(
         [COMMAND, "note", "add", "--from-stdin", *arguments],
         cwd=project.root,
         env=project.environment(),
@@ -115,7 +116,7 @@ def test_a_note_that_is_too_long_is_refused(project: Project, text: str) -> None
     ],
 )
 def test_an_empty_note_is_wrong_usage(project: Project, arguments: list[str], content: bytes) -> None:
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "note", "add", *arguments],
         cwd=project.root,
         env=project.environment(),

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import COMMAND, RUN, Project, heed_interrupts, usual_state
+from support.command import COMMAND, Command, run_command
+from support.project import RUN, Project, heed_interrupts, usual_state
 
 from faber_ledger.context.reconstitution.branch import NAME
 
@@ -155,7 +156,7 @@ def answered(project: Project, keys: str, *arguments: str) -> subprocess.Complet
     ours, theirs = pty.openpty()
     try:
         os.write(ours, keys.encode())
-        return subprocess.run(
+        return run_command(
             [COMMAND, "reconstitute", *arguments],
             cwd=project.root,
             env=project.environment(),
@@ -797,7 +798,7 @@ def test_an_interrupted_question_is_an_abort(project: Project, key: str) -> None
 def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
     """Answer the question with an interrupt, as Ctrl-C does."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(
+    process = Command(
         [COMMAND, "reconstitute"],
         cwd=project.root,
         env=project.environment(),
@@ -805,7 +806,7 @@ def interrupted(project: Project) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         encoding="utf-8",
-        preexec_fn=heed_interrupts,  # noqa: PLW1509 -- it only sets how a signal is taken
+        preexec_fn=heed_interrupts,
     )
     assert process.stderr is not None
     report = "".join(iter(process.stderr.readline, "3. Abort workflow\n"))

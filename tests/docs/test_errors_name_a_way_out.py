@@ -12,7 +12,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import COMMAND, RUN, Project, usual_state
+from support.command import COMMAND, run_command
+from support.project import RUN, Project, usual_state
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
@@ -115,7 +116,7 @@ def test_an_event_is_recorded_although_the_state_breaks_after_it_was_read(tmp_pa
 
 def test_a_full_disk_at_the_start_of_a_run_names_the_file(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, "run", "start", "--work-id", "7", "--run-id", "full", "--yes"],
         cwd=project.root,
         env=project.environment(),

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from support.project import COMMAND, Project
+from support.command import COMMAND
+from support.project import Project
 
 from faults.calls import KILL, Call, break_at, list_calls
 from faults.stories import START, Outcome, compare_state, events_of, left_behind, make_compiled

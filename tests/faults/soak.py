@@ -17,7 +17,8 @@ from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from support.project import COMMAND, Answer, Project, units
+from support.command import COMMAND
+from support.project import Answer, Project, units
 
 from faber_ledger.recording import spool
 from faber_ledger.recording.sessions import delivery_of

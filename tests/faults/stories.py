@@ -7,7 +7,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from support.project import ARGUMENTS, COMMAND, Project
+from support.command import COMMAND
+from support.project import ARGUMENTS, Project
 
 import faber_ledger
 from faber_ledger.files.json_text import JsonText

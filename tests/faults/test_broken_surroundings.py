@@ -12,7 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import COMMAND, Project, answer_of, without_overrides
+from support.command import COMMAND
+from support.project import Project, answer_of, without_overrides
 
 from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.project import COMMAND, RUN, Answer, Project, usual_state, without_overrides
+from support.command import COMMAND
+from support.project import RUN, Answer, Project, usual_state, without_overrides
 
 from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger.file import APPLICATION_ID, FORMAT

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.loaded_modules import COMMAND, HOOKS, loaded_by, loaded_by_hook
+from support.command import COMMAND
+from support.loaded_modules import HOOKS, loaded_by, loaded_by_hook
 
 TOO_EXPENSIVE = {
     "alembic",

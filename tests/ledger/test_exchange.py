@@ -21,7 +21,8 @@ from cloudevents.core.formats.json import JSONFormat
 from faults.calls import KILL, break_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.exchange import COMMAND, change_line, export_of, faber, import_lines, redact_line
+from support.command import COMMAND
+from support.exchange import change_line, export_of, faber, import_lines, redact_line
 from support.forging import forge
 from support.sample_log import FIRST, RUN, START, append_sample, drafts, every_type, write_run
 from support.worked_clones import Work, do_work, rows, unite, worked

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.clones import RUN, Clone
+from support.command import COMMAND
 from support.exchange import export_of, import_lines
 from support.loaded_modules import loaded_by_hook
-from support.project import COMMAND, Project
+from support.project import Project
 from support.redacting import NOTE, Redacting, note, redact, sample
 from support.sample_log import START
 from support.worked_clones import blocks, rows, write

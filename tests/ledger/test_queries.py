@@ -5,19 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.command import COMMAND, run_command
 from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append_sample, history, write_run
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import PAGE, EventQuery, Summary, connection_to, find_events, summarize
-
-COMMAND = Path(sys.executable).with_name("faber-ledger")
 
 
 @pytest.fixture
@@ -37,7 +35,7 @@ def seqs(path: str, wanted: EventQuery, limit: int | None = None, newest_first: 
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *arguments], cwd=project, capture_output=True, text=True, check=False)
+    return run_command([COMMAND, *arguments], cwd=project, capture_output=True, text=True, check=False)
 
 
 def test_a_query_returns_what_the_log_returns(ledger: str) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.command import COMMAND, run_command
 from support.forging import forge
-from support.project import COMMAND
 from support.sample_log import FIRST, SECOND, START, append_sample, every_type
 from support.worked_clones import EVENTS, Clones, Work, blocks, do_work, rows, unite, worked, write
 
@@ -334,7 +334,7 @@ def misshapen(ledger: Path, path: Path) -> str:
 def test_no_command_accepts_an_event_that_does_not_fit_its_type(ledger: Path, tmp_path: Path) -> None:
     forged, out = misshapen(ledger, tmp_path / "forged.db"), tmp_path / "out.db"
     for sides in ([str(ledger), forged], [forged, str(ledger)], [forged]):
-        done = subprocess.run([COMMAND, "union", *sides, "-o", out], capture_output=True, text=True, check=False)
+        done = run_command([COMMAND, "union", *sides, "-o", out], capture_output=True, text=True, check=False)
         assert done.returncode == 20
         assert "event 01KE7Q3S8W000000000000000C is not a session_started as any ledger writes it" in done.stderr
         assert not out.exists()
@@ -379,5 +379,5 @@ def test_an_unreadable_event_is_not_accepted(tmp_path: Path, payload: str) -> No
         log.commit()
     with pytest.raises(IntegrityError, match="not a canonical JSON object"):
         write_union([str(path)], str(tmp_path / "out.db"))
-    shown = subprocess.run([COMMAND, "textconv", str(path)], capture_output=True, text=True, check=False)
+    shown = run_command([COMMAND, "textconv", str(path)], capture_output=True, text=True, check=False)
     assert (shown.returncode, shown.stderr) == (0, "")

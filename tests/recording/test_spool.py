@@ -18,7 +18,8 @@ import pytest
 from faults.calls import break_call
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.project import COMMAND, Project, heed_interrupts, without_overrides
+from support.command import COMMAND
+from support.project import Project, heed_interrupts, without_overrides
 
 from faber_ledger.files import folders
 from faber_ledger.files.folders import TrackedFolder

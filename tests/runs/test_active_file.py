@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, RUN, Clone
-from support.project import COMMAND
+from support.command import COMMAND
 
 
 @pytest.fixture

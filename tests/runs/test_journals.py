@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import COMMAND, RUN, Project, usual_state
+from support.command import COMMAND, run_command
+from support.project import RUN, Project, usual_state
 
 from faber_ledger.ledger.log import Log
 
@@ -242,7 +243,7 @@ def test_a_journal_that_claims_millions_of_pages_costs_nothing(origin: Project, 
     """SQLite makes a file of 12 GB of it, where it may: here it may make one of 64 MB."""
     clone = cloned(origin)
     (clone.root / JOURNAL).write_bytes(journal(3_000_000))  # not tracked
-    done = subprocess.run(
+    done = run_command(
         [COMMAND, *words],
         cwd=clone.root,
         env=clone.environment(),

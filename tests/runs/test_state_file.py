@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import COMMAND, RUN, Project, spec_state, usual_state
+from support.command import COMMAND
+from support.project import RUN, Project, spec_state, usual_state
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateNotWritten

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.project import COMMAND, Project, answer_of
+from support.command import COMMAND
+from support.project import Project, answer_of
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, text_of

@@ -12,7 +12,8 @@ from typing import Any
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, text_of
 from faber_ledger.projections.fold import fold
-from support.project import COMMAND, usual_state
+from support.command import COMMAND, run_command
+from support.project import usual_state
 
 RUN = "example-258-20260105-143022-a1b2c3"
 FOLDER = f".fractary/runs/{RUN}"
@@ -72,7 +73,7 @@ class Clone:
 
     def call(self, *arguments: str, cwd: Path | None = None, **more: str) -> Done[str]:
         """Run a program in the clone; any exit code is accepted."""
-        done = subprocess.run(
+        done = run_command(
             arguments,
             cwd=cwd or self.root,
             env={**self.environment, **more},

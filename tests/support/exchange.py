@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from faber_ledger.ledger.importing import Staged, raise_problems
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.union import insert_rows
 from faber_ledger.schemas.events import are_events, check_event
-
-COMMAND = Path(sys.executable).with_name("faber-ledger")
+from support.command import COMMAND, run_command
 
 
 def faber(project: Path, *arguments: str | Path, content: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    done = subprocess.run([COMMAND, *arguments], cwd=project, input=content, capture_output=True, check=False)
+    done = run_command([COMMAND, *arguments], cwd=project, input=content, capture_output=True, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     return done
 

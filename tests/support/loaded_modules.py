@@ -8,7 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMMAND = Path(sys.executable).with_name("faber-ledger")
+from support.command import COMMAND
+
 HOOKS: dict[str, dict[str, str | None]] = {
     "session-start": {"hook_event_name": "SessionStart", "source": "startup"},
     "pre-compact": {"hook_event_name": "PreCompact", "trigger": "auto", "custom_instructions": None},

@@ -15,7 +15,8 @@ from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.runs.run import find_run
-from support.project import COMMAND, RUN, Project, usual_state
+from support.command import COMMAND, run_command
+from support.project import RUN, Project, usual_state
 
 NEW_CLIENT = "2.1.330 (Claude Code)"
 SETTINGS = ".claude/settings.json"
@@ -62,7 +63,7 @@ class Patient(Project):
         return data
 
     def call(self, *arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        done = run_command(
             [COMMAND, *arguments],
             cwd=cwd or self.root,
             env=self.environment(),

@@ -18,6 +18,7 @@ from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, tex
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.call import HOOKS
 from faber_ledger.schemas.events import check_event
+from support.command import COMMAND, Command, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.projections.blocks import Blocks
 
-COMMAND = Path(sys.executable).with_name("faber-ledger")
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 SPEC_RUN = "fractary-faber-258-20260105-143022"
@@ -136,7 +136,7 @@ class Project:
 
     def faber(self, *arguments: str, env: Mapping[str, str | None] | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in the project."""
-        return subprocess.run(
+        return run_command(
             [COMMAND, *arguments],
             cwd=self.root,
             env=self.environment(env),
@@ -150,7 +150,7 @@ class Project:
     def on_terminal(self, *arguments: str, answers: list[str] | None = None) -> tuple[str, int]:
         """Run a command on a terminal, type an answer at each prompt; return what was shown, and the exit code."""
         ours, theirs = pty.openpty()
-        process = subprocess.Popen(
+        process = Command(
             [COMMAND, *arguments], cwd=self.root, env=self.environment(), stdin=theirs, stdout=theirs, stderr=theirs
         )
         os.close(theirs)

@@ -1,0 +1,114 @@
+"""The installed command: started as a user starts it, or forked from a process that has imported it already.
+
+Most of a command's time is the import of click, pydantic, SQLAlchemy and Alembic. On Linux, `Command` asks a process
+that has imported them, has no threads and has run nothing, to fork: the child is a process of its own, with its own
+arguments, directory, environment and files, and a child of ours, so that it is waited for and signalled as any other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support import fork_server
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+COMMAND = Path(sys.executable).with_name("faber-ledger")
+READ_AT_START = (
+    "PYTHON",
+    "LC_",
+    "LANG",
+    "LD_",
+)  # variables that Python or the loader reads at its start
+PR_SET_CHILD_SUBREAPER = 36
+PLAIN_IDENTITY = [None, None, None, -1, False, -1]  # gid, gids, uid, umask, start_new_session, process_group
+
+
+class _ForkServer:
+    """The process that forks commands."""
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it forks twice becomes a child of ours
+        self.environment = dict(os.environ)
+        self.lock = threading.Lock()
+        self.channel, theirs = socket.socketpair()
+        with theirs:
+            descriptor = theirs.fileno()
+            program = [sys.executable, fork_server.__file__, str(descriptor)]
+            self.process = subprocess.Popen(program, pass_fds=[descriptor], stdin=subprocess.DEVNULL)
+
+    def can_fork(self, words: list[str], environment: Mapping[str, str]) -> bool:
+        """Return whether a fork behaves as a started command does; a hook is always started."""
+        if words[0] != str(COMMAND) or "hook" in words:
+            return False
+        names = {name for name in {*environment, *self.environment} if name.startswith(READ_AT_START)}
+        return all(environment.get(name) == self.environment.get(name) for name in names)
+
+    def fork(self, words: list[str], directory: str, environment: Mapping[str, str], descriptors: list[int]) -> int:
+        """Return the id of a new process that runs a command with these standard files."""
+        request = {"arguments": words, "directory": directory, "environment": dict(environment)}
+        with self.lock:
+            fork_server.send(self.channel, request, descriptors)
+            return int(fork_server.receive(self.channel)[0]["pid"])
+
+
+@functools.cache
+def _fork_server() -> _ForkServer:
+    return _ForkServer()
+
+
+class Command(subprocess.Popen[Any]):
+    """A process of the installed command, forked where that makes no difference to it."""
+
+    def _execute_child(  # Python 3.11 to 3.14 call it with these
+        self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
+    ) -> None:
+        pipes, (_, *identity) = rest[3:9], rest[9:]
+        words = [os.fsdecode(word) for word in args]
+        environment = {os.fsdecode(name): os.fsdecode(value) for name, value in (env or os.environ).items()}
+        is_plain = preexec_fn is None and not pass_fds and identity == PLAIN_IDENTITY
+        if sys.platform != "linux" or not is_plain or not _fork_server().can_fork(words, environment):
+            super()._execute_child(  # type: ignore[misc]  # private, so typeshed does not have it
+                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
+            )
+            return
+        standard = (pipes[0], pipes[3], pipes[5])
+        descriptors = [at if descriptor == -1 else descriptor for at, descriptor in enumerate(standard)]
+        self.pid = _fork_server().fork(words, os.fspath(cwd or Path.cwd()), environment, descriptors)
+        self._child_created = True
+        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # as above
+
+
+def run_command(
+    arguments: Sequence[str | Path],
+    *,
+    input: Any = None,
+    capture_output: bool = False,
+    check: bool = False,
+    timeout: float = 60,
+    **options: Any,
+) -> subprocess.CompletedProcess[Any]:
+    """Run a command to its end, as `subprocess.run` does."""
+    if input is not None:
+        options["stdin"] = subprocess.PIPE
+    if capture_output:
+        options |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Command(arguments, **options) as process:
+        try:
+            output, errors = process.communicate(input, timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    done = subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+    if check:
+        done.check_returncode()
+    return done

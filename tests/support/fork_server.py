@@ -1,0 +1,125 @@
+"""A process that has imported all that commands import, and forks one for each that is asked for.
+
+It has no threads and never runs a command itself, so that each child begins as a fresh process does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import importlib
+import io
+import json
+import os
+import pkgutil
+import signal
+import socket
+import sys
+from typing import Any, NoReturn
+
+WITHOUT_IMPORT = ("__main__", ".generate", ".env")  # programs
+
+
+def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
+    """Send a message and copies of open files."""
+    content = json.dumps(message).encode()
+    socket.send_fds(channel, [len(content).to_bytes(8, "big")], descriptors)
+    channel.sendall(content)
+
+
+def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return the next message and the open files that came with it; raise EOFError at the end."""
+    head, descriptors, _, _ = socket.recv_fds(channel, 8, 3)
+    if not head:
+        raise EOFError
+    length, content = int.from_bytes(head, "big"), b""
+    while len(content) < length:
+        content += channel.recv(length - len(content))
+    return json.loads(content), descriptors
+
+
+def serve(channel: socket.socket) -> None:
+    """Fork a command for each request until the other side is gone."""
+    while True:
+        try:
+            request, descriptors = receive(channel)
+        except EOFError:
+            return
+        reading, writing = os.pipe()
+        between = os.fork()
+        if between == 0:
+            command = os.fork()
+            if command == 0:
+                for descriptor in (reading, writing, channel.fileno()):
+                    os.close(descriptor)
+                _run(request, descriptors)
+            os.write(writing, str(command).encode())
+            os._exit(0)  # the command becomes a child of the process that asked
+        for descriptor in (writing, *descriptors):
+            os.close(descriptor)
+        pid = os.read(reading, 32)
+        os.close(reading)
+        os.waitpid(between, 0)
+        send(channel, {"pid": int(pid)}, [])
+
+
+def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Be the command: its files, directory, environment and arguments, and its end."""
+    for at, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, at)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.chdir(request["directory"])
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    sys.argv = request["arguments"]
+    sys.stdin, sys.stdout, sys.stderr = _reopened(0, sys.stdin), _reopened(1, sys.stdout), _reopened(2, sys.stderr)
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    from faber_ledger.cli import entry
+
+    code = 0
+    try:
+        entry.main()
+    except SystemExit as stop:
+        code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+    except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    except BaseException:  # noqa: BLE001 -- as the interpreter does at the top
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    atexit._run_exitfuncs()
+    try:
+        if not sys.stdout.closed:
+            sys.stdout.flush()
+    except OSError:
+        code = 120  # as Python's own end says it
+    os._exit(code & 0xFF)
+
+
+def _reopened(descriptor: int, like: Any) -> io.TextIOWrapper:
+    """Open a standard file as Python does at its start."""
+    file = io.FileIO(descriptor, "r" if descriptor == 0 else "w", closefd=False)
+    buffer = io.BufferedReader(file) if descriptor == 0 else io.BufferedWriter(file)
+    return io.TextIOWrapper(
+        buffer,
+        encoding=like.encoding,
+        errors=like.errors,
+        line_buffering=descriptor == 2 or os.isatty(descriptor),
+        write_through=descriptor == 2,
+    )
+
+
+def _import_all() -> None:
+    import faber_ledger
+
+    for module in pkgutil.walk_packages(faber_ledger.__path__, "faber_ledger."):
+        if not module.name.endswith(WITHOUT_IMPORT):
+            importlib.import_module(module.name)
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    _import_all()
+    serve(socket.socket(fileno=int(sys.argv[1])))
