@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from typing import TYPE_CHECKING
 
+from support.command import COMMAND, Command
 from support.project import ARGUMENTS, Answer, Project, units
 
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.recording.call import Call, event_of
-from fuzz.forks import Forks
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 KINDS = ("SessionStart.startup.print", "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print")
@@ -22,8 +24,7 @@ KEPT = (".fractary", ".git/faber-ledger")
 class Box:
     """A project whose run has a session of the client `one`."""
 
-    def __init__(self, folder: Path, forks: Forks) -> None:
-        self.forks = forks
+    def __init__(self, folder: Path) -> None:
         self.project = Project.made(folder / "project")
         self.project.deliver(KINDS[0], client="one", pid="1")
         self._good = folder / "good"
@@ -44,11 +45,29 @@ class Box:
         content = usual if content is None else content
         before = project.state_path.read_bytes()
         argument = ARGUMENTS.get(event, event)
-        answer = Answer(*self.forks.run(["hook", argument], project.root, environment, content))
+        answer = Answer(*run_forked(["hook", argument], project.root, environment, content))
         check_answer(answer, Call(event_of(argument) or argument, content, environment).hook)
         check_state(before, project.state_path.read_bytes())
         check_leftovers(project)
         return answer
+
+
+class Forked(Command):
+    """A command or a hook, forked: a case does not pay for the start of an interpreter."""
+
+    forks_hooks = True
+
+
+def run_forked(
+    arguments: list[str], directory: Path, environment: Mapping[str, str], content: bytes = b""
+) -> tuple[int, bytes, bytes]:
+    """Run a command or a hook; return its exit code, its output and its errors."""
+    pipe = subprocess.PIPE
+    with Forked(
+        [str(COMMAND), *arguments], cwd=directory, env=environment, stdin=pipe, stdout=pipe, stderr=pipe
+    ) as process:
+        output, errors = process.communicate(content, timeout=60)
+    return process.returncode, output, errors
 
 
 def check_answer(answer: Answer, hook: str) -> None:

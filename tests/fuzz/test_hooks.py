@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +14,8 @@ from support.project import FIXTURES, RUN, payload_of
 
 from faber_ledger.recording import spool
 from faber_ledger.runs.run import find_run
-from fuzz.box import KINDS, Box, check_leftovers
-from fuzz.forks import Forks
+from fuzz.box import KINDS, Box, check_leftovers, run_forked
 from fuzz.shapes import hard_values, mutated, rendered, some, spoiled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 RECORDED = sorted(path.stem for path in (FIXTURES / "hook-payloads").glob("*.json"))
 WORKFLOWS = [json.loads((FIXTURES / "workflows" / name).read_text()) for name in ("default.json", "core.json")]
@@ -27,9 +23,8 @@ recorded_names, kinds = st.sampled_from(RECORDED), st.sampled_from(KINDS)
 
 
 @pytest.fixture(scope="module")
-def box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Box]:
-    with Forks() as forks:
-        yield Box(tmp_path_factory.mktemp("box"), forks)
+def box(tmp_path_factory: pytest.TempPathFactory) -> Box:
+    return Box(tmp_path_factory.mktemp("box"))
 
 
 @st.composite
@@ -148,7 +143,7 @@ REFUSED = (1, 10, 12, 20, 22)
 def test_mutated_lines_are_imported_completely_or_not_at_all(box: Box, data: st.DataObject, is_new: bool) -> None:
     project = box.restore()
     environment = project.environment()
-    code, exported, _ = box.forks.run(["export"], project.root, environment)
+    code, exported, _ = run_forked(["export"], project.root, environment)
     assert code == 0
     lines = [json.loads(line) for line in exported.splitlines()]
     changed = data.draw(mutated(lines))
@@ -160,7 +155,7 @@ def test_mutated_lines_are_imported_completely_or_not_at_all(box: Box, data: st.
         project.ledger_path.unlink()
     before = project.ledger_path.read_bytes() if not is_new else None
     state = project.state_path.read_bytes()
-    code, _, errors = box.forks.run(["import", "-"], project.root, environment, content)
+    code, _, errors = run_forked(["import", "-"], project.root, environment, content)
     assert b"Traceback" not in errors, errors.decode()
     check_leftovers(project)
     if code == 0:

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 COMMAND = Path(sys.executable).with_name("faber-ledger")
-READ_AT_START = (
-    "PYTHON",
-    "LC_",
-    "LANG",
-    "LD_",
-)  # variables that Python or the loader reads at its start
+READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # variables that Python or the loader reads at its start
 PR_SET_CHILD_SUBREAPER = 36
 PLAIN_IDENTITY = [None, None, None, -1, False, -1]  # gid, gids, uid, umask, start_new_session, process_group
 
@@ -46,10 +41,8 @@ class _ForkServer:
             program = [sys.executable, fork_server.__file__, str(descriptor)]
             self.process = subprocess.Popen(program, pass_fds=[descriptor], stdin=subprocess.DEVNULL)
 
-    def can_fork(self, words: list[str], environment: Mapping[str, str]) -> bool:
-        """Return whether a fork behaves as a started command does; a hook is always started."""
-        if words[0] != str(COMMAND) or "hook" in words:
-            return False
+    def has_same_start(self, environment: Mapping[str, str]) -> bool:
+        """Return whether Python would start in this environment as it started here."""
         names = {name for name in {*environment, *self.environment} if name.startswith(READ_AT_START)}
         return all(environment.get(name) == self.environment.get(name) for name in names)
 
@@ -67,7 +60,9 @@ def _fork_server() -> _ForkServer:
 
 
 class Command(subprocess.Popen[Any]):
-    """A process of the installed command, forked where that makes no difference to it."""
+    """A process of the installed command, forked where that makes no difference to it; a hook is started."""
+
+    forks_hooks = False
 
     def _execute_child(  # Python 3.11 to 3.14 call it with these
         self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
@@ -75,8 +70,16 @@ class Command(subprocess.Popen[Any]):
         pipes, (_, *identity) = rest[3:9], rest[9:]
         words = [os.fsdecode(word) for word in args]
         environment = {os.fsdecode(name): os.fsdecode(value) for name, value in (env or os.environ).items()}
-        is_plain = preexec_fn is None and not pass_fds and identity == PLAIN_IDENTITY
-        if sys.platform != "linux" or not is_plain or not _fork_server().can_fork(words, environment):
+        is_forked = (
+            sys.platform == "linux"
+            and words[0] == str(COMMAND)
+            and ("hook" not in words or self.forks_hooks)
+            and preexec_fn is None
+            and not pass_fds
+            and identity == PLAIN_IDENTITY
+            and _fork_server().has_same_start(environment)
+        )
+        if not is_forked:
             super()._execute_child(  # type: ignore[misc]  # private, so typeshed does not have it
                 args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
             )

@@ -1,0 +1,76 @@
+"""A forked command is a process like a started one."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.command import COMMAND, Command, run_command
+from support.project import Project
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project.noted(tmp_path_factory.mktemp("home") / "project")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--version"], ["log"], ["log", "--json"], ["doctor"], ["verify"], ["no-such-command"], ["show"], ["run", "list"]],
+    ids=" ".join,
+)
+def test_a_forked_command_prints_and_exits_as_a_started_one(project: Project, arguments: list[str]) -> None:
+    command: list[str | Path] = [COMMAND, *arguments]
+    started = subprocess.run(command, cwd=project.root, env=project.environment(), capture_output=True, check=False)
+    forked = run_command(command, cwd=project.root, env=project.environment(), capture_output=True)
+    assert (forked.returncode, forked.stdout, forked.stderr) == (started.returncode, started.stdout, started.stderr)
+
+
+def programs_of(process: subprocess.Popen[bytes]) -> tuple[int, str]:
+    """Return a process's parent and the program it runs."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(status.split("PPid:")[1].split()[0]), Path(f"/proc/{process.pid}/cmdline").read_text().split("\0")[1]
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="commands are forked on Linux alone")
+@pytest.mark.parametrize(
+    ("arguments", "is_started"), [(["note", "add", "--from-stdin"], False), (["hook", "session-end"], True)]
+)
+def test_it_is_a_child_of_ours_that_dies_of_its_signals(
+    project: Project, arguments: list[str], is_started: bool
+) -> None:
+    with Command([COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=subprocess.PIPE) as process:
+        parent, program = programs_of(process)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait(timeout=60) == -signal.SIGKILL
+    assert parent == os.getpid()
+    assert (program == str(COMMAND)) == (arguments[0] == "hook")
+
+
+def test_it_reads_what_is_written_to_it(project: Project) -> None:
+    command: list[str | Path] = [COMMAND, "note", "add", "--from-stdin"]
+    done = run_command(command, cwd=project.root, env=project.environment(), input=b"from a pipe", capture_output=True)
+    assert done.returncode == 0, done.stderr
+    assert b"from a pipe" in run_command([COMMAND, "log"], cwd=project.root, capture_output=True).stdout
+
+
+def show_on_terminal(start: type[subprocess.Popen[bytes]], project: Project) -> bytes:
+    ours, theirs = pty.openpty()
+    words = {"PAGER": "sed -e 's/^/paged /'"}
+    with start([COMMAND, "log"], cwd=project.root, env=project.environment(words), stdout=theirs) as process:
+        os.close(theirs)
+        assert process.wait(timeout=60) == 0
+    shown = os.read(ours, 65536)
+    os.close(ours)
+    return shown
+
+
+def test_it_sees_the_terminal_that_it_was_given(project: Project) -> None:
+    forked = show_on_terminal(Command, project)
+    assert forked == show_on_terminal(subprocess.Popen, project)
+    assert forked.startswith(b"paged ")
