@@ -6,13 +6,13 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command import COMMAND, run_command
 
 from faber_ledger.cli.setup.git_files import IGNORED
 from faber_ledger.files.change import FileChange, make_changes, with_block, without_block
@@ -20,7 +20,6 @@ from faber_ledger.hooks.client_settings import add_hooks, decode_settings, hook_
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
 
-PROGRAM = Path(sys.executable).with_name("faber-ledger")
 SETTINGS = ".claude/settings.json"
 KEPT = ".fractary/faber/ledger.json"
 OURS = (".fractary/.gitattributes", ".fractary/.gitignore", KEPT)
@@ -40,7 +39,7 @@ THEIRS: dict[str, Any] = {
 
 def environment(home: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "CLAUDE_"))}
-    path = f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
     return {**kept, "HOME": str(home), "PATH": path, "GIT_CONFIG_NOSYSTEM": "1", **more}
 
 
@@ -61,8 +60,8 @@ class Project:
     def run(
         self, *arguments: str, code: int = 0, cwd: Path | None = None, **more: str
     ) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
-            [PROGRAM, *arguments],
+        done = run_command(
+            [COMMAND, *arguments],
             cwd=cwd or self.root,
             env=environment(self.home, **more),
             capture_output=True,
@@ -620,7 +619,7 @@ def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
     told = project.run("init", PATH=str(project.home))
     assert "note: git is not installed" in told.stderr
-    assert f"note: faber-ledger is not on PATH, so the hooks cannot run it: add {PROGRAM.parent} to PATH" in told.stderr
+    assert f"note: faber-ledger is not on PATH, so the hooks cannot run it: add {COMMAND.parent} to PATH" in told.stderr
 
 
 def test_git_that_cannot_answer_is_told_and_no_reason_to_stop(project: Project) -> None:
