@@ -7,12 +7,13 @@ INSTALL := $(BIN)/python -m pip --disable-pip-version-check install --quiet --co
 # Settings of the caller's shell for another virtualenv, for Python or for pip do not apply in ours.
 unexport VIRTUAL_ENV PYTHONHOME PYTHONPATH PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help demo test test-browser lint format generate generated-check bench bench-quick faults soak fuzz lock
+.PHONY: help demo test test-long test-browser lint format generate generated-check bench bench-quick faults soak fuzz lock
 .NOTPARALLEL: # two pips in one .venv would disturb each other
 
 help:
 	@echo 'make demo          show a run on two machines'
 	@echo 'make test          run the tests'
+	@echo 'make test-long     run the tests that `make test` makes smaller at their full size'
 	@echo 'make test-browser  test the timeline in Chromium, which has to be installed'
 	@echo 'make lint          check style, types, import contracts and generated files'
 	@echo 'make format        format the code'
@@ -29,6 +30,9 @@ demo: .venv/installed
 
 test: .venv/test
 	$(BIN)/pytest --numprocesses=auto --maxprocesses=4
+
+test-long: .venv/test
+	FABER_TEST_LONG=1 $(BIN)/pytest -m long --numprocesses=auto --maxprocesses=4
 
 test-browser: .venv/test
 	$(BIN)/pytest -m browser

@@ -21,6 +21,7 @@ from support.loaded_modules import loaded_by_hook
 from support.project import Project
 from support.redacting import NOTE, Redacting, note, redact, sample
 from support.sample_log import START
+from support.sizes import pick
 from support.worked_clones import blocks, rows, write
 
 from faber_ledger.ledger.effective import effective_redactions
@@ -148,8 +149,9 @@ def united(*paths: str) -> bytes:
         return Path(f"{folder}/united.db").read_bytes()
 
 
+@pytest.mark.long
 @given(st.lists(steps, max_size=14), st.permutations([0, 1, 2, 3]))
-@settings(max_examples=40)
+@settings(max_examples=pick(10, 40))
 def test_unions_with_honest_and_forged_redactions_do_not_depend_on_order(
     work: list[tuple[Any, ...]], order: list[int]
 ) -> None:

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.redacting import Redacting, redact, sample, secret
 from support.sample_log import START, append_sample
+from support.sizes import pick
 from support.worked_clones import blocks, rows, unite, write
 
 from faber_ledger.ledger.command_errors import UsageFailed
@@ -57,8 +58,9 @@ def assert_no_secret(content: bytes, path: Path) -> None:
     assert all([compute_hash(row) == row[12] for row in rows(name)])
 
 
+@pytest.mark.long
 @given(st.lists(steps, max_size=14))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=pick(10, 40), deadline=None)
 def test_unions_with_redactions_do_not_depend_on_order_and_hold_nothing_redacted(
     work: list[tuple[Any, ...]],
 ) -> None:

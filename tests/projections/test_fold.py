@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import SESSIONS, adopted_blocks, block_text, broken_histories, histories, recorded
+from support.sizes import pick
 
 from faber_ledger.projections.blocks import blocks_of, current_session, empty, entry_of
 from faber_ledger.projections.fold import fold
@@ -44,8 +45,9 @@ def test_any_split_of_any_history_folds_to_the_same_bytes(history: list[Recorded
     assert written(folded_in_pieces(history, cuts)) == written(fold(history))
 
 
+@pytest.mark.long
 @given(broken_histories(), st.lists(st.integers(0, 12), max_size=4))
-@settings(max_examples=300)
+@settings(max_examples=pick(100, 300))
 def test_a_broken_history_never_stops_the_fold_and_splits_as_well(history: list[Recorded], cuts: list[int]) -> None:
     assert written(folded_in_pieces(history, cuts)) == written(fold(history))
 

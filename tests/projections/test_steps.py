@@ -6,9 +6,11 @@ import copy
 import json
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.histories import broken_histories, histories
+from support.sizes import pick
 from support.step_changes import apply_changes
 
 from faber_ledger.projections.blocks import text_of
@@ -25,8 +27,9 @@ def keyed(changes: list[Change]) -> list[tuple[Any, ...]]:
     return sorted((json.dumps(path), json.dumps(before), json.dumps(after)) for path, before, after in changes)
 
 
+@pytest.mark.long
 @given(st.one_of(histories(), broken_histories()), st.sets(st.integers(0, 25)))
-@settings(max_examples=300)
+@settings(max_examples=pick(80, 300))
 def test_a_step_returns_the_changes_between_complete_copies(history: list[Recorded], passed: set[int]) -> None:
     steps = Steps()
     for number, recorded in enumerate(history):
@@ -40,8 +43,9 @@ def test_a_step_returns_the_changes_between_complete_copies(history: list[Record
     assert text_of(steps.blocks) == text_of(fold(history))
 
 
+@pytest.mark.long
 @given(st.one_of(histories(), broken_histories()), st.integers(0, 25), st.integers(0, 25))
-@settings(max_examples=300)
+@settings(max_examples=pick(80, 300))
 def test_changes_turn_the_earlier_state_into_the_later(history: list[Recorded], first: int, second: int) -> None:
     before, after = fold(history[:first]), fold(history[:second])
     changes = list_changes(before, after)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.sizes import pick
 
 from faber_ledger.recording.masking import BY_NAME, LIKE_ASCII, OUR_RULES, TOKEN, mask_secrets
 from faber_ledger.recording.secret_rules import RULES
@@ -50,8 +51,9 @@ def texts() -> st.SearchStrategy[str]:
     return st.lists(st.one_of(parts), max_size=4).map(" ".join)
 
 
+@pytest.mark.long
 @given(texts())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=pick(60, 300), deadline=None)
 def test_skipping_patterns_masks_the_same_as_all_patterns(text: str) -> None:
     assert mask_secrets(text) == masked_by_all(text)
 

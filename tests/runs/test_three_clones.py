@@ -15,12 +15,13 @@ from pathlib import Path
 import pytest
 from support.command import COMMAND
 from support.project import Project, answer_of
+from support.sizes import pick
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import blocks_of, text_of
 
 SEED = int(os.environ.get("THREE_CLONES_SEED", "0")) or random.SystemRandom().randrange(1, 10**9)
-STEPS = int(os.environ.get("THREE_CLONES_STEPS", "200"))
+STEPS = int(os.environ.get("THREE_CLONES_STEPS", "0")) or pick(60, 200)
 DELIVERIES = [
     "SessionStart.startup.print",
     "SessionStart.resume.print",
@@ -289,6 +290,7 @@ def output(tree: Project, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
     world = World(tmp_path, SEED)
