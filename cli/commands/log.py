@@ -78,21 +78,16 @@ def log(
         phase=phase_meant(chosen, phase),
     )
 
-    is_empty = True
+    def find() -> Iterator[Recorded]:
+        return find_events(chosen.ledger_path, wanted, limit=count, newest_first=reverse)
 
-    def found() -> Iterator[Recorded]:
-        nonlocal is_empty
-        for recorded in find_events(chosen.ledger_path, wanted, limit=count, newest_first=reverse):
-            is_empty = False
-            yield recorded
-
-    if as_json:
-        for recorded in found():
+    if next(find(), None) is None:
+        say("no events")
+    elif as_json:
+        for recorded in find():
             click.echo(json_text(recorded, indent=None))
     else:
-        show_long(lambda: _lines(chosen, found()))
-    if is_empty:
-        say("no events")
+        show_long(lambda: _lines(chosen, find()))
 
 
 def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:
