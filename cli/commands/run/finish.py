@@ -99,7 +99,6 @@ def _complete(run: Run, at: float) -> None:
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
     work_tree = work_tree_of(site.root)
     away = work_tree.common if work_tree else os.path.dirname(site.tree.path)
-    os.chdir(away)  # git cannot run in the folder that is removed
     result = clean_up(site, records, away, named=False, dry_run=False, warn=warn)
     for line in cleanup_lines([result], named=False):
         tell(line)
