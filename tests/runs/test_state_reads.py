@@ -16,24 +16,30 @@ if TYPE_CHECKING:
 COUNTING = """
 import json, os, sys
 from faber_ledger.cli.entry import main
+from faber_ledger.files.json_text import JsonText
 from faber_ledger.runs import state_file
 
-opened, decoded = [], []
+opened, decoded, read_back = [], [], []
 
 def watch(event, arguments):
     if event == "open" and isinstance(arguments[0], str) and os.path.basename(arguments[0]) == "state.json":
         opened.append(arguments[0])
 
-def count(run, content, parse=state_file.parse_state):
-    decoded.append(run)
-    return parse(run, content)
+def count(self, text, *rest, decode=JsonText.__init__):
+    decoded.append(text)
+    decode(self, text, *rest)
+
+def check(run, *rest, check_written=state_file._check_written):
+    read_back.append(run)
+    check_written(run, *rest)
 
 def leave(code, leave=os._exit):
     with open(report, "w") as file:
-        json.dump([len(opened), len(decoded)], file)
+        json.dump([len(opened), len(decoded) - len(read_back)], file)  # what was written is decoded once more
     leave(code)
 
-state_file.parse_state = count
+JsonText.__init__ = count
+state_file._check_written = check
 os._exit = leave  # a hook ends with it
 report = sys.argv.pop(1)
 sys.addaudithook(watch)
