@@ -37,7 +37,7 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
-    """One hook call about the active run of the project in `folder`; `warn` takes what only the hook log shows."""
+    """One hook call about the active run of the project in `folder`; `warn` prints a message and logs it."""
 
     def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None], folder: TrackedFolder) -> None:
         self.call = call
