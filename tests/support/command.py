@@ -7,6 +7,7 @@ arguments, directory, environment and files, and a child of ours, so that it is 
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 COMMAND = Path(sys.executable).with_name("faber-ledger")
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # variables that Python or the loader reads at its start
 PR_SET_CHILD_SUBREAPER = 36
+STARTING = threading.Lock()  # threads want their first command at the same time
 PLAIN_IDENTITY = [None, None, None, -1, False, -1]  # gid, gids, uid, umask, start_new_session, process_group
 
 
@@ -40,6 +42,12 @@ class _ForkServer:
             descriptor = theirs.fileno()
             program = [sys.executable, fork_server.__file__, str(descriptor)]
             self.process = subprocess.Popen(program, pass_fds=[descriptor], stdin=subprocess.DEVNULL)
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """End the process: it ends when nobody can ask it any more."""
+        self.channel.close()
+        self.process.wait()
 
     def has_same_start(self, environment: Mapping[str, str]) -> bool:
         """Return whether Python would start in this environment as it started here."""
@@ -55,8 +63,13 @@ class _ForkServer:
 
 
 @functools.cache
-def _fork_server() -> _ForkServer:
+def _start_fork_server() -> _ForkServer:
     return _ForkServer()
+
+
+def _fork_server() -> _ForkServer:
+    with STARTING:
+        return _start_fork_server()
 
 
 class Command(subprocess.Popen[Any]):
