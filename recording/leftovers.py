@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 
+from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.recording import spool
@@ -96,9 +97,6 @@ def _scrub_file(path: str, needles: list[bytes]) -> bool:
 def _content(path: str) -> bytes:
     """Return the content of a regular file; nothing for a link, or if it is too large or not readable."""
     try:
-        if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > MAX_BYTES:
-            return b""
-        with open(path, "rb") as file:
-            return file.read()
-    except OSError:
+        return read_regular(path, MAX_BYTES)
+    except (FileRefused, OSError):
         return b""

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
+from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.whole_file import sync_directory
 from faber_ledger.runs.git import common_directory
@@ -113,11 +113,8 @@ def writer_of(root: str) -> str:
     known = _read_writer(path)
     if known:
         return known
-    if folder is None:
-        from faber_ledger.files.untrusted import folder_around  # most projects have git
-
-        if folder_around(os.path.dirname(path), [root]) is None:
-            return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
+    if folder is None and folder_around(os.path.dirname(path), [root]) is None:
+        return os.urandom(16).hex()  # behind a link that leads out of the project: an id for this process alone
     made = os.urandom(16).hex()
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
@@ -141,13 +138,10 @@ def writer_of(root: str) -> str:
 
 def _read_writer(path: str) -> str | None:
     try:
-        # In a project without git the file may have come along: a pipe is not waited for.
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, encoding="utf-8") as file:
-            text = file.read(64).strip() if stat.S_ISREG(os.fstat(descriptor).st_mode) else ""
-    except (OSError, ValueError, TypeError):  # a pipe read at once gives None
+        text = read_regular(path, 64, follow=True).decode().strip()
+    except (FileRefused, OSError, ValueError):
         return None
-    return text if len(text) == 32 and all([letter in "0123456789abcdef" for letter in text]) else None
+    return text if len(text) == 32 and not text.strip("0123456789abcdef") else None
 
 
 # What stands beside a log
