@@ -89,7 +89,7 @@ def find_event_problems(
     if event["payload"] == LONG or (isinstance(event["payload"], str) and is_too_long(event["payload"])):
         yield (
             "too_long",
-            f"its payload is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, and no reader takes it",
+            f"its payload is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, which no reader accepts",
             HINT_RESTORE,
         )
         return

@@ -39,7 +39,7 @@ HINT_FIND_COPY = (
     " git's versions of the file are in `git log --oneline -- ledger.db`"
 )
 HINT_PROJECT = "run `faber-ledger project`, which recovers what can be read and moves the journal aside"
-JOURNAL = "a journal stands beside the file: a killed writer left it, or git has since replaced the file"
+JOURNAL = "there is a journal beside the file: a killed writer left it, or git has since replaced the file"
 WALK = f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq, id".replace(
     " payload,", f" CASE WHEN length(CAST(payload AS BLOB)) > {MAX_PAYLOAD_BYTES} THEN {LONG} ELSE payload END,"
 )
@@ -59,7 +59,7 @@ def find_problems(
     why = find_refusal(path)
     if why is not None:
         yield LogProblem(
-            "journal", None, f"a journal stands beside the file, and is never played: it {why}", HINT_PROJECT
+            "journal", None, f"there is a journal beside the file, and it is never played: it {why}", HINT_PROJECT
         )
         yield from _findings(path, _open_without_journal, check_event, advance)
         return

@@ -100,5 +100,5 @@ def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:
                 with Log.read(run.ledger_path) as opened:
                     forged = effective_redactions(opened.connection).forged
             if recorded["id"] in forged:
-                line += " (forged: it takes out nothing)"
+                line += " (forged: it removes nothing)"
         yield line

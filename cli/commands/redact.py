@@ -49,9 +49,9 @@ def redact(
     """Remove the payload of EVENT (its seq or id), or some of its fields, from the run's files in this clone.
 
     \b
-    The event keeps its place and its hash. Git's history, and other clones until they take the redaction
-    in, still hold what was taken out: docs/guides/REDACTION.md. Of an event_redacted the reason goes;
-    --reason gives another.
+    The event keeps its place and its hash. Git's history still holds what was removed, and so do other
+    clones until they receive the redaction: docs/guides/REDACTION.md. Redacting an event_redacted removes
+    its reason; --reason gives a new one.
     Example: faber-ledger redact 3 --field environment.hostname --reason "a customer's name"
     Exit codes: 0 done, or done before; 1 a file cannot be read or written; 2 wrong usage, or what cannot
     be removed; 3 there is no terminal to ask on; 10 no such run, event or field; 11 locked; 12 newer format;

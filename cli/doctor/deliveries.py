@@ -53,19 +53,19 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
         seconds = seconds_of(at)
         if seconds is None or patient.at - seconds > DAYS * 86_400 or message.startswith(QUIET):
             continue
-        kind = slow if any([word in message for word in SLOW]) else failed
+        kind = slow if any([phrase in message for phrase in SLOW]) else failed
         kind.setdefault(f"{hook}: {message[:200]}", []).append(at)
-    for kind, word in ((slow, "took too long"), (failed, "failed")):
+    for kind, verb in ((slow, "took too long"), (failed, "failed")):
         newest = sorted(kind.items(), key=lambda item: item[1][-1], reverse=True)
         for message, times in newest[:SHOWN]:
             count = f"{len(times)} times, last" if len(times) > 1 else "once,"
-            what = f"a hook {word} {count} at {times[-1]}: {message}"
+            what = f"a hook {verb} {count} at {times[-1]}: {message}"
             yield Finding(
                 "warning", what, f"follow the message; {HOOK_LOG} has all of them, and doctor ignores them after a week"
             )
         if len(newest) > SHOWN:
             yield Finding(
-                "warning", f"… and {len(newest) - SHOWN} other messages of hooks that {word}", f"read {HOOK_LOG}"
+                "warning", f"… and {len(newest) - SHOWN} other messages of hooks that {verb}", f"read {HOOK_LOG}"
             )
 
 
@@ -89,7 +89,7 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
-    """Look for deliveries that could not be recorded and wait in a spool, and for those set aside."""
+    """Look for deliveries that could not be recorded and wait in a spool, and for those moved aside."""
     for run in patient.runs:
         yield from _waiting(run)
         aside = spool.moved_aside(run)

@@ -104,7 +104,7 @@ class Anchors:
             what = f"{where} still holds the payload of {events_shown(len(unredacted))} redacted by now"
             if blob is not None and has_cached_text(self.run.root, blob):
                 what += f", and so does {TEXT_CACHE}, git's cache of ledgers as text"
-            hint = "docs/guides/REDACTION.md tells how to rewrite history; change the secret"
+            hint = "docs/guides/REDACTION.md shows how to rewrite history; change the secret as well"
             self._note("unredacted_version", what, hint)
         for row in missing:
             self._miss(where, row, kind)
@@ -140,7 +140,7 @@ class Anchors:
             self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
         else:
             hint = (
-                f"run `faber-ledger project {self.run.run_id}`; if it stays away, `faber-ledger union` with that copy"
+                f"run `faber-ledger project {self.run.run_id}`; if it is still missing, `faber-ledger union` with that copy"
             )
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 

@@ -71,7 +71,7 @@ def _compare_work_tree(run: Run, log: Log, advance: Any) -> dict[str, Any]:
         "behind": f"run `faber-ledger project {run.run_id}` to write what it lacks",
         "side": f"run `faber-ledger project {run.run_id}`: the log has both sides",
         "differs": f"run `faber-ledger verify {run.run_id}`; if the log holds,"
-        f" `faber-ledger project {run.run_id} --rebuild` puts the log's words back",
+        f" `faber-ledger project {run.run_id} --rebuild` writes the blocks from the log",
     }
     return result | ({"hint": hint[result["outcome"]]} if result["outcome"] in hint else {})
 
@@ -188,7 +188,7 @@ def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{name}: shows what one side of a merge had, up to {upto}, and not what was merged with it"
         else:
             older = f", and {plural(since, 'event')} since are not in it" if since else ""
-            yield f"{name}: agrees best up to {upto}{older}; {plural(result['differing'], 'field')} no event settled so"
+            yield f"{name}: agrees best up to {upto}{older}; {plural(result['differing'], 'field')} not set by any event"
         yield from _first_lines(result)
         if result.get("hint"):
             yield f"  hint: {result['hint']}"

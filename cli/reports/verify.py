@@ -77,7 +77,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         return
     why = find_fault(path)
     if why is not None:
-        what = f"a journal stands beside this clone's mirror, and is never played: it {why}"
+        what = f"there is a journal beside this clone's mirror, and it is never played: it {why}"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield LogProblem("mirror_journal", None, what, hint)
     with Log.read(path) as mirror, Log.read(run.ledger_path, allow_incomplete=True) as log:
@@ -99,16 +99,16 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         with suppress(LedgerError, sqlite3.DatabaseError), Log.read(tree.path) as theirs:
             seen = [name for (name,) in theirs.connection.execute("SELECT id FROM event") if name in lost]
             if seen:
-                what = f"the worktree {tree.run.root} has {_many(lost, seen)}, that this one has not taken in"
-                hint = f"run `faber-ledger project {run.run_id}` to take it in"
+                what = f"the worktree {tree.run.root} has {_many(lost, seen)}, which the log here lacks"
+                hint = f"run `faber-ledger project {run.run_id}` to add them"
                 yield LogProblem("in_another_worktree", None, what, hint)
             for name in seen:
                 del lost[name]
     if lost:
-        what = f"this clone's mirror has {_many(lost, list(lost))}, that the file lacks: git put it back"
-        hint = f"run `faber-ledger project {run.run_id}` to bring back what was rolled back"
+        what = f"this clone's mirror has {_many(lost, list(lost))}, which the file lacks: git restored an older version"
+        hint = f"run `faber-ledger project {run.run_id}` to restore them"
         if is_damaged:
-            what = what.removesuffix(": git put it back")
+            what = what.removesuffix(": git restored an older version")
             hint = f"unite the two: run `faber-ledger union ledger.db {path} -o ledger.db` in the run's folder"
         yield LogProblem("rolled_back", None, what, hint)
 

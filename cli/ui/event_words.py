@@ -89,7 +89,7 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         return f"context reconstituted ({event['status']}, {resumed}){': ' + ', '.join(problems) if problems else ''}"
     if kind == "event_redacted":
         what = ", ".join(event["fields"]) if event["fields"] else "the whole payload"
-        # A forged one took nothing out, which the event itself does not show.
+        # The event does not show whether it is forged, and removes nothing.
         return f"redaction of {what} in event {event['event_id']}{': ' + event['reason'] if event['reason'] else ''}"
     raise KeyError(kind)
 

@@ -313,7 +313,7 @@ def test_what_another_worktree_has_recorded_is_not_called_rolled_back(one: Clone
     linked.record("in the other tree")
     told = one.faber("verify", RUN).stdout
     assert f"{RUN}: sound\n{RUN}: note: the worktree {linked.root} has " in told
-    assert "that this one has not taken in" in told
+    assert "which the log here lacks" in told
     assert "rolled_back" not in told
     one.faber("project", RUN)
     one.assert_sound()

@@ -415,7 +415,7 @@ def test_a_payload_is_too_long_by_its_bytes_and_not_by_its_letters(tmp_path: Pat
     last = (*row, compute_hash((*row, None)))
     staged = Staged(io.BytesIO(b"".join(map(line_of, [*stored, last]))), check_event, are_events)
     assert [(problem.line, problem.what) for problem in staged.problems] == [
-        (LINES + 1, "its payload is longer than 8 MB, and no reader takes it")
+        (LINES + 1, "its payload is longer than 8 MB, which no reader accepts")
     ]
     with pytest.raises(IntegrityError, match="not a canonical JSON object"):
         list(merge_rows([stored, [last]]))

@@ -500,11 +500,11 @@ def test_show_and_log_say_that_a_redaction_is_forged_and_removes_nothing(victim:
     assert victim.faber("redact", name, "--field", "text", "--yes").returncode == 0
     (line, honest) = victim.faber("log", "--type", "event_redacted").stdout.splitlines()
     assert f"redaction of the whole payload in event {name}" in line
-    assert line.endswith(" (forged: it takes out nothing)")
+    assert line.endswith(" (forged: it removes nothing)")
     assert f"redaction of text in event {name}" in honest
     assert "forged" not in honest
     output = victim.faber("show", forged).stdout
-    assert "\nforged      it takes out nothing: " in output
+    assert "\nforged      it removes nothing: " in output
     assert " took " not in output
     assert json.loads(victim.faber("show", forged, "--json").stdout)["data"]["forged"]
     assert json.loads(victim.faber("show", name, "--json").stdout)["data"]["forged"] is None
@@ -572,7 +572,7 @@ def test_an_import_removes_nothing_for_a_forged_redaction(victim: Project, peer:
     exported = peer.root / "events.jsonl"
     exported.write_text(peer.faber("export").stdout)
     done = victim.faber("import", str(exported))
-    assert (done.returncode, "taken out" in done.stdout) == (0, False), done.stderr
+    assert (done.returncode, "redacted" in done.stdout) == (0, False), done.stderr
     assert_whole(victim, before)
     assert_named(victim, forged)
 
