@@ -15,6 +15,7 @@ from faber_ledger.recording.call import HOOKS, event_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 
@@ -86,15 +87,21 @@ def has_hooks(text: str) -> bool:
 
 def unanswered(root: str) -> list[str]:
     """Return the events for which a client started in `root` runs no hook of ours; unreadable settings run none."""
-    left = list(HOOKS)
+    texts = [text for _, _, text in readable_settings(root)]
+    return [event for event in HOOKS if not any([_is_answered(text, event) for text in texts])]
+
+
+def readable_settings(root: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the scope, path and text of each settings file that the client can read."""
     for scope in SCOPES:
+        path = settings_path(scope, root)
         try:
-            content = read_file(settings_path(scope, root))
-            text = decode_settings(b"{}" if content is None else content, scope)
+            content = read_file(path)
+            text = None if content is None else decode_settings(content, path)
         except LedgerError:
             continue
-        left = [event for event in left if not _is_answered(text, event)]
-    return left
+        if text is not None:
+            yield scope, path, text
 
 
 def hook_command(event: str) -> str:

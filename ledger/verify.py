@@ -58,9 +58,7 @@ def find_problems(
         return
     why = find_refusal(path)
     if why is not None:
-        yield LogProblem(
-            "journal", None, f"there is a journal beside the file, and it is never played: it {why}", HINT_PROJECT
-        )
+        yield LogProblem("journal", None, f"the journal beside the file is never played: it {why}", HINT_PROJECT)
         yield from _findings(path, _open_without_journal, check_event, advance)
         return
     # The ledger's own journal is rolled back by the next writer, and the events that it hides were never committed. A

@@ -36,7 +36,7 @@ MILESTONES = frozenset(
 )
 
 
-def timeline(run_id: str, events: Iterable[Recorded], seconds_of: Callable[[object], float | None]) -> Timeline:
+def build_timeline(run_id: str, events: Iterable[Recorded], seconds_of: Callable[[object], float | None]) -> Timeline:
     """Fold a run's events, in `(seq, id)` order; `seconds_of` returns the seconds of a time, None for anything else."""
     return _Course(run_id, seconds_of).fold(events)
 

@@ -196,7 +196,7 @@ def runs_in_work_trees(run: Run) -> list[Run]:
     return [run, *runs_in_other_work_trees(run)]
 
 
-def redact(
+def redact_event(
     run: Run,
     make_plan: Callable[[Log], RedactionPlan],
     clean: Callable[[Log, RedactionPlan], dict[str, Any]],

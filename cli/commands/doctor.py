@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.doctor.finding import LEVELS, Finding, bounded, worst
-from faber_ledger.cli.doctor.mending import Mended, make_mends, mends_of
+from faber_ledger.cli.doctor.finding import LEVELS, Finding, limit_findings, worst
+from faber_ledger.cli.doctor.fixing import FixResult, list_fixes, make_fixes
 from faber_ledger.cli.doctor.patient import Patient
 from faber_ledger.cli.doctor.table import CHECKS
 from faber_ledger.cli.ui.output import json_option, say, show
@@ -23,7 +23,7 @@ from faber_ledger.runs.run import find_root
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.cli.doctor.finding import Check, Mend
+    from faber_ledger.cli.doctor.finding import Check, Fix
 
     Results = dict[str, list[Finding]]
 
@@ -54,8 +54,8 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
     _require_project(root)
     patient = Patient(root, at=now())
     results = run_checks(patient)
-    mends = mends_of([finding for findings in results.values() for finding in findings]) if fix else []
-    done = make_mends(patient, mends, say) if not dry_run else []
+    fixes = list_fixes([finding for findings in results.values() for finding in findings]) if fix else []
+    done = make_fixes(patient, fixes, say) if not dry_run else []
     if done:
         results = run_checks(Patient(root, at=now()))
     data = {
@@ -63,9 +63,9 @@ def _examine(root: str, *, fix: bool, dry_run: bool, as_json: bool) -> int:
         "dry_run": dry_run,
         "checks": [_check_data(name, findings) for name, findings in results.items()],
         "mended": [item._asdict() for item in done],
-        "would_mend": [{"what": mend.what, "diff": _diff(mend)} for mend in mends] if dry_run else [],
+        "would_mend": [{"what": one.what, "diff": _diff(one)} for one in fixes] if dry_run else [],
     }
-    lines = [*_mend_lines(root, done), *(_dry_lines(mends) if dry_run else ()), *_lines(results, fix=fix)]
+    lines = [*_fix_lines(root, done), *(_dry_lines(fixes) if dry_run else ()), *_lines(results, fix=fix)]
     show(data, lines, as_json=as_json)
     grave = worst([finding for findings in results.values() for finding in findings])
     return NotWell.exit_code if grave in ("warning", "error") else 0
@@ -89,7 +89,7 @@ def _run_check(check: Check, patient: Patient) -> list[Finding]:
     except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks go on
         what = f"this check failed: {error!r:.300}"
         found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
-    return list(bounded(found))
+    return list(limit_findings(found))
 
 
 def _require_project(root: str) -> None:
@@ -105,7 +105,7 @@ def _require_project(root: str) -> None:
 
 def _check_data(name: str, findings: list[Finding]) -> dict[str, Any]:
     data = [
-        {"level": one.level, "what": one.what, "hint": one.hint, "can_mend": one.mend is not None} for one in findings
+        {"level": one.level, "what": one.what, "hint": one.hint, "can_mend": one.fix is not None} for one in findings
     ]
     return {"check": name, "level": worst(findings), "findings": data}
 
@@ -131,7 +131,7 @@ def _lines(results: Results, *, fix: bool) -> Iterator[str]:
     ]
     totals = [plural(len(found), level) for level, found in reversed(counts) if found]
     yield f"{len(results)} checks: {', '.join(totals) or 'no problems'}"
-    if not fix and mends_of([one for found in results.values() for one in found]):
+    if not fix and list_fixes([one for found in results.values() for one in found]):
         yield "`faber-ledger doctor --fix --dry-run` shows what can be fixed here"
 
 
@@ -140,7 +140,7 @@ def _one_line(text: str) -> str:
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
-def _mend_lines(root: str, done: list[Mended]) -> Iterator[str]:
+def _fix_lines(root: str, done: list[FixResult]) -> Iterator[str]:
     for item in done:
         yield f"{'fixed' if item.problem is None else 'failed':<7}  {item.what}"
         if item.problem is not None:
@@ -150,15 +150,15 @@ def _mend_lines(root: str, done: list[Mended]) -> Iterator[str]:
         yield ""
 
 
-def _dry_lines(mends: list[Mend]) -> Iterator[str]:
-    for mend in mends:
-        yield f"{'would':<7}  {mend.what}"
-        yield from _diff(mend)
-    yield "" if mends else "nothing here can be fixed safely"
+def _dry_lines(fixes: list[Fix]) -> Iterator[str]:
+    for one in fixes:
+        yield f"{'would':<7}  {one.what}"
+        yield from _diff(one)
+    yield "" if fixes else "nothing here can be fixed safely"
 
 
-def _diff(mend: Mend) -> list[str]:
+def _diff(fix: Fix) -> list[str]:
     try:
-        return list(mend.diff())
+        return list(fix.diff())
     except LedgerError as error:
         return [error.message]

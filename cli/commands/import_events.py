@@ -68,24 +68,24 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         _check_against(staged, log, run, file)
         count = staged.count_missing_in(log)
         heads = None if log is None else log.heads()
-        takes_out = brings_back = False
+        removes = restores = False
         if log is not None:
             gone = effective_redactions(log.connection, staged.connection).gone
-            takes_out = still_holds_payload(log.connection, gone)
-            brings_back = bool(lost_rows(log.connection, [staged.connection], gone))
+            removes = still_holds_payload(log.connection, gone)
+            restores = bool(lost_rows(log.connection, [staged.connection], gone))
             log.close()
         code = 0
-        if not dry_run and (count or new or takes_out or brings_back):
+        if not dry_run and (count or new or removes or restores):
             count, redacted = _insert_missing(staged, run, file, heads)
             code = _write_blocks(run, redacted=redacted)
     imported = "would be imported" if dry_run else "imported"
     known = staged.lines - count
     line = f"{run.run_id}: {events_shown(count)} {imported}, {known} of {staged.lines} known already"
-    if takes_out:
+    if removes:
         line += "; payloads that FILE has redacted " + ("would be removed" if dry_run else "are removed")
-    if brings_back:
+    if restores:
         line += "; payloads that the log had lost " + ("would be restored" if dry_run else "are restored")
-    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": takes_out, "dry_run": dry_run}
+    data = {"run_id": run.run_id, "new": count, "read": staged.lines, "redacts": removes, "dry_run": dry_run}
     show(data, [line], as_json=as_json)
     return code
 

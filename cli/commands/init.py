@@ -12,11 +12,11 @@ import click
 from faber_ledger.cli.setup.changes import (
     describe,
     diff_lines,
+    display_path,
     in_project,
     report,
-    shown_path,
 )
-from faber_ledger.cli.setup.git_config import STASHES, Setting, make_settings, overruled, settings_to_make
+from faber_ledger.cli.setup.git_config import STASHES, Setting, list_switched_off, make_settings, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored
 from faber_ledger.cli.setup.install_hooks import settings_change
@@ -89,7 +89,7 @@ def init(scope: str, git_only: bool, pre_commit: bool, summaries: bool | None, d
         config = settings_to_make(root) if top is not None else []
         notes += [
             f"{key} is switched off: git refuses to pull over a changed ledger"
-            for key in (overruled(root) if top is not None else [])
+            for key in (list_switched_off(root) if top is not None else [])
         ]
     if pre_commit:
         if top is None:
@@ -135,7 +135,7 @@ def _lines(
         switched_on = f", {' and '.join(stashes)} switched on" if stashes else ""
         yield f"{'changed' if due else 'unchanged':<9}  this clone's git config: merge and diff drivers{switched_on}"
     yield ""
-    is_shared = any([shown_path(change.path, root) in FILES for change in changes])
+    is_shared = any([display_path(change.path, root) in FILES for change in changes])
     yield f"note: {_summaries_note(root) if is_shared else OF_ALL_PROJECTS}"
     if commit:
         yield f"next: commit {_join_names(commit)}, so that every clone has them"
@@ -164,7 +164,7 @@ def _summaries_note(root: str) -> str:
 def _purpose(change: FileChange, root: str) -> str:
     if change.executable:
         return "`faber-ledger seal` prepares the active run for each commit"
-    return PURPOSES.get(shown_path(change.path, root), f"hooks {', '.join(HOOKS)}")
+    return PURPOSES.get(display_path(change.path, root), f"hooks {', '.join(HOOKS)}")
 
 
 def _join_names(names: list[str]) -> str:
@@ -174,7 +174,7 @@ def _join_names(names: list[str]) -> str:
 def _to_commit(changes: list[FileChange], root: str, scope: str, git_only: bool) -> list[str]:
     """Return the files to commit: never those of one machine or user."""
     shared = changes if git_only or scope == "project" else changes[1:]
-    paths = [shown_path(change.path, root) for change in shared if not change.executable]
+    paths = [display_path(change.path, root) for change in shared if not change.executable]
     return [path for path in paths if not is_ignored(root, path)]
 
 
@@ -184,6 +184,6 @@ def _warnings(text: str, root: str, scope: str) -> Iterator[str]:
         yield f"{PROGRAM} is not on PATH, so the hooks cannot run it: add {folder} to PATH"
     if JsonText(text).value.get("disableAllHooks"):
         yield "these settings have `disableAllHooks`: the client runs no hooks until you remove it"
-    path = shown_path(settings_path(scope, root), root)
+    path = display_path(settings_path(scope, root), root)
     if scope == "project" and is_ignored(root, path):
         yield f"git ignores {path}: other clones and worktrees lack the hooks; `--scope user` reaches all of yours"

@@ -10,7 +10,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.which_event import Time, machine_meant, phase_meant, session_meant
+from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
@@ -70,12 +70,12 @@ def log(
         raise click.UsageError("--since is later than --until: no event is between them")
     chosen = run_with_ledger(run)
     wanted = EventQuery(
-        session=session_meant(chosen, session),
+        session=find_session(chosen, session),
         type=kind,
-        machine=machine_meant(chosen, machine),
+        machine=check_machine(chosen, machine),
         since=since,
         until=until,
-        phase=phase_meant(chosen, phase),
+        phase=check_phase(chosen, phase),
     )
 
     def find() -> Iterator[Recorded]:

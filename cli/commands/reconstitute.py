@@ -16,8 +16,7 @@ from faber_ledger.cli.ui.which_run import match_run, run_to_load
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
-from faber_ledger.context.reconstitution.steps import load_state, run_not_found
-from faber_ledger.context.reconstitution.steps import reconstitute as reconstituted
+from faber_ledger.context.reconstitution.steps import load_state, reconstitute_context, run_not_found
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
@@ -64,7 +63,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     meant = _run(root, run, log)
     journal = Journal(log, warn, _Chooser(skip))
     try:
-        context = reconstituted(meant, read_user_config(), journal)
+        context = reconstitute_context(meant, read_user_config(), journal)
     except (click.Abort, KeyboardInterrupt) as error:  # RECON has no exit code for it
         raise Aborted("interrupted", block="interrupted") from error
     except LedgerError as error:

@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_event import thing_meant
+from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.command_errors import ChoiceNeeded
 from faber_ledger.ledger.errors import NotFound
@@ -60,14 +60,13 @@ def redact(
     from faber_ledger.ledger.clock import now
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.leftovers import find_remains
-    from faber_ledger.recording.redact import plan_redaction, runs_in_work_trees
-    from faber_ledger.recording.redact import redact as redacted
+    from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
     from faber_ledger.recording.sessions import client_of
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
     from faber_ledger.schemas.events import check_event
 
     chosen = run_with_ledger(run)
-    name = _event_meant(chosen, event)
+    name = _find_event(chosen, event)
 
     def make_plan(log: Log) -> RedactionPlan:
         return plan_redaction(log, name, fields, reason, check_event)
@@ -86,7 +85,7 @@ def redact(
     def clean(log: Log, plan: RedactionPlan) -> dict[str, Any]:
         return _clean_files(log, plan, runs_in_work_trees(chosen), is_whole=not fields)
 
-    outcome = redacted(
+    outcome = redact_event(
         chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda text: warn(f"⚠️  {text}")
     )
     beside = outcome.cleaned
@@ -99,10 +98,10 @@ def redact(
     show(data | {"versions_in_git": versions}, _result_lines(chosen, plan, outcome, beside, versions), as_json=as_json)
 
 
-def _event_meant(run: Run, text: str) -> str:
+def _find_event(run: Run, text: str) -> str:
     """Return the id of the event that is meant; raises NotFound, with how to restore it if only the mirror has it."""
     try:
-        return thing_meant(run, text, ("event",)).id
+        return find_thing(run, text, ("event",)).id
     except NotFound as error:
         known, kept = (_has_event(one, text) for one in (run.ledger_path, mirror_with_events(run)))
         if known or not kept:

@@ -9,7 +9,7 @@ import click
 from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
-from faber_ledger.cli.ui.which_event import session_meant
+from faber_ledger.cli.ui.which_event import find_session
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 
@@ -98,18 +98,18 @@ def replay(
     )
 
     if at is not None:
-        data, lines = state_at(chosen, which_event.moment_of(chosen, at), warn)
+        data, lines = state_at(chosen, which_event.parse_moment(chosen, at), warn)
         show(data, lines, as_json=as_json)
         return 0
     if diff is not None:
-        first, second = (which_event.moment_of(chosen, text) for text in diff)
+        first, second = (which_event.parse_moment(chosen, text) for text in diff)
         data, lines = changes_between(chosen, first, second, warn)
         show(data, lines, as_json=as_json)
         return 0
     wanted = EventFilter(
-        start=which_event.moment_of(chosen, start) if start is not None else None,
-        end=which_event.moment_of(chosen, end) if end is not None else None,
-        session=session_meant(chosen, session),
+        start=which_event.parse_moment(chosen, start) if start is not None else None,
+        end=which_event.parse_moment(chosen, end) if end is not None else None,
+        session=find_session(chosen, session),
         step=step,
     )
     if wanted.is_reversed:

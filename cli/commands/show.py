@@ -13,7 +13,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.printable import printable
-from faber_ledger.cli.ui.which_event import thing_meant
+from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.errors import NotFound
 
@@ -42,7 +42,7 @@ def show_one(what: str, run: str | None, content: bool, as_json: bool) -> None:
     from faber_ledger.cli.reports.show import DESCRIBE  # at its use: `--help` loads every command
 
     chosen = run_with_ledger(run)
-    match = thing_meant(chosen, what)
+    match = find_thing(chosen, what)
     data, lines = DESCRIBE[match.kind](chosen, match.id)
     if not content and not as_json:
         show_long(lambda: lines)

@@ -20,7 +20,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoPage
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.timeline import timeline as folded
+from faber_ledger.projections.timeline import build_timeline
 
 if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Timeline
@@ -87,7 +87,7 @@ def _choose_runs(runs: tuple[str, ...], every: bool) -> list[Run]:
 
 def _timeline(run: Run) -> Timeline:
     with Log.read(run.ledger_path) as log:
-        return folded(run.run_id, log.stream(), seconds_of)
+        return build_timeline(run.run_id, log.stream(), seconds_of)
 
 
 def _check_page(output: str) -> None:

@@ -10,9 +10,9 @@ import click
 from faber_ledger.cli.setup.changes import (
     describe,
     diff_lines,
+    display_path,
     in_project,
     report,
-    shown_path,
 )
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
@@ -21,8 +21,13 @@ from faber_ledger.cli.setup.summaries import summaries_removal
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.files.change import FileChange, make_changes, read_file
-from faber_ledger.hooks.client_settings import SCOPES, decode_settings, has_hooks, remove_hooks, settings_path
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.hooks.client_settings import (
+    decode_settings,
+    has_hooks,
+    readable_settings,
+    remove_hooks,
+    settings_path,
+)
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
@@ -78,7 +83,7 @@ def _settings_change(scope: str, root: str) -> FileChange:
     before = read_file(path)
     if before is None:
         return FileChange(path, None, None)
-    text = decode_settings(before, shown_path(path, root))
+    text = decode_settings(before, display_path(path, root))
     after = remove_hooks(text).encode()
     alone = has_hooks(text) and after == b"{}\n" and not os.path.islink(path)
     return FileChange(path, before, None if alone else after)
@@ -86,16 +91,9 @@ def _settings_change(scope: str, root: str) -> FileChange:
 
 def _hooks_elsewhere(scope: str, root: str) -> list[str]:
     """Return the other settings that have our hooks for this project: they still need the files for git."""
-    held = []
-    for other in SCOPES:
-        path = settings_path(other, root)
-        try:
-            content = read_file(path)
-            if other != scope and content is not None and has_hooks(decode_settings(content, path)):
-                held.append(shown_path(path, root))
-        except LedgerError:
-            continue  # the client cannot read these settings either
-    return held
+    return [
+        display_path(path, root) for other, path, text in readable_settings(root) if other != scope and has_hooks(text)
+    ]
 
 
 def _remove_empty_folders(changes: list[FileChange], root: str) -> None:
@@ -118,7 +116,7 @@ def _lines(
     dry_run: bool,
 ) -> Iterator[str]:
     if not config and not is_cached and all([change.action == "unchanged" for change in changes]):
-        yield f"nothing to remove from {shown_path(changes[0].path, root)}"
+        yield f"nothing to remove from {display_path(changes[0].path, root)}"
     elif dry_run:
         yield from diff_lines(changes, root)
         yield from [setting.command for setting in config]

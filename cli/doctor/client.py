@@ -11,17 +11,7 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.context.program import UNATTENDED, ProgramFailed, run_program
-from faber_ledger.files.change import read_file
-from faber_ledger.hooks.client_settings import (
-    PROGRAM,
-    SCOPES,
-    decode_settings,
-    handlers,
-    runs_hook,
-    settings_path,
-    unanswered,
-)
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.hooks.client_settings import PROGRAM, handlers, readable_settings, runs_hook, unanswered
 from faber_ledger.recording.call import HOOKS
 
 if TYPE_CHECKING:
@@ -80,37 +70,18 @@ def compactions_are_completed(patient: Patient) -> Iterator[Finding]:
     """Look for compactions of the active run without a PostCompact, for example because the client is too old."""
     if "PostCompact" in unanswered(patient.root):
         return  # reported by the check of the hooks
-    for run in patient.logged:
-        if run.run_id != patient.active:
-            continue
-        from faber_ledger.ledger.log import Log
-
-        try:
-            with Log.read(run.ledger_path) as log:
-                newest = log.newest(2_000)
-                kinds = [dict(one["event"]) for one in newest]
-        except LedgerError:
-            return  # reported by the checks of the ledgers
-        starts = [event for event in kinds if event["type"] == "session_started" and event.get("source") == "compact"]
-        if starts and not any([event["type"] == "compaction_completed" for event in kinds]):
-            what = f"{run.run_id} was compacted {len(starts)} times, but PostCompact never ran"
-            yield Finding(
-                "note",
-                what,
-                "update the client if it is older than 2.1.76; if the hook was installed later, ignore this",
-            )
+    kinds = [dict(one["event"]) for one in patient.newest_events(2_000)]
+    starts = [event for event in kinds if event["type"] == "session_started" and event.get("source") == "compact"]
+    if starts and not any([event["type"] == "compaction_completed" for event in kinds]):
+        what = f"{patient.active} was compacted {len(starts)} times, but PostCompact never ran"
+        hint = "update the client if it is older than 2.1.76; if the hook was installed later, ignore this"
+        yield Finding("note", what, hint)
 
 
 def _find_programs(root: str) -> list[str]:
     """Return the absolute paths at which hooks run the program."""
     found: list[str] = []
-    for scope in SCOPES:
-        path = settings_path(scope, root)
-        try:
-            content = read_file(path)
-            text = decode_settings(content or b"{}", path)
-        except LedgerError:
-            continue  # reported by the check of the settings
+    for _, _, text in readable_settings(root):
         commands = [handler["command"] for event in HOOKS for _, handler in handlers(text, event)]
         found += [named for one in commands if runs_hook(one) for named in NAMED.findall(one)]
     return list(dict.fromkeys(found))

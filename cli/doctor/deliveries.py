@@ -6,12 +6,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.doctor.finding import Finding, Mend
+from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
-from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.recording import spool
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import spool_path, spools_folder
@@ -71,21 +69,12 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
 
 def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
     """Look for repeated deliveries of the active run, for example from hooks in a plugin and in the settings."""
-    for run in patient.logged:
-        if run.run_id != patient.active:
-            continue
-        try:
-            with Log.read(run.ledger_path) as log:
-                newest = [(one["at"], dict(one["event"])) for one in log.newest(NEWEST)]
-        except LedgerError:
-            return  # reported by the checks of the ledgers
-        twice = [
-            at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"
-        ]
-        if twice:
-            what = f"of the newest {len(newest)} events of {run.run_id} {len(twice)} are repeated deliveries"
-            hint = "the hooks are installed twice, perhaps by a plugin too: remove one of them"
-            yield Finding("note", f"{what}, the last at {max(twice)}", hint)
+    newest = [(one["at"], dict(one["event"])) for one in patient.newest_events(NEWEST)]
+    twice = [at for at, event in newest if event.get("reason") == "repeated" and event["type"] == "delivery_ignored"]
+    if twice:
+        what = f"of the newest {len(newest)} events of {patient.active} {len(twice)} are repeated deliveries"
+        hint = "the hooks are installed twice, perhaps by a plugin too: remove one of them"
+        yield Finding("note", f"{what}, the last at {max(twice)}", hint)
 
 
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
@@ -113,7 +102,7 @@ def _waiting(run: Run) -> Iterator[Finding]:
     count = plural(len(paths), "delivery", "deliveries")
     what = f"{run.run_id}: {count} waiting in {spool_path(run)}: not recorded on arrival"
     command = f"faber-ledger project {run.run_id}"
-    mend = Mend(
+    fix = Fix(
         f"spool {run.run_id}",
         f"{run.run_id}: record what waits in the spool",
         (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
@@ -121,7 +110,7 @@ def _waiting(run: Run) -> Iterator[Finding]:
         lambda: [command],
     )
     hint = f"fix what stopped it, as the hook log says; the next hook records what waits, as `{command}` does"
-    yield Finding("warning", what, hint, mend)
+    yield Finding("warning", what, hint, fix)
 
 
 def _spools(patient: Patient) -> set[str]:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.doctor.finding import Finding, Mend
+from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
@@ -41,8 +41,8 @@ def files_can_be_used(patient: Patient) -> Iterator[Finding]:
             mode = stat.S_IMODE(status.st_mode)
             what = f"{shown} has the mode {mode:04o}: its owner cannot {'use' if is_folder else 'read and write'} it"
             may = _user() in (0, status.st_uid)
-            mend = _chmod_mend(path, shown, mode | needed) if may else None
-            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {shown}`", mend)
+            fix = _chmod_fix(path, shown, mode | needed) if may else None
+            yield Finding("error", what, f"run `chmod u+{'rwx' if is_folder else 'rw'} {shown}`", fix)
         elif not os.access(path, os.R_OK | os.W_OK | (os.X_OK if is_folder else 0)):
             what = f"{shown} cannot be {'used' if is_folder else 'read and written'} by this user"
             yield Finding("error", what, "give it to the user who records here, with `chown`")
@@ -110,8 +110,8 @@ def _list_paths(patient: Patient) -> Iterator[str]:
         yield from (run.state_path, run.ledger_path, run.lock_path)
 
 
-def _chmod_mend(path: str, shown: str, mode: int) -> Mend:
-    return Mend(
+def _chmod_fix(path: str, shown: str, mode: int) -> Fix:
+    return Fix(
         f"mode {path}",
         f"give {shown} the mode {mode:04o}",
         (),  # its content stays

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from faber_ledger.cli.setup.changes import diff_lines, shown_path
+from faber_ledger.cli.setup.changes import diff_lines, display_path
 from faber_ledger.files.change import FileChange, make_changes
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LEVELS: tuple[Level, ...] = ("ok", "note", "warning", "error")
 MOST = 10
 
 
-class Mend(NamedTuple):
+class Fix(NamedTuple):
     """A change that fixes findings: its name (one change may fix several), what it does and how.
 
     `touches` are the files that are copied before; `diff` returns what a dry run shows.
@@ -38,7 +38,7 @@ class Finding(NamedTuple):
     level: Level
     what: str
     hint: str = ""
-    mend: Mend | None = None
+    fix: Fix | None = None
 
 
 class Check(NamedTuple):
@@ -48,14 +48,14 @@ class Check(NamedTuple):
     look: Callable[[Patient], Iterable[Finding]]
 
 
-def bounded(findings: Iterable[Finding]) -> Iterator[Finding]:
+def limit_findings(findings: Iterable[Finding]) -> Iterator[Finding]:
     """Return the first findings and a count of the others by level: hundreds of runs may have the same fault.
 
     A finding that `--fix` can fix is always returned.
     """
     left: dict[Level, int] = {}
     for number, finding in enumerate(findings):
-        if number < MOST or finding.mend is not None:
+        if number < MOST or finding.fix is not None:
             yield finding
         else:
             left[finding.level] = left.get(finding.level, 0) + 1
@@ -68,12 +68,12 @@ def worst(findings: Iterable[Finding]) -> Level:
     return max([finding.level for finding in findings], key=LEVELS.index, default="ok")
 
 
-def file_mend(root: str, plan: Callable[[], FileChange], what: str) -> Mend:
-    """Return a mend that changes one file; `plan` is called again when it is made, as another may come first."""
+def file_fix(root: str, plan: Callable[[], FileChange], what: str) -> Fix:
+    """Return a fix that changes one file; `plan` is called again when it is made, as another may come first."""
     change = plan()
-    return Mend(
+    return Fix(
         f"file {change.path}",
-        f"{what} in {shown_path(change.path, root)}",
+        f"{what} in {display_path(change.path, root)}",
         (change.path,),
         lambda _: make_changes([plan()]),
         lambda: diff_lines([plan()], root),

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
-from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, make_settings, overruled, settings_to_make
+from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, list_switched_off, make_settings, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
@@ -71,21 +71,21 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
     missing = [one.key for one in due if one.key not in older]
     if missing == [CACHE]:
         what = f"this clone's git lacks {CACHE}: `git log -p`, `-S` and `-G` read every version of a ledger each time"
-        yield Finding("note", what, "run `faber-ledger init --git-only`, which sets it", _git_config_mend(patient))
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which sets it", _git_config_fix(patient))
         missing = []
     if older:
         what = f"this clone's git has an older {', '.join(older)}, which still merges"
-        yield Finding("note", what, "run `faber-ledger init --git-only`, which updates it", _git_config_mend(patient))
+        yield Finding("note", what, "run `faber-ledger init --git-only`, which updates it", _git_config_fix(patient))
     if missing:
         what = f"this clone's git lacks {', '.join(missing)}: it cannot merge or show a ledger"
-        yield Finding("warning", what, GIT_ONLY, _git_config_mend(patient))
+        yield Finding("warning", what, GIT_ONLY, _git_config_fix(patient))
 
 
 def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     """Check merge.autoStash and rebase.autoStash: a log changes often, and git refuses to pull over a change."""
     if not patient.has_git:
         return
-    for key in overruled(patient.root):
+    for key in list_switched_off(patient.root):
         what = f"{key} is switched off: git refuses to pull over a changed ledger"
         yield Finding("note", what, f"run `git config --unset {key}`, then `faber-ledger init --git-only`")
     due = [
@@ -94,7 +94,7 @@ def pulls_go_over_changes(patient: Patient) -> Iterator[Finding]:
     unset = [key for key in due if key in ("merge.autoStash", "rebase.autoStash")]
     if unset:
         what = f"{' and '.join(unset)} not set: git refuses to pull over a changed ledger"
-        yield Finding("warning", what, GIT_ONLY, _git_config_mend(patient))
+        yield Finding("warning", what, GIT_ONLY, _git_config_fix(patient))
 
 
 def attributes_are_written(patient: Patient) -> Iterator[Finding]:
@@ -177,13 +177,13 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
     if change.action == "unchanged":
         return
     what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing, or older"
-    mend = file_mend(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
-    yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, mend)
+    fix = file_fix(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
+    yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, fix)
 
 
-def _git_config_mend(patient: Patient) -> Mend:
+def _git_config_fix(patient: Patient) -> Fix:
     config = os.path.join(patient.common, "config") if patient.common else ""
-    return Mend(
+    return Fix(
         "git config",
         "register the merge and diff drivers, and autoStash, in this clone's git config",
         (config,),

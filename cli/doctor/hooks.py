@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
-from faber_ledger.cli.setup.changes import shown_path
+from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
+from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.cli.setup.install_hooks import settings_change
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.json_text import JsonText
@@ -17,6 +17,7 @@ from faber_ledger.hooks.client_settings import (
     decode_settings,
     handlers,
     hook_command,
+    readable_settings,
     remove_handler,
     runs_hook,
     settings_path,
@@ -58,12 +59,12 @@ def settings_can_be_read(patient: Patient) -> Iterator[Finding]:
             content = read_file(path)
             if content is None:
                 continue
-            text = decode_settings(content, shown_path(path, patient.root))
+            text = decode_settings(content, display_path(path, patient.root))
         except LedgerError as error:
             yield Finding("error", error.message, f"{error.hint}; the client runs none of its hooks")
             continue
         if JsonText(text).value.get("disableAllHooks"):
-            what = f"{shown_path(path, patient.root)} has `disableAllHooks`: the client runs no hooks"
+            what = f"{display_path(path, patient.root)} has `disableAllHooks`: the client runs no hooks"
             yield Finding("error", what, "remove `disableAllHooks` from it")
 
 
@@ -80,7 +81,7 @@ def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
         "warning",
         f"{what}: what the client does is not recorded",
         f"run `faber-ledger init{named}`, then start a new session of the client; doctor does not see hooks of plugins",
-        _install_mend(patient.root, scope),
+        _install_fix(patient.root, scope),
     )
 
 
@@ -91,17 +92,17 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
         whole = [one for one in found if one.matcher in UNMATCHED]
         if len(whole) < 2:
             continue
-        paths = list(dict.fromkeys([shown_path(one.path, patient.root) for one in whole]))
+        paths = list(dict.fromkeys([display_path(one.path, patient.root) for one in whole]))
         where = f"{paths[0]} {len(whole)} times" if len(paths) == 1 else " and ".join(paths)
         surplus = _surplus(whole)
-        mend = _removal_mend(patient.root, surplus[0].path) if surplus else None
+        fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
         elsewhere = f"remove it from one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
-        hint = "run `faber-ledger doctor --fix`" if mend else elsewhere
+        hint = "run `faber-ledger doctor --fix`" if fix else elsewhere
         if len({one.values["command"] for one in whole}) > 1:
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
-            yield Finding("warning", what, hint, mend)
+            yield Finding("warning", what, hint, fix)
         elif len(paths) == 1:
-            yield Finding("warning", f"the hook of {event} is in {where}", hint, mend)
+            yield Finding("warning", f"the hook of {event} is in {where}", hint, fix)
         else:
             what = f"the hook of {event} is in {where}: the client runs equal commands once"
             yield Finding("note", what, "nothing to do, unless you want it in one place only")
@@ -110,15 +111,15 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
 def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
     """Look for our commands where the client does not run them, or runs them at the wrong time."""
     for one in _ours(patient):
-        shown = shown_path(one.path, patient.root)
+        shown = display_path(one.path, patient.root)
         if one.runs != one.event:
             what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
             yield Finding("warning", what, f"move it under `hooks.{one.runs}`, or remove it")
         elif one.matcher not in UNMATCHED:
             what = f"in {shown} the matcher {str(one.matcher)[:80]!r} keeps the hook of {one.event} from other sources"
             yield Finding("warning", what, "remove the matcher: every source of a session counts")
-    for path, text in _texts(patient):
-        shown = shown_path(path, patient.root)
+    for _, path, text in readable_settings(patient.root):
+        shown = display_path(path, patient.root)
         events = JsonText(text).value
         for event in HOOKS:
             if _names_us(events.get(event)):
@@ -138,14 +139,16 @@ def commands_are_current(patient: Patient) -> Iterator[Finding]:
     """Look for hooks in another form than `init` writes, and for those of older instructions."""
     for one in _ours(patient):
         if one.values["command"] != hook_command(one.event) and one.runs == one.event:
-            what = f"{shown_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
+            what = (
+                f"{display_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
+            )
             hint = "leave it if it is intended; or remove it, then run `faber-ledger init`"
             yield Finding("note", what, hint)
-    for path, text in _texts(patient):
+    for _, path, text in readable_settings(patient.root):
         for event in HOOKS:
             older = [handler["command"] for _, handler in handlers(text, event) if OLDER.search(handler["command"])]
             if older:
-                what = f"{shown_path(path, patient.root)} has an older command at {event}: {older[0][:120]}"
+                what = f"{display_path(path, patient.root)} has an older command at {event}: {older[0][:120]}"
                 yield Finding(
                     "warning", what, "remove it: a shell cannot run a slash command, and the four hooks do its work"
                 )
@@ -154,7 +157,7 @@ def commands_are_current(patient: Patient) -> Iterator[Finding]:
 def hooks_have_time(patient: Patient) -> Iterator[Finding]:
     """Look for hooks that the client kills early or does not wait for."""
     for one in _ours(patient):
-        shown = shown_path(one.path, patient.root)
+        shown = display_path(one.path, patient.root)
         seconds = one.values.get("timeout")
         if one.values.get("async"):
             what = (
@@ -169,24 +172,11 @@ def hooks_have_time(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", what, f"give it seconds: {HOOKS[one.event][1]}")
 
 
-def _texts(patient: Patient) -> Iterator[tuple[str, str]]:
-    """Return each readable settings file with its text."""
-    for scope in SCOPES:
-        path = settings_path(scope, patient.root)
-        try:
-            content = read_file(path)
-            if content is not None:
-                yield path, decode_settings(content, path)
-        except LedgerError:
-            continue  # reported by the check that reads them
-
-
 def _ours(patient: Patient) -> list[Handler]:
     """Return the handlers that run one of our hooks, in any form."""
-    paths = {settings_path(scope, patient.root): scope for scope in SCOPES}
     return [
-        Handler(paths[path], path, *found)
-        for path, text in _texts(patient)
+        Handler(scope, path, *found)
+        for scope, path, text in readable_settings(patient.root)
         for event in HOOKS
         for found in _in(text, event)
     ]
@@ -209,26 +199,26 @@ def _surplus(whole: list[Handler]) -> list[Handler]:
     return [one for number, one in enumerate(whole) if one.path in paths[:number]]
 
 
-def _install_mend(root: str, scope: str) -> Mend | None:
+def _install_fix(root: str, scope: str) -> Fix | None:
     try:
-        return file_mend(root, lambda: settings_change(root, scope), "put the missing hooks")
+        return file_fix(root, lambda: settings_change(root, scope), "put the missing hooks")
     except LedgerError:
         return None  # an unusable file is reported by the check that reads it
 
 
-def _removal_mend(root: str, path: str) -> Mend:
+def _removal_fix(root: str, path: str) -> Fix:
     def plan() -> FileChange:
         before = read_file(path)
         if before is None:
-            raise SettingsInvalid(f"{shown_path(path, root)} is gone", hint="run `faber-ledger doctor` again")
-        text = decode_settings(before, shown_path(path, root))
+            raise SettingsInvalid(f"{display_path(path, root)} is gone", hint="run `faber-ledger doctor` again")
+        text = decode_settings(before, display_path(path, root))
         for event in HOOKS:
             found = [one for one in _in(text, event) if one[5] == event and one[3] in UNMATCHED]
             for _, group, number, *_ in reversed(found[1:]):
                 text = remove_handler(text, event, group, number)
         return FileChange(path, before, text.encode())
 
-    return file_mend(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
+    return file_fix(root, plan, "remove repeated hooks")._replace(name=f"once {path}")
 
 
 def _names_us(value: object) -> bool:

@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from faber_ledger.cli.doctor.finding import Finding, Mend, file_mend
+from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.files.change import FileChange, read_file
@@ -90,9 +90,9 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
             continue
         run_id, problem = _read_active_file(patient, path)
         if problem is not None:
-            mend = _plan_active_file(patient, path)
-            hint = _hint(patient, mend)
-            yield Finding("error", f"{name} {problem}: hooks record nothing", hint, mend)
+            fix = _plan_active_file(patient, path)
+            hint = _hint(patient, fix)
+            yield Finding("error", f"{name} {problem}: hooks record nothing", hint, fix)
         else:
             named.append((name, run_id))
     if len({run_id for _, run_id in named}) > 1:
@@ -151,8 +151,8 @@ def _list_unfinished(patient: Patient) -> list[str]:
     return [run.run_id for run in patient.runs if patient.is_run_active(run)]
 
 
-def _plan_active_file(patient: Patient, path: str) -> Mend | None:
-    """Return a mend of an active file if only one run can be meant."""
+def _plan_active_file(patient: Patient, path: str) -> Fix | None:
+    """Return a fix of an active file if only one run can be meant."""
     unfinished = _list_unfinished(patient)
     if len(unfinished) != 1 or not os.path.isfile(path) or os.path.islink(path):
         return None
@@ -160,11 +160,11 @@ def _plan_active_file(patient: Patient, path: str) -> Mend | None:
     def plan() -> FileChange:
         return FileChange(path, read_file(path), f"{unfinished[0]}\n".encode())
 
-    return file_mend(patient.root, plan, f"name {unfinished[0]}, the only unfinished run,")
+    return file_fix(patient.root, plan, f"name {unfinished[0]}, the only unfinished run,")
 
 
-def _hint(patient: Patient, mend: Mend | None) -> str:
-    if mend is not None:
+def _hint(patient: Patient, fix: Fix | None) -> str:
+    if fix is not None:
         return f"run `faber-ledger run resume {_list_unfinished(patient)[0]}`, the only unfinished run"
     return "get the run with `git pull`, or run `faber-ledger run resume RUN`; `faber-ledger run list` shows them"
 
@@ -176,11 +176,11 @@ def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
     elif "ledger.db-journal" in names and (why := find_refusal(run.ledger_path)) is not None:
         what = f"{run.shown('ledger.db-journal')} {why}: it is never rolled back"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
-        yield Finding("warning", what, hint, project_mend(run, "move aside the journal that is never rolled back"))
+        yield Finding("warning", what, hint, project_fix(run, "move aside the journal that is never rolled back"))
     elif "ledger.db-journal" in names:
         what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or a writer is at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
-        yield Finding("warning", what, hint, project_mend(run, "recover what is in the journal"))
+        yield Finding("warning", what, hint, project_fix(run, "recover what is in the journal"))
     for name in names:
         if name.endswith(".recovered") and is_tracked(os.path.join(run.directory, name)) is True:
             continue  # reported by the check of what git tracks
@@ -189,11 +189,11 @@ def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
             yield Finding("note", what, "remove it when no session is open")
 
 
-def project_mend(run: Run, what: str, *, restore: bool = False) -> Mend:
-    """Return a mend that writes a run's blocks from its log, which also recovers events from mirror and journal."""
+def project_fix(run: Run, what: str, *, restore: bool = False) -> Fix:
+    """Return a fix that writes a run's blocks from its log, which also recovers events from mirror and journal."""
     state, ledger = run.state_path, run.ledger_path
     touched = (state, f"{state}.backup", ledger, f"{ledger}.backup", f"{ledger}-journal")
-    return Mend(
+    return Fix(
         f"project {run.run_id}",
         f"{run.run_id}: {what}",
         touched,

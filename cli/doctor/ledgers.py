@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.doctor.layout import project_mend
+from faber_ledger.cli.doctor.layout import project_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.ledger import file
 from faber_ledger.ledger.clock import seconds_of
@@ -22,7 +22,7 @@ from faber_ledger.runs.lost import lacks_ledger, loss_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
-    from faber_ledger.ledger.problems import LogProblem as Fault
+    from faber_ledger.ledger.problems import LogProblem
     from faber_ledger.runs.run import Run
 
 
@@ -78,21 +78,21 @@ def states_show_the_logs(patient: Patient) -> Iterator[Finding]:
             and RESOLVE not in differs[0].hint
             and (not restore or state_file.read_backup(run) is not None or not os.path.lexists(run.state_path))
         )
-        mend = project_mend(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
-        yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, mend if can else None)
+        fix = project_fix(run, "write state.json from the log", restore=restore and os.path.lexists(run.state_path))
+        yield Finding("error", f"{run.run_id}: {what}", differs[0].hint, fix if can else None)
 
 
 def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
     """Look for events, or a whole ledger, that this clone's mirror or git has but the run does not."""
     for run, fault in _faults(patient):
         if fault.kind == ROLLED_BACK:
-            mend = project_mend(run, "restore what was rolled back") if CHECKOUT not in fault.hint else None
-            yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, mend)
+            fix = project_fix(run, "restore what was rolled back") if CHECKOUT not in fault.hint else None
+            yield Finding("warning", f"{run.run_id}: {fault.what}", fault.hint, fix)
     for run in patient.runs:
         lost = loss_of(run) if lacks_ledger(run) and not has_false_journal(run) else None
         if lost is not None:
-            mend = project_mend(run, "restore the ledger") if mirror_with_events(run) is not None else None
-            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], mend)
+            fix = project_fix(run, "restore the ledger") if mirror_with_events(run) is not None else None
+            yield Finding("warning", f"{run.run_id}: {lost[0]}", lost[1], fix)
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             yield Finding("ok", what)
 
 
-def _faults(patient: Patient) -> Iterator[tuple[Run, Fault]]:
+def _faults(patient: Patient) -> Iterator[tuple[Run, LogProblem]]:
     for run in patient.logged:
         for fault in patient.faults.get(run.run_id, []):
             yield run, fault
@@ -142,8 +142,8 @@ def _state_broken(run: Run) -> Finding:
     except LedgerError as error:
         has_backup = os.path.lexists(run.state_path) and state_file.read_backup(run) is not None
         has_backup = has_backup and RESOLVE not in error.hint  # a backup has only one side
-        mend = project_mend(run, "restore the newest backup of state.json", restore=True) if has_backup else None
-        return Finding("error", error.message, error.hint, mend)
+        fix = project_fix(run, "restore the newest backup of state.json", restore=True) if has_backup else None
+        return Finding("error", error.message, error.hint, fix)
     return Finding("note", f"{run.shown('state.json')} could not be read just now", "run the command again")
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
-from faber_ledger.ledger.problems import LogProblem as Fault
+from faber_ledger.ledger.log import Log
+from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 from faber_ledger.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
 
 MOST_RUNS = 1_000
 MOST_VERIFIED = 200  # at most so many logs and bytes; `verify --all` checks all
@@ -113,12 +119,20 @@ class Patient:
         there = [run for run in self.runs if os.path.lexists(run.ledger_path) and not _is_empty(run.ledger_path)]
         return [run for run in there if not has_false_journal(run)]
 
+    def newest_events(self, count: int) -> list[Recorded]:
+        """Return the newest events of the active run; none if its log cannot be read, which other checks report."""
+        for run in self.logged:
+            if run.run_id == self.active:
+                with suppress(LedgerError), Log.read(run.ledger_path) as log:
+                    return list(log.newest(count))
+        return []
+
     @cached_property
-    def faults(self) -> dict[str, list[Fault]]:
+    def faults(self) -> dict[str, list[LogProblem]]:
         """What `verify` finds, by run id, within the limits; a run beyond them is absent."""
         from faber_ledger.cli.reports.verify import run_findings  # imported here: it loads the models of all events
 
-        found: dict[str, list[Fault]] = {}
+        found: dict[str, list[LogProblem]] = {}
         left = BYTES_VERIFIED
         for run in self.logged[:MOST_VERIFIED]:
             left -= _size(run.ledger_path)
@@ -127,9 +141,9 @@ class Patient:
             try:
                 found[run.run_id] = run_findings(run)
             except LedgerError as error:
-                found[run.run_id] = [Fault(error.code, None, error.message, error.hint)]
+                found[run.run_id] = [LogProblem(error.code, None, error.message, error.hint)]
             except (OSError, sqlite3.Error) as error:
-                found[run.run_id] = [Fault("damaged", None, str(error), "run `faber-ledger verify`")]
+                found[run.run_id] = [LogProblem("damaged", None, str(error), "run `faber-ledger verify`")]
         return found
 
 

@@ -6,8 +6,9 @@ import os
 import shlex
 import sqlite3
 import tempfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import LedgerError
@@ -23,20 +24,13 @@ from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
 
 WRITER = 5
 UNKNOWN = "nothing needs to be run: what it held beyond the versions that were read is not known"
 COMPARED = "nothing needs to be run: what is left of them was compared"
-NEW_BLOB, ABSENT = 3, "0" * 40
-
-
-class Version(NamedTuple):
-    """A version of a ledger in git's history: its blob, and the newest commit that has it."""
-
-    blob: str
-    commit: str
+UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 
 
 class Anchors:
@@ -67,11 +61,11 @@ class Anchors:
             self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
 
     def _check_versions(self, revisions: str, kind: str, where: str) -> None:
-        versions = list(_versions(self.run, revisions))
+        ledgers = [f"{runs}/{self.run.run_id}/ledger.db" for runs in RUNS]  # in both layouts
         counted = 0
         with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
             path = os.path.join(folder, "ledger.db")
-            for version in versions:
+            for version in list_versions(self.run.root, revisions, *ledgers):
                 with open(path, "wb") as file:
                     file.write(git("cat-file", "blob", version.blob, at=self.run.root))
                 counted += self._holds(f"commit {version.commit[:12]}", path, kind, version.blob)
@@ -93,7 +87,7 @@ class Anchors:
                             raise LedgerError(f"event {row[ID]} is not what its hash says")
                         missing.append(row)
                 if unredacted:
-                    unredacted -= self._forged_away(copy, unredacted, where, blob)
+                    unredacted -= self._report_forged(copy, unredacted, where, blob)
         except (LedgerError, OSError, sqlite3.Error) as error:
             what = error.message if isinstance(error, LedgerError) else str(error)
             self._note("torn_version", f"{where} is not counted: {what.replace(path, 'its ledger')}")
@@ -110,7 +104,7 @@ class Anchors:
             self._miss(where, row, kind)
         return True
 
-    def _forged_away(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
+    def _report_forged(self, copy: Log, names: set[str], where: str, blob: str | None) -> set[str]:
         """Return which of these events no redaction removes, and report the redactions that their payloads disprove.
 
         Those that the mirror disproves are reported by `verify` without anchors, too.
@@ -132,40 +126,16 @@ class Anchors:
         self._reported.add(name)
         if name in self._hashes:
             self.findings.append(
-                LogProblem(
-                    "changed_event", name, f"{where} has it with another content", "keep both files, and compare"
-                )
+                LogProblem("changed_event", name, f"{where} has it with other content", "keep both files, and compare")
             )
         elif kind == "not_pulled" and row[WRITER] != writer_of(self.run.root):
             self._note(kind, f"event {name} of {where} is not here yet", "run `git pull`")
         else:
-            hint = (
-                f"run `faber-ledger project {self.run.run_id}`; if it is still missing, `faber-ledger union` with that copy"
-            )
+            hint = f"run `faber-ledger project {self.run.run_id}`; if that fails, `faber-ledger union` with that copy"
             self.findings.append(LogProblem("missing_event", name, f"{where} has it, and the log does not", hint))
 
     def _note(self, kind: str, what: str, hint: str = UNKNOWN) -> None:
         self.findings.append(LogProblem(kind, None, what, hint))
-
-
-def _versions(run: Run, revisions: str) -> Iterator[Version]:
-    """Yield each version once, newest first, under the paths of both layouts, also those that only a merge made.
-
-    `copies_of` returns the newest copy in each place; here every version counts that was ever committed.
-    """
-    paths = [f"{runs}/{run.run_id}/ledger.db" for runs in RUNS]
-    options = ("--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
-    listed = run_git("log", *options, "--end-of-options", revisions, "--", *paths, at=run.root)
-    commit, seen = "", {ABSENT}
-    for line in listed.stdout.decode("utf-8", "replace").splitlines():
-        if not line.startswith(":"):
-            commit = line or commit
-        elif (blob := line.split()[NEW_BLOB]) not in seen and line.split()[1].startswith("100"):
-            seen.add(blob)
-            yield Version(blob, commit)
-
-
-UNITE = "faber-ledger union ledger.db {} -o ledger.db"
 
 
 def hint_to_restore(run: Run, names: Collection[str]) -> str | None:

@@ -6,6 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.cli.reports.file_versions import list_versions
 from faber_ledger.context.artifact import MAX_BYTES
 from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
@@ -15,9 +16,6 @@ from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-NEW_BLOB, ABSENT = 3, "0" * 40
 
 
 class FoundContent(NamedTuple):
@@ -34,7 +32,7 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     these folders is read.
     """
     found: dict[str, FoundContent] = {}
-    for text, where in _versions(root, source):
+    for text, where in _read_versions(root, source):
         for is_state in (False, True) if os.path.basename(source) == "state.json" else (False,):
             digest = content_digest(text, is_state)
             if digest in digests and digest not in found:
@@ -59,7 +57,7 @@ def unrecoverable_kind(root: str, source: str) -> str | None:
     return None
 
 
-def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
+def _read_versions(root: str, source: str) -> Iterator[tuple[str, str]]:
     """Yield the texts of a file and where each is: the current ones, then those in git's history, newest first."""
     for folder in (root, *read_user_config()["plugin_roots"]):
         place = os.path.join(folder, *source.split("/"))
@@ -69,7 +67,11 @@ def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
             text = None
         if text is not None:
             yield text, "the file as it is now" if folder == root else f"{place}, as it is now"
-    for blob, commit in _blobs(root, source):
+    try:
+        versions = list(list_versions(root, "--all", f":(literal){source}"))
+    except (GitFailed, ValueError):  # a NUL byte in the source
+        return
+    for blob, commit in versions:
         size = run_git("cat-file", "-s", blob, at=root).stdout.strip()
         if size.isdigit() and int(size) <= MAX_BYTES:
             content = run_git("cat-file", "blob", blob, at=root).stdout
@@ -77,19 +79,3 @@ def _versions(root: str, source: str) -> Iterator[tuple[str, str]]:
                 yield content.decode().removeprefix("\ufeff"), f"commit {commit[:12]}"
             except UnicodeDecodeError:
                 continue
-
-
-def _blobs(root: str, source: str) -> Iterator[tuple[str, str]]:
-    """Yield each version of a file in git's history once, with the newest commit that has it."""
-    options = ("--all", "--full-history", "-m", "--raw", "--no-abbrev", "--no-renames", "--no-color", "--format=%H")
-    try:
-        listed = run_git("log", *options, "--", f":(literal){source}", at=root)
-    except (GitFailed, ValueError):  # a NUL byte in the source
-        return
-    commit, seen = "", {ABSENT}
-    for line in listed.stdout.decode("utf-8", "replace").splitlines():
-        if re.fullmatch("[0-9a-f]{40,64}", line):
-            commit = line
-        elif line.startswith(":") and (blob := line.split()[NEW_BLOB]) not in seen and line.split()[1][:3] == "100":
-            seen.add(blob)
-            yield blob, commit

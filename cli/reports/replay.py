@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
@@ -103,7 +103,7 @@ class Replay:
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", is_printing=True) as advance:
-            for recorded in counted(find_events(self.run.ledger_path, EventQuery()), advance):
+            for recorded in track_progress(find_events(self.run.ledger_path, EventQuery()), advance):
                 if self.past.has(recorded):
                     if self.chosen.has(recorded):
                         yield recorded, self.steps.apply(recorded)
@@ -158,7 +158,7 @@ def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dic
     """Return the state at a moment, as data and as lines for people."""
     past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
     with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
-        for recorded in counted(log.stream(), advance):
+        for recorded in track_progress(log.stream(), advance):
             if past.has(recorded):
                 projector.apply(recorded)
                 position.follow(recorded)
@@ -240,7 +240,7 @@ def changes_between(
     """Return what changed from one moment to another, as data and as lines for people."""
     sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
     with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
-        for recorded in counted(log.stream(), advance):
+        for recorded in track_progress(log.stream(), advance):
             for past, projector in sides:
                 if not past.is_over and past.has(recorded):
                     projector.apply(recorded)

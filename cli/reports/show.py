@@ -75,7 +75,7 @@ def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
         *[f"{'after':<10}  {seq} {other} ({kind})" for seq, other, kind in parents],
         *[f"{'before':<10}  {seq} {other} ({kind})" for seq, other, kind in children],
         "",
-        "it says:" if row[10] is not None else f"its payload was redacted by {', '.join(by) or 'nothing'}; what is left:",
+        "it says:" if row[10] is not None else f"its payload was redacted by {', '.join(by) or 'nothing'}; left:",
         *[f"  {name}: {_text(value)}" for name, value in recorded["event"].items() if name != "type"],
         "",
         "it changed:" if changed else "it changed nothing in state.json",

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from faber_ledger.cli.ui.output_file import output_file, replaced
+from faber_ledger.cli.ui.output_file import output_file, replace_file
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -45,7 +45,7 @@ def write_database(runs: list[Run], path: str, warn: Callable[[str], None]) -> t
     for run in runs:
         if run not in exported:  # only with --all: a run that was named has a ledger
             warn(f"{run.run_id} is left out: its ledger is empty; see `faber-ledger verify --all`")
-    with replaced(path) as temporary, output_file(metadata_path(path)) as metadata:
+    with replace_file(path) as temporary, output_file(metadata_path(path)) as metadata:
         metadata.write(json.dumps(_metadata(path), indent=2, ensure_ascii=False).encode() + b"\n")
         try:
             with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import value_words
 from faber_ledger.files.json_text import JsonText
@@ -87,7 +87,7 @@ def _compare_head(content: bytes, log: Log) -> dict[str, Any]:
 
 def _compare(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
     """Compare the blocks of a state with a log."""
-    if text_of(fold(counted(read_verified(log), advance))) == text_of(found):
+    if text_of(fold(track_progress(read_verified(log), advance))) == text_of(found):
         return {"outcome": "agrees"}
     fit, side = find_best_fit(log.stream(), found), None
     if fit["distance"]:
@@ -110,11 +110,11 @@ def _compare(found: Blocks, log: Log, advance: Any) -> dict[str, Any]:
         return result | {"first": first and _field(first["path"], first["expected"], first["found"], first["event"])}
     if fit["position"] == fit["events"] and side is None:
         return {"outcome": "agrees"}  # only the order of keys differs
-    lacking = find_first_missing(_marked(log.stream(), side, fit["position"]), found)
+    lacking = find_first_missing(_mark_events(log.stream(), side, fit["position"]), found)
     return result | {"first": lacking and _field(lacking[1], lacking[2], lacking[3], lacking[0])}
 
 
-def _marked(events: Iterable[Recorded], side: Side | None, position: int) -> Iterator[tuple[Recorded, bool]]:
+def _mark_events(events: Iterable[Recorded], side: Side | None, position: int) -> Iterator[tuple[Recorded, bool]]:
     """Yield each event, and whether it is among the first `position` events of the side, or of all."""
     known = 0
     for number, recorded in enumerate(events):
@@ -188,7 +188,8 @@ def lines_of(results: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{name}: shows what one side of a merge had, up to {upto}, and not what was merged with it"
         else:
             older = f", and {plural(since, 'event')} since are not in it" if since else ""
-            yield f"{name}: agrees best up to {upto}{older}; {plural(result['differing'], 'field')} not set by any event"
+            fields = plural(result["differing"], "field")
+            yield f"{name}: agrees best up to {upto}{older}; {fields} not set by any event"
         yield from _first_lines(result)
         if result.get("hint"):
             yield f"  hint: {result['hint']}"

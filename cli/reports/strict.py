@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.replay import PastEvents
 from faber_ledger.cli.ui.event_words import line_of
-from faber_ledger.cli.ui.progress import counted, progress
+from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.log import Log
 from faber_ledger.schemas.strict import problems_in
@@ -29,7 +29,7 @@ class Strict:
 
     def lines(self) -> Iterator[str]:
         """Yield each event that does not fit its model, and then the counts."""
-        for recorded, problems in self._checked_events():
+        for recorded, problems in self._check_events():
             yield line_of(recorded)
             for problem in problems:
                 yield f"         {problem}"
@@ -40,13 +40,13 @@ class Strict:
 
     def data(self) -> dict[str, Any]:
         """Return the same as data."""
-        named = [{**recorded, "problems": problems} for recorded, problems in self._checked_events()]
+        named = [{**recorded, "problems": problems} for recorded, problems in self._check_events()]
         return {"fitting": self.fitting, "unknown": self.unknown, "redacted": self.redacted, "misfits": named}
 
-    def _checked_events(self) -> Iterator[tuple[Recorded, list[str]]]:
+    def _check_events(self) -> Iterator[tuple[Recorded, list[str]]]:
         past = PastEvents(self.chosen.end)
         with Log.read(self.run.ledger_path) as log, progress(self.run, "checking") as advance:
-            for recorded in counted(read_verified(log), advance):
+            for recorded in track_progress(read_verified(log), advance):
                 if not past.has(recorded):
                     if past.is_over:
                         return

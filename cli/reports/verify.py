@@ -77,7 +77,7 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         return
     why = find_fault(path)
     if why is not None:
-        what = f"there is a journal beside this clone's mirror, and it is never played: it {why}"
+        what = f"the journal beside this clone's mirror is never played: it {why}"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield LogProblem("mirror_journal", None, what, hint)
     with Log.read(path) as mirror, Log.read(run.ledger_path, allow_incomplete=True) as log:

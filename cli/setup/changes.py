@@ -21,7 +21,7 @@ def in_project(root: str, scope: str) -> bool:
 def report(changes: list[FileChange], root: str, *, dry_run: bool) -> dict[str, object]:
     """Return what happens to each file as data, with its diff."""
     files = [
-        {"path": shown_path(change.path, root), "action": change.action, "diff": "".join(diff(change, root))}
+        {"path": display_path(change.path, root), "action": change.action, "diff": "".join(diff(change, root))}
         for change in changes
     ]
     return {"dry_run": dry_run, "root": root, "files": files}
@@ -29,7 +29,7 @@ def report(changes: list[FileChange], root: str, *, dry_run: bool) -> dict[str, 
 
 def diff(change: FileChange, root: str) -> Iterator[str]:
     """Return a change as the lines of a unified diff, each with its newline."""
-    name = shown_path(change.path, root)
+    name = display_path(change.path, root)
     before, after = (
         list(StringIO((content or b"").decode("utf-8", "replace"), newline="\n"))
         for content in (change.before, change.after)
@@ -47,7 +47,7 @@ def diff_lines(changes: list[FileChange], root: str) -> Iterator[str]:
             yield from line.removesuffix("\n").split("\n")
 
 
-def shown_path(path: str, root: str) -> str:
+def display_path(path: str, root: str) -> str:
     """Return a path for display: relative to the project's root if it is inside, else absolute."""
     inside = path.startswith(root.rstrip(os.sep) + os.sep)
     return os.path.relpath(path, root).replace(os.sep, "/") if inside else path
@@ -56,4 +56,4 @@ def shown_path(path: str, root: str) -> str:
 def describe(change: FileChange, root: str) -> str:
     """Return what happened to a file as a line, with the target of a link."""
     linked = f" (a link to {change.target})" if os.path.islink(change.path) else ""
-    return f"{change.action:<9}  {shown_path(change.path, root)}{linked}"
+    return f"{change.action:<9}  {display_path(change.path, root)}{linked}"

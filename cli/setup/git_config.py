@@ -68,7 +68,7 @@ def make_settings(root: str, settings: list[Setting]) -> None:
             git("config", "--local", "--replace-all", key, after, at=root)
 
 
-def overruled(root: str) -> list[str]:
+def list_switched_off(root: str) -> list[str]:
     """Return those of STASHES that the user has switched off."""
     return [key for key in STASHES if _effective(root, key) not in (None, "true")]
 

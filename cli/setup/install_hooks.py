@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.cli.setup.changes import shown_path
+from faber_ledger.cli.setup.changes import display_path
 from faber_ledger.files.change import FileChange, read_file
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.hooks.client_settings import add_hooks, decode_settings, settings_path
@@ -16,9 +16,9 @@ def settings_change(root: str, scope: str) -> FileChange:
     path = settings_path(scope, root)
     if scope != "user" and folder_around(path, [root]) is None:
         raise LedgerError(
-            f"{shown_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
+            f"{display_path(path, root)} is a link that leads out of the project: {os.path.realpath(path)}",
             hint="replace the link with a file, or use `--scope user` for settings of your own",
         )
     before = read_file(path)
-    text = add_hooks("{}\n" if before is None else decode_settings(before, shown_path(path, root)))
+    text = add_hooks("{}\n" if before is None else decode_settings(before, display_path(path, root)))
     return FileChange(path, before, text.encode())

@@ -10,7 +10,7 @@ from faber_ledger.cli.setup.git_files import FILES
 from faber_ledger.files.change import FileChange, has_block, read_file
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.files.untrusted import folder_around
-from faber_ledger.hooks.client_settings import decode_settings, has_hooks, settings_path
+from faber_ledger.hooks.client_settings import has_hooks, readable_settings
 from faber_ledger.ledger.command_errors import SettingsInvalid
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.run import Run
@@ -75,14 +75,7 @@ def is_set_up(root: str) -> bool:
     for name in FILES:
         if has_block(read_file(os.path.join(root, *name.split("/"))) or b""):
             return True
-    for scope in ("project", "local"):
-        try:
-            content = read_file(settings_path(scope, root))
-            if content is not None and has_hooks(decode_settings(content, scope)):
-                return True
-        except LedgerError:
-            continue  # unreadable settings have no hook of ours; `init` reports those that it would change
-    return False
+    return any([scope != "user" and has_hooks(text) for scope, _, text in readable_settings(root)])
 
 
 def _alone(value: bool) -> bytes:

@@ -292,8 +292,8 @@ def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
     shown = {name: _cut(text, room) for name, text in whole.items()}
     for group in _alike(shown):
         texts = [whole[name] for name in group]
-        start = _shared(texts)
-        end = _shared([text[start:][::-1] for text in texts])
+        start = _count_shared(texts)
+        end = _count_shared([text[start:][::-1] for text in texts])
         shown |= {name: _around(text, start, len(text) - end, room) for name, text in zip(group, texts, strict=True)}
     for group in _alike(shown):
         for number, name in enumerate(group, 1):
@@ -322,7 +322,7 @@ def _alike(shown: dict[str, str]) -> list[list[str]]:
     return [group for group in found.values() if len(group) > 1]
 
 
-def _shared(texts: list[str]) -> int:
+def _count_shared(texts: list[str]) -> int:
     """Return how many letters the texts have in common at their beginning."""
     shortest = min(map(len, texts))
     return next((place for place in range(shortest) if len({text[place] for text in texts}) > 1), shortest)

@@ -97,11 +97,11 @@ def documents_codes(command: Callable[P, R]) -> Callable[P, R]:
     """Make a command fail with exit code 1 only, or 3 if it needs a choice, as the requirement documents say."""
 
     @functools.wraps(command)
-    def narrowed(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call_command(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
         except LedgerError as error:
             error.exit_code = 3 if isinstance(error, ChoiceNeeded) else 1
             raise
 
-    return narrowed
+    return call_command

@@ -34,7 +34,7 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     check_no_database(path)
-    with replaced(path) as temporary:
+    with replace_file(path) as temporary:
         try:
             descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
         except OSError as error:
@@ -49,7 +49,7 @@ def output_file(path: str | None) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def replaced(path: str) -> Iterator[str]:
+def replace_file(path: str) -> Iterator[str]:
     """Yield a path beside `path` to write to; when the block ends, that file replaces `path`. Raises NotWritable.
 
     A special file such as /dev/null is not replaced but written to.

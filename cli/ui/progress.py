@@ -41,7 +41,7 @@ def progress(run: Run, label: str, *, is_printing: bool = False) -> Iterator[Cal
         yield bar.update
 
 
-def counted(events: Iterable[Recorded], advance: Callable[[int], object]) -> Iterator[Recorded]:
+def track_progress(events: Iterable[Recorded], advance: Callable[[int], object]) -> Iterator[Recorded]:
     """Yield the events, and call `advance` after each."""
     for recorded in events:
         yield recorded

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ANYTHING = ("event", "session", "artifact")
 
 
-def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
+def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
     from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
 
@@ -44,16 +44,16 @@ def thing_meant(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match
     )
 
 
-def session_meant(run: Run, text: str | None) -> str | None:
-    """Return a session's id, or the client's id that several may share; None for None. Raises as `thing_meant`."""
+def find_session(run: Run, text: str | None) -> str | None:
+    """Return a session's id, or the client's id that several may share; None for None. Raises as `find_thing`."""
     from faber_ledger.ledger.lookup import is_client
 
     if text is None or is_client(run.ledger_path, text):
         return text
-    return thing_meant(run, text, ("session",)).id
+    return find_thing(run, text, ("session",)).id
 
 
-def machine_meant(run: Run, text: str | None) -> str | None:
+def check_machine(run: Run, text: str | None) -> str | None:
     """Return a machine that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import is_writer, list_machines
 
@@ -62,7 +62,7 @@ def machine_meant(run: Run, text: str | None) -> str | None:
     return _check_known(run, "machine", text, list_machines(run.ledger_path))
 
 
-def phase_meant(run: Run, text: str | None) -> str | None:
+def check_phase(run: Run, text: str | None) -> str | None:
     """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import list_phases
 
@@ -110,7 +110,7 @@ class Moment(NamedTuple):
         return not self.keys or (recorded["seq"], recorded["id"]) >= self.keys[0]
 
 
-def moment_of(run: Run, text: str) -> Moment:
+def parse_moment(run: Run, text: str) -> Moment:
     """Parse a moment: a seq, an event's id or its beginning, or a time with its zone.
 
     Raises NotFound, with similar names, and click's UsageError for a time without a zone.
@@ -118,16 +118,16 @@ def moment_of(run: Run, text: str) -> Moment:
     if not text.strip():
         raise click.UsageError("the moment is empty: give a seq, an event's id or a time with its zone")
     if "-" in text or ":" in text:
-        return Moment(text, seconds=time_of(text))
+        return Moment(text, seconds=parse_time(text))
     if text.isdecimal() and text.isascii() and len(text) <= 16:
         return Moment(text, keys=_keys_of(run, int(text)))
     from faber_ledger.ledger.queries import key_of
 
-    key = key_of(run.ledger_path, thing_meant(run, text, ("event",)).id)
+    key = key_of(run.ledger_path, find_thing(run, text, ("event",)).id)
     return Moment(text, keys=(key,))
 
 
-def time_of(text: str) -> float:
+def parse_time(text: str) -> float:
     """Parse a time into seconds since 1970; raises click's UsageError, which says what to write, if it has no zone."""
     seconds = seconds_of(text)
     if seconds is not None:
@@ -149,7 +149,7 @@ class Time(click.ParamType[float]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Parse the time; fails with a usage error."""
         try:
-            return value if isinstance(value, float) else time_of(str(value))
+            return value if isinstance(value, float) else parse_time(str(value))
         except click.UsageError as error:
             self.fail(error.message, param, ctx)
 

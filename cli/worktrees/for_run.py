@@ -48,7 +48,7 @@ def plan_worktree(root: str, about: str) -> Plan:
     return Plan(folder, f"feature/{about}", os.path.normpath(os.path.join(folder, inside)))
 
 
-def shown(folder: str) -> str:
+def shorten_path(folder: str) -> str:
     """Return a folder's path relative to the current folder."""
     return os.path.relpath(folder, os.getcwd()).replace(os.sep, "/")
 
@@ -123,7 +123,7 @@ def next_lines(plan: Plan) -> Iterator[str]:
     """Return the next steps for a new worktree, as lines."""
     if unanswered(plan.root):
         yield f"{NO_HOOKS}: run `faber-ledger init` in it, and commit .claude/settings.json for the next one"
-    yield f"Next: cd {shlex.quote(shown(plan.root))}, and start the client there"
+    yield f"Next: cd {shlex.quote(shorten_path(plan.root))}, and start the client there"
 
 
 def _record(root: str, top: str) -> dict[str, Any] | None:

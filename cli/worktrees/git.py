@@ -205,7 +205,7 @@ def own_directory(tree: Tree, elsewhere: str | None = None) -> str | None:
     return next((one.own for one in known if folder_of(one) == tree.path), None)
 
 
-def merged_into(commit: str, at: str) -> str | None:
+def find_base_containing(commit: str, at: str) -> str | None:
     """Return a base that contains a commit, itself or squashed into one commit; None if there is none.
 
     Bases are the main branch of each remote; without a remote, the branch of the main work tree.
@@ -331,7 +331,7 @@ def unfinished_operation(tree: Tree) -> str | None:
     return next(iter(found), None)
 
 
-def staged_without_folder(tree: Tree, elsewhere: str, commit: str | None) -> list[str]:
+def list_staged(tree: Tree, elsewhere: str, commit: str | None) -> list[str]:
     """Return the staged files of a worktree whose folder does not exist: those that differ from its commit."""
     own = own_directory(tree, elsewhere)
     if own is None or commit is None or not os.path.isfile(os.path.join(own, "index")):

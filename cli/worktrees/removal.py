@@ -53,7 +53,7 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     try:
         if not site.is_there:
             return found + _commits_left(site, here, named)
-        return [*found, *_work_left(site, named), *nested_and_other_runs(site, records, named=named)]
+        return [*found, *_work_left(site, named), *list_nested_and_other_runs(site, records, named=named)]
     except LedgerError as error:
         return [*found, error.message]
 
@@ -61,7 +61,7 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
 def merged_base(site: Site) -> str | None:
     """Return the base that contains the work of a worktree; None if there is none. Raises GitFailed."""
     commit = git.last_commit(site.tree)
-    return git.merged_into(commit, site.tree.path) if commit else None
+    return git.find_base_containing(commit, site.tree.path) if commit else None
 
 
 def leftovers(site: Site) -> list[str]:
@@ -103,7 +103,7 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
             "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
         )
     commit = git.last_commit(site.tree, here)
-    staged = git.staged_without_folder(site.tree, here, commit)
+    staged = git.list_staged(site.tree, here, commit)
     if staged:
         repair = "if its folder was moved: `git worktree repair NEW-PATH`"
         found.append(f"{_some(staged)} staged and not committed; {repair}")
@@ -129,7 +129,7 @@ def _list_changed(site: Site) -> list[str]:
 
 def _work_left(site: Site, named: bool) -> list[str]:
     found, commit = [], git.last_commit(site.tree)
-    merged = commit is not None and git.merged_into(commit, site.tree.path) is not None
+    merged = commit is not None and git.find_base_containing(commit, site.tree.path) is not None
     changed = _list_changed(site)
     home = plan_hand_back(site, changed) if merged else None
     changed = [name for name in changed if home is None or name not in home.names]
@@ -168,12 +168,12 @@ def _work_left(site: Site, named: bool) -> list[str]:
 BARE = {"HEAD", "objects", "refs"}
 
 
-def nested_and_other_runs(site: Site, records: list[Record], *, named: bool) -> list[str]:
+def list_nested_and_other_runs(site: Site, records: list[Record], *, named: bool) -> list[str]:
     """Return what else is in a worktree: other runs, worktrees and repositories; raises GitFailed."""
-    return [*_other_runs(site, records, named=named), *_nested(site)]
+    return [*_other_runs(site, records, named=named), *_list_nested(site)]
 
 
-def _nested(site: Site) -> list[str]:
+def _list_nested(site: Site) -> list[str]:
     """Return which worktrees of the clone and which other repositories are in a worktree's folder; raises GitFailed.
 
     Git itself does not look into ignored folders. An unreadable folder is reported: anything may be in it.

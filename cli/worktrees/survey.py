@@ -194,7 +194,7 @@ def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[st
             return "branch_deleted", f"its branch {tree.branch} was deleted"
         git.changes(tree, commit)
         last = seconds_of(site.last_event) or (git.commit_time(commit, tree.path) if commit else at)
-        merged = commit is not None and git.merged_into(commit, tree.path) is not None
+        merged = commit is not None and git.find_base_containing(commit, tree.path) is not None
     except (GitFailed, OSError) as error:
         return "git_error", f"git cannot read it: {error}"
     if site.run_id is None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FEEDBACK_OPTIONS = ["Continue with the feedback request as it is", "Abort workflow"]
 
 
-def reconstitute(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
+def reconstitute_context(run: Run, config: UserConfig, journal: Journal) -> dict[str, Any]:
     """Take RECON's steps in order, report them to the journal, and return the `workflow_context`.
 
     Raises ContextLost before anything is reported, and ChoiceNeeded or Aborted if an ERROR needs the user.

@@ -21,7 +21,7 @@ from support.timelines import HOSTILE, RUN, History, draw, hostile, long_history
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.timeline import CROWD, LISTED, timeline
+from faber_ledger.projections.timeline import CROWD, LISTED, build_timeline
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -130,7 +130,7 @@ def test_a_history_that_another_program_wrote_is_drawn(events: list[Recorded]) -
 
 
 def test_no_part_of_a_payload_becomes_markup() -> None:
-    written = page([timeline(HOSTILE, hostile(), seconds_of)], [(HOSTILE, HOSTILE)])
+    written = page([build_timeline(HOSTILE, hostile(), seconds_of)], [(HOSTILE, HOSTILE)])
     parsed = Page(written)
     assert not {"script", "img", "iframe", "object", "base", "form"} & {tag for tag, _ in parsed.elements}
     assert not [name for _, given in parsed.elements for name in given if name.startswith("on")]
@@ -196,7 +196,7 @@ def test_the_active_run_is_drawn(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert re.fullmatch(r"wrote run\.html: 1 session, \d+ events, \d+ KB\n", done.stdout)
     with Log.read(str(project.ledger_path)) as log:
-        expected = page([timeline(project.run_id, log.stream(), seconds_of)])
+        expected = page([build_timeline(project.run_id, log.stream(), seconds_of)])
     assert (project.root / "run.html").read_text("utf-8") == expected
 
 

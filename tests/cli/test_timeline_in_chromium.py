@@ -10,7 +10,7 @@ from support.timelines import HOSTILE, draw, hostile, long_history, story_timeli
 
 from faber_ledger.cli.timeline.page import page
 from faber_ledger.ledger.clock import seconds_of
-from faber_ledger.projections.timeline import timeline
+from faber_ledger.projections.timeline import build_timeline
 
 pytestmark = pytest.mark.browser
 CANARY = "<!doctype html><title>quiet</title><body><script>document.title = 'it ran'</script>"
@@ -27,7 +27,7 @@ def test_no_part_of_a_hostile_payload_runs(tmp_path: Path) -> None:
     with Browser(tmp_path / "profile") as browser:
         browser.open(written(tmp_path, CANARY))
         assert browser.title == "it ran"  # so a script that got through would be seen
-        path = written(tmp_path, page([timeline(HOSTILE, hostile(), seconds_of)]))
+        path = written(tmp_path, page([build_timeline(HOSTILE, hostile(), seconds_of)]))
         browser.open(path)
         assert browser.title == f"{HOSTILE}: timeline".replace("\u202e", "\\u202e").replace("\x1b", "\\x1b")
         assert not browser.has_alert()

@@ -349,7 +349,7 @@ def test_the_mirrors_journal_is_checked(origin: Project, precious: Path, name: s
     assert shown(victim)[: len(had)] == had
     if name == "verify":
         assert done.stdout == (
-            f"{RUN}: sound\n{RUN}: note: there is a journal beside this clone's mirror, and it is never played: it names"
+            f"{RUN}: sound\n{RUN}: note: the journal beside this clone's mirror is never played: it names"
             f" another file, which SQLite would delete\n  hint: run `faber-ledger project {RUN}`, which moves it"
             " aside\n"
         )

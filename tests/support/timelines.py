@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.ledger.clock import seconds_of, utc_text
-from faber_ledger.projections.timeline import timeline
+from faber_ledger.projections.timeline import build_timeline
 from support.golden import events_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ HOSTILE = "</title></svg><script>document.title='x'</script><img src=x onerror=\
 
 
 def draw(events: list[Recorded]) -> Timeline:
-    return timeline(RUN, events, seconds_of)
+    return build_timeline(RUN, events, seconds_of)
 
 
 def story_timeline(story: str) -> Timeline:

@@ -168,7 +168,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
             for_run.take_back(root, own)
             raise
         lines = [
-            f"✓ Worktree created: {for_run.shown(own.folder)} (branch {own.branch})",
+            f"✓ Worktree created: {for_run.shorten_path(own.folder)} (branch {own.branch})",
             *_start_lines(started, plan),
             *for_run.next_lines(own),
         ]
@@ -259,8 +259,8 @@ def _take_over(
             f"   New: {run_id}",
             "",
             "Recommendation: Use separate worktrees for concurrent workflows:",
-            f"  git worktree add {shlex.quote(for_run.shown(own.folder))} -b {own.branch}",
-            f"  cd {shlex.quote(for_run.shown(own.root))}",
+            f"  git worktree add {shlex.quote(for_run.shorten_path(own.folder))} -b {own.branch}",
+            f"  cd {shlex.quote(for_run.shorten_path(own.root))}",
             f"  {command}",
             *([ENTER_W] if offers else []),
             "",

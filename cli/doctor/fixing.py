@@ -15,11 +15,11 @@ from faber_ledger.runs.clone import doctor_folders
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from faber_ledger.cli.doctor.finding import Finding, Mend, Warn
+    from faber_ledger.cli.doctor.finding import Finding, Fix, Warn
     from faber_ledger.cli.doctor.patient import Patient
 
 
-class Mended(NamedTuple):
+class FixResult(NamedTuple):
     """A change that was made or failed: what it was, the copies made before it, and why it failed."""
 
     what: str
@@ -27,25 +27,25 @@ class Mended(NamedTuple):
     problem: str | None
 
 
-def mends_of(findings: Iterable[Finding]) -> list[Mend]:
+def list_fixes(findings: Iterable[Finding]) -> list[Fix]:
     """Return the changes that fix what was found, each once, in the order of the findings."""
-    return list({finding.mend.name: finding.mend for finding in findings if finding.mend is not None}.values())
+    return list({finding.fix.name: finding.fix for finding in findings if finding.fix is not None}.values())
 
 
-def make_mends(patient: Patient, mends: list[Mend], warn: Warn) -> list[Mended]:
+def make_fixes(patient: Patient, fixes: list[Fix], warn: Warn) -> list[FixResult]:
     """Make the changes and return each with its result; one that fails does not stop the others."""
     folder = _folder_of_copies(patient)
     done = []
-    for mend in mends:
+    for fix in fixes:
         copies: list[str] = []
         try:
-            copies = [_copy(path, folder, patient.root) for path in mend.touches if os.path.isfile(path)]
-            mend.make(warn)
-            done.append(Mended(mend.what, copies, None))
+            copies = [_copy(path, folder, patient.root) for path in fix.touches if os.path.isfile(path)]
+            fix.make(warn)
+            done.append(FixResult(fix.what, copies, None))
         except LedgerError as error:
-            done.append(Mended(mend.what, copies, error.message))
+            done.append(FixResult(fix.what, copies, error.message))
         except (OSError, sqlite3.Error) as error:
-            done.append(Mended(mend.what, copies, str(error)))
+            done.append(FixResult(fix.what, copies, str(error)))
     return done
 
 
