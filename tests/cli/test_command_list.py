@@ -20,7 +20,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_command([COMMAND, *arguments], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_every_command_stands_in_one_section_of_the_help(tmp_path: Path) -> None:
+def test_every_command_is_in_one_section_of_the_help(tmp_path: Path) -> None:
     shown = run(tmp_path, "--help").stdout
     names = [match for match in re.findall(r"^  ([a-z-]+)  ", shown, re.M) if not match.startswith("-")]
     assert sorted(names) == sorted(COMMANDS)

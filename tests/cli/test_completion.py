@@ -101,7 +101,7 @@ def test_runs_are_offered_from_a_subdirectory_and_nothing_outside_a_project(proj
     assert offered(project, "show", "", directory=tmp_path) == []
 
 
-def test_a_session_is_offered_where_one_is_taken(project: Project) -> None:
+def test_a_session_is_offered_where_a_command_expects_one(project: Project) -> None:
     assert project.current is not None
     assert offered(project, "log", "--session", "") == [project.current]
     assert offered(project, "log", RUN, "--session", "claude") == [project.current]
@@ -143,7 +143,7 @@ def test_an_id_that_means_something_to_a_shell_is_not_offered(project: Project, 
         loaded = {"type": "artifact_loaded", "artifact_id": name, "source": "x", "sha256": "0" * 64, "size_bytes": 1}
         log.append([{"event": loaded}], writer="w" * 32, at=1.0)  # type: ignore[typeddict-item]  # what is read
         log.commit()
-    assert name in [told for told, _ in artifacts_with(str(project.ledger_path), "")]
+    assert name in [artifact for artifact, _ in artifacts_with(str(project.ledger_path), "")]
     assert name not in offered(project, "show", "")
     assert name not in offered(project, "show", name[0])
 
@@ -159,7 +159,7 @@ def test_a_log_that_cannot_be_read_offers_nothing_and_says_nothing(project: Proj
 
 
 def imported_by(project: Project, *words: str) -> set[str]:
-    """Name what is imported to complete the words."""
+    """Return the modules that completing the words imports."""
     code = (
         "import sys\n"
         "from faber_ledger.cli import app\n"
@@ -179,13 +179,13 @@ def imported_by(project: Project, *words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_no_completion_imports_what_is_dear(project: Project, name: str) -> None:
+def test_no_completion_imports_expensive_modules(project: Project, name: str) -> None:
     dear = {"sqlalchemy", "pydantic", "alembic", "ulid"}
     assert not imported_by(project, name, "") & dear
 
 
 @pytest.mark.parametrize("words", [("show", "0"), ("log", "--session", "c"), ("status", "")])
-def test_no_completion_of_an_id_imports_what_is_dear(project: Project, words: tuple[str, ...]) -> None:
+def test_no_completion_of_an_id_imports_expensive_modules(project: Project, words: tuple[str, ...]) -> None:
     assert not imported_by(project, *words) & {"sqlalchemy", "pydantic", "alembic", "ulid"}
 
 
@@ -210,7 +210,7 @@ def test_the_questions_are_answered_from_an_index(project: Project, name: str, p
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_the_list_of_commands_says_of_each_what_it_says_of_itself(name: str) -> None:
+def test_the_list_of_commands_has_the_short_help_of_each_command(name: str) -> None:
     command = dict(every_command())[name]
     assert COMMANDS[name][1] == command.get_short_help_str(limit=500)
 
@@ -224,7 +224,7 @@ def script(project: Project, shell: str) -> str:
     return done.stdout
 
 
-def test_the_scripts_are_printed_and_a_terminal_is_told_where_they_go(project: Project) -> None:
+def test_the_scripts_are_printed_and_on_a_terminal_also_where_they_go(project: Project) -> None:
     for shell in SHELLS:
         assert "_FABER_LEDGER_COMPLETE" in script(project, shell)
         shown, code = project.on_terminal("completion", shell)

@@ -86,9 +86,7 @@ def test_the_defaults_are_shown_where_nothing_is_configured(project: Project) ->
         ({"extends": "gone", "critical_artifacts": CRITICAL}, "Workflow configuration not found: gone"),
     ],
 )
-def test_what_is_wrong_with_a_workflow_is_shown_beside_what_is_right(
-    project: Project, workflow: Any, problem: str
-) -> None:
+def test_a_workflows_problems_are_shown_beside_its_valid_parts(project: Project, workflow: Any, problem: str) -> None:
     if workflow is not None:
         text = workflow if isinstance(workflow, str) else json.dumps(workflow)
         project.write(".fractary/faber/workflows/mine.json", text)
@@ -144,7 +142,7 @@ def test_a_workflow_that_extends_itself_is_not_called_missing(project: Project) 
     assert "it extends itself: mine -> mine\n" in done.stdout
 
 
-def test_a_text_of_a_repository_makes_no_line_of_its_own(project: Project) -> None:
+def test_a_text_from_a_repository_cannot_add_a_line(project: Project) -> None:
     artifact = {"id": "a\nProblem: forged", "type": "markdown", "path": "x\rProblem: forged"}
     project.write(
         ".fractary/faber/workflows/mine.json", json.dumps({"critical_artifacts": {"always_load": [artifact]}})

@@ -73,8 +73,8 @@ def test_the_story_shows_timeline_context_blocks_and_that_the_log_holds(temporar
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.split() for line in done.stdout.splitlines()]
     rows = [line for line in lines if line[1:2] in (["laptop"], ["desktop"])]
-    told = [(row[1], row[4], row[5:-1], row[-1]) for row in rows if len(row) > 5]
-    assert told == [
+    rows_shown = [(row[1], row[4], row[5:-1], row[-1]) for row in rows if len(row) > 5]
+    assert rows_shown == [
         ("laptop", "compaction", ["frame,", "architect"], "workflow-state"),
         ("laptop", "abandoned", ["build"], "workflow-state"),
         ("desktop", "normal", ["evaluate,", "release"], "workflow-state"),
@@ -133,7 +133,7 @@ def test_without_git_it_says_what_is_missing(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_a_step_that_fails_is_named_and_nothing_stays(temporary: Path, tmp_path: Path) -> None:
+def test_a_step_that_fails_is_named_and_nothing_is_left_behind(temporary: Path, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
     shim = programs / "git"

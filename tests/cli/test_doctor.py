@@ -99,7 +99,7 @@ def mounted(tmp_path: Path, kind: str, path: Path) -> str:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs", "9p", "virtiofs"])
-def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path: Path, kind: str) -> None:
+def test_a_network_file_system_is_reported_and_that_the_spool_is_used_first(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "project"
     root.mkdir()
     mounts = mounted(tmp_path, kind, root)
@@ -108,7 +108,7 @@ def test_a_network_file_system_is_told_and_that_the_spool_is_used_first(tmp_path
     assert found.hint
 
 
-def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) -> None:
+def test_a_local_file_system_is_ok_and_an_unknown_one_is_reported(tmp_path: Path) -> None:
     mounts = mounted(tmp_path, "ext4", tmp_path)
     (found,) = machine.file_system_is_local(Looked(str(tmp_path), at=0, mounts=mounts))
     assert found == Finding("ok", "the file system is ext4")
@@ -116,12 +116,12 @@ def test_a_local_file_system_is_well_and_an_unknown_one_is_said(tmp_path: Path) 
     assert found == Finding("ok", "the file system is unknown")
 
 
-def test_an_old_library_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sqlite3.sqlite_version_info", (3, 31, 1))
     assert worst(machine.versions_are_known(Looked(os.curdir, at=0))) == "warning"
 
 
-def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     found = list(os.statvfs(tmp_path))
     found[4] = 0  # blocks for users
     monkeypatch.setattr("os.statvfs", lambda path: os.statvfs_result(found))
@@ -277,7 +277,7 @@ def _none(path: Path) -> None:
         ".git/config",
     ],
 )
-def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
+def test_whatever_is_at_a_files_path_each_check_ends_and_writes_nothing(
     patient: Patient, name: str, put: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = patient.root / name
@@ -290,11 +290,11 @@ def test_whatever_stands_in_a_files_place_each_check_ends_and_writes_nothing(
     with limit_answers(0.5):  # git waits for a pipe in its configuration's place, before it does anything
         found = run_checks(Looked(str(patient.root), at=now()))
     assert patient.snapshot() == before
-    told = [one.what for items in found.values() for one in items]
-    assert not [what for what in told if "this check failed" in what]
+    findings = [one.what for items in found.values() for one in items]
+    assert not [what for what in findings if "this check failed" in what]
 
 
-def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
+def test_a_git_that_never_answers_is_reported_once_and_blocks_nothing(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = patient.root / ".git" / "config"
@@ -309,7 +309,7 @@ def test_a_git_that_never_answers_is_told_once_and_holds_nothing_up(
     assert [one["what"] for one in problems_of(data["data"])["git.repository"]] == ["git did not answer in time"]
 
 
-def test_a_runs_folder_that_is_a_file_is_told(patient: Patient) -> None:
+def test_a_runs_folder_that_is_a_file_is_reported(patient: Patient) -> None:
     shutil.rmtree(patient.root / ".fractary" / "runs")
     (patient.root / ".fractary" / "runs").write_text("")
     assert patient.problems()["runs.folder"][0]["level"] == "error"

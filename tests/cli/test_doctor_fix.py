@@ -1,4 +1,4 @@
-"""`faber-ledger doctor --fix`: what is safe is mended, what was there is copied, and a dry run writes nothing."""
+"""`faber-ledger doctor --fix`: what is safe is fixed, the originals are copied, and a dry run writes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from support.patients import FAULTS, SETTINGS, Patient, another_run, copied, make_healthy, problems_of
 from support.project import RUN
 
-MENDED = [
+FIXED = [
     "no hooks",
     "one hook missing",
     "twice in a file",
@@ -44,8 +44,8 @@ def patient(made: Patient, tmp_path: Path) -> Patient:
     return copied(made, tmp_path / "project")
 
 
-@pytest.mark.parametrize("name", MENDED)
-def test_what_is_safe_is_mended_and_then_all_is_well(patient: Patient, name: str) -> None:
+@pytest.mark.parametrize("name", FIXED)
+def test_what_is_safe_is_fixed_and_then_no_problem_is_left(patient: Patient, name: str) -> None:
     FAULTS[name][2](patient)
     before = patient.snapshot()
     dry = patient.doctor("--fix", "--dry-run", code=23)
@@ -69,9 +69,9 @@ def is_changed(path: Path, content: bytes) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(FAULTS) - set(MENDED) - {"no repository", "over", "open in a run that is over"})
+    "name", sorted(set(FAULTS) - set(FIXED) - {"no repository", "over", "open in a run that is over"})
 )
-def test_what_is_not_safe_is_left_as_it_is(patient: Patient, name: str) -> None:
+def test_what_is_not_safe_is_not_changed(patient: Patient, name: str) -> None:
     FAULTS[name][2](patient)
     before = patient.snapshot()
     data = patient.doctor("--fix")
@@ -80,7 +80,7 @@ def test_what_is_not_safe_is_left_as_it_is(patient: Patient, name: str) -> None:
     assert FAULTS[name][0] in problems_of(data)
 
 
-def test_several_faults_of_one_file_are_mended_together(patient: Patient) -> None:
+def test_several_faults_of_one_file_are_fixed_together(patient: Patient) -> None:
     FAULTS["one hook missing"][2](patient)
     FAULTS["twice in a file"][2](patient)
     mine = (patient.root / SETTINGS).read_bytes()
@@ -134,7 +134,7 @@ def test_a_damaged_log_is_not_projected(patient: Patient) -> None:
     assert patient.snapshot() == before
 
 
-def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) -> None:
+def test_a_fix_that_fails_is_reported_and_the_others_are_made(patient: Patient) -> None:
     FAULTS["no attributes"][2](patient)
     FAULTS["one hook missing"][2](patient)
     (patient.root / ".git" / "faber-ledger" / "doctor").write_text("in the way of the copies")
@@ -145,7 +145,7 @@ def test_what_cannot_be_mended_is_told_and_the_rest_is_mended(patient: Patient) 
     assert len(json.loads((patient.root / SETTINGS).read_text())["hooks"]) == 3
 
 
-def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) -> None:
+def test_the_output_says_what_was_fixed_and_where_the_originals_are(patient: Patient) -> None:
     FAULTS["older attributes"][2](patient)
     dry = patient.call("doctor", "--fix", "--dry-run").stdout
     assert "would    put our lines in .fractary/.gitattributes\n--- a/.fractary/.gitattributes\n" in dry
@@ -154,7 +154,7 @@ def test_people_are_told_what_was_mended_and_where_it_is_kept(patient: Patient) 
     assert "the original file: .git/faber-ledger/doctor/" in said
 
 
-def test_waiting_deliveries_are_taken_in_as_project_takes_them_in(patient: Patient) -> None:
+def test_waiting_deliveries_are_recorded_as_project_records_them(patient: Patient) -> None:
     FAULTS["1 delivery waiting"][2](patient)
     data = patient.doctor("--fix", code=0)
     assert [one["what"] for one in data["mended"]] == [f"{RUN}: record what waits in the spool"]

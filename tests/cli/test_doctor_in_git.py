@@ -26,11 +26,11 @@ def test_a_merge_that_has_stopped_is_an_error_and_no_backup_is_offered(one: Clon
         clone.change(status="paused", who=clone.root.name)
         clone.advance(clone.root.name)
     one.git("pull", "--no-rebase", "../other", "main", code=1)
-    told = doctor(one)
+    output = doctor(one)
     for path in (LEDGER, STATE):
-        assert f"a merge stopped at {path}" in told
-    assert "faber-ledger resolve" in told
-    assert "--restore" not in told
+        assert f"a merge stopped at {path}" in output
+    assert "faber-ledger resolve" in output
+    assert "--restore" not in output
     before = one.state_path.read_bytes()
     doctor(one, "--fix")
     assert one.state_path.read_bytes() == before

@@ -1,4 +1,4 @@
-"""What `init` tells git, and what git then does: merge drivers, words in a diff, a hook before each commit."""
+"""What `init` registers with git, and what git then does: merge drivers, text in a diff, a pre-commit hook."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def config(clone: Clone) -> str:
 # --- merging
 
 
-def test_git_merge_unites_both_ledgers_and_nobody_is_asked(one: Clone, other: Clone) -> None:
+def test_git_merge_unites_both_ledgers_without_a_question(one: Clone, other: Clone) -> None:
     one.advance("here")
     other.advance("there")
     both = one.ids() | other.ids()
@@ -49,7 +49,7 @@ def test_git_merge_unites_both_ledgers_and_nobody_is_asked(one: Clone, other: Cl
     other.assert_sound()
 
 
-def test_a_forged_ledger_from_elsewhere_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
+def test_a_forged_ledger_of_theirs_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
     one.advance("here")
     other.record("there")
     forge(other.ledger, "CAST(x'ff' AS TEXT)")
@@ -59,14 +59,14 @@ def test_a_forged_ledger_from_elsewhere_leaves_ours_and_the_conflict(one: Clone,
     assert one.ledger.read_bytes() == before
 
 
-def test_a_ledger_that_cannot_be_read_is_no_reason_to_lose_ours(one: Clone, other: Clone) -> None:
+def test_an_unreadable_ledger_of_theirs_leaves_ours_and_the_conflict(one: Clone, other: Clone) -> None:
     one.advance("here")
     other.ledger.write_bytes(b"no ledger at all")
     other.commit("broken")
     before = one.ledger.read_bytes()
-    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"faber-ledger: {LEDGER}: " in told
-    assert "is not a SQLite database; our version and the conflict stay" in told
+    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"faber-ledger: {LEDGER}: " in output
+    assert "is not a SQLite database; our version and the conflict stay" in output
     assert one.ledger.read_bytes() == before
     assert f"UU {LEDGER}" in one.git("status", "--porcelain")
 
@@ -96,21 +96,21 @@ def test_keys_that_were_added_at_the_same_place_are_both_kept(one: Clone, other:
     assert (one.state["mine"], one.state["theirs"]) == (1, [2])
 
 
-def test_a_real_conflict_in_somebodys_keys_stays_one_and_our_valid_file_is_there(one: Clone, other: Clone) -> None:
+def test_a_conflict_in_other_tools_keys_stays_and_our_file_is_valid(one: Clone, other: Clone) -> None:
     one.change(status="paused")
     one.commit("here")
     other.change(status="failed")
     other.commit("there")
     before = one.state_path.read_bytes()
-    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
     assert (
-        "both sides changed the same key (status): our value and the conflict stay, all other keys are merged" in told
+        "both sides changed the same key (status): our value and the conflict stay, all other keys are merged" in output
     )
     assert one.state_path.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {STATE}"]
 
 
-def test_a_real_conflict_in_one_key_keeps_nobodys_other_keys_out(one: Clone, other: Clone) -> None:
+def test_a_conflict_in_one_key_does_not_keep_other_keys_from_being_merged(one: Clone, other: Clone) -> None:
     one.change(status="paused", mine=1)
     one.commit("here")
     other.change(status="failed", theirs=2, work_id="9")
@@ -121,7 +121,7 @@ def test_a_real_conflict_in_one_key_keeps_nobodys_other_keys_out(one: Clone, oth
 
 
 @pytest.mark.parametrize("broken", ["{", "[]", "", '{"run_id": "another"}'])
-def test_a_side_that_is_no_state_is_a_conflict_and_ours_stays(one: Clone, other: Clone, broken: str) -> None:
+def test_a_side_that_is_not_a_state_is_a_conflict_and_ours_stays(one: Clone, other: Clone, broken: str) -> None:
     one.change(status="paused")
     one.commit("here")
     other.state_path.write_text(broken)
@@ -174,7 +174,7 @@ def gutted(state: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("gutted_here", [False, True])
 @pytest.mark.parametrize("whole_side_changes", [False, True])
-def test_what_a_gutted_side_lacks_is_not_taken_out(
+def test_what_a_gutted_side_lacks_is_not_removed(
     one: Clone, other: Clone, gutted_here: bool, whole_side_changes: bool
 ) -> None:
     poor, whole = (one, other) if gutted_here else (other, one)
@@ -193,7 +193,7 @@ def test_what_a_gutted_side_lacks_is_not_taken_out(
 
 
 @pytest.mark.parametrize("gutted_here", [False, True])
-def test_what_a_gutted_side_has_does_not_win_over_a_whole_side(one: Clone, other: Clone, gutted_here: bool) -> None:
+def test_a_gutted_side_does_not_win_over_a_complete_side(one: Clone, other: Clone, gutted_here: bool) -> None:
     one.change(current_phase="architect", deep={"a": 1})
     one.commit("more")
     other.git("pull", "-q", "../one", "main")
@@ -224,7 +224,7 @@ def test_nor_without_a_base(one: Clone, other: Clone, gutted_here: bool) -> None
 
 
 @pytest.mark.parametrize("gutted_here", [False, True])
-def test_a_key_that_a_whole_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
+def test_a_key_that_a_complete_side_deleted_stays_deleted(one: Clone, other: Clone, gutted_here: bool) -> None:
     one.change(deep={"a": 1, "b": 2})
     one.commit("more")
     other.git("pull", "-q", "../one", "main")
@@ -268,8 +268,8 @@ def test_a_file_that_is_named_like_an_option_is_a_file(tmp_path: Path, name: str
     for clone, text in ((one, "ours\n"), (other, "theirs\n")):
         (clone.root / name).write_text(text)
         clone.commit("changed")
-    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"faber-ledger: {name}: faber-ledger does not merge this file; our version and the conflict stay" in told
+    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"faber-ledger: {name}: faber-ledger does not merge this file; our version and the conflict stay" in output
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{name}\n"
 
 
@@ -292,7 +292,7 @@ def test_a_project_in_a_folder_that_is_named_like_an_option_is_merged(tmp_path: 
     assert one.ids() == both
 
 
-def test_the_driver_of_0_1_0_goes_on_and_is_renewed_and_taken_out(one: Clone, other: Clone) -> None:
+def test_the_driver_of_0_1_0_still_merges_and_is_updated_and_removed(one: Clone, other: Clone) -> None:
     one.git("config", "--local", "merge.faber-ledger.driver", OLDER)
     one.advance("here")
     other.advance("there")
@@ -330,7 +330,7 @@ def test_the_driver_works_inside_a_git_hooks_environment(one: Clone, other: Clon
     assert (merged["status"], merged["work_id"]) == ("paused", "9")
 
 
-def test_a_base_that_git_itself_could_not_merge_is_none(one: Clone, tmp_path: Path) -> None:
+def test_a_base_that_git_could_not_merge_is_ignored(one: Clone, tmp_path: Path) -> None:
     whole = one.state_path.read_text()
     sides = {
         "base": whole.replace("{", "{\n<<<<<<< Temporary merge branch 1", 1),
@@ -354,14 +354,14 @@ def test_keys_are_merged_one_by_one_and_a_removal_is_left_to_a_person() -> None:
     assert merge_by_key(base, ours, b'{"run_id": "r", "a": true, "b": 1}') == (ours, [("a", "2", "true")])
 
 
-def test_a_conflict_is_of_the_nested_key_alone_and_all_else_is_merged(one: Clone, other: Clone) -> None:
+def test_only_the_nested_key_is_in_conflict_and_the_rest_is_merged(one: Clone, other: Clone) -> None:
     phases = one.state["phases"]
     one.change(phases={**phases, "frame": {**phases["frame"], "status": "mine"}, "own": {"a": 1}}, x={"y": 1, "z": 0})
     one.commit("here")
     other.change(phases={**phases, "build": {**phases["build"], "status": "theirs"}, "own": {"b": 2}}, x={"y": 2})
     other.commit("there")
-    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert "both sides changed the same key (x.y): our value and the conflict stay" in told
+    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert "both sides changed the same key (x.y): our value and the conflict stay" in output
     merged = one.state
     assert (merged["phases"]["frame"]["status"], merged["phases"]["build"]["status"]) == ("mine", "theirs")
     assert merged["phases"]["own"] == {"a": 1, "b": 2}
@@ -382,7 +382,7 @@ def test_git_diff_and_git_log_show_events_in_words(one: Clone) -> None:
     assert "Binary files" not in shown + logged
 
 
-def test_a_file_that_is_no_ledger_is_a_line_of_text_and_git_goes_on(one: Clone) -> None:
+def test_a_file_that_is_not_a_ledger_is_a_line_of_text_and_git_continues(one: Clone) -> None:
     one.ledger.write_bytes(b"\x1b[31mnothing")
     assert "+(not shown: the file is not a SQLite database)" in one.git("diff", "--", LEDGER)
     assert one.faber("textconv", "nowhere.db").stdout == "(not shown: there is no ledger at the file)\n"
@@ -391,12 +391,12 @@ def test_a_file_that_is_no_ledger_is_a_line_of_text_and_git_goes_on(one: Clone) 
 
 def test_a_forged_ledger_neither_reaches_the_terminal_nor_stops_git(one: Clone) -> None:
     forge(one.ledger, "'{}'", kind="\x1b]0;gotcha\x07")
-    told = one.faber("textconv", LEDGER).stdout
-    assert "\x1b" not in told
-    assert "\\x1b]0;gotcha\\x07" in told
+    output = one.faber("textconv", LEDGER).stdout
+    assert "\x1b" not in output
+    assert "\\x1b]0;gotcha\\x07" in output
     forge(one.ledger, "CAST(x'ff' AS TEXT)")
-    told = one.faber("textconv", LEDGER).stdout
-    assert told.splitlines()[-1].startswith("(not shown: ")
+    output = one.faber("textconv", LEDGER).stdout
+    assert output.splitlines()[-1].startswith("(not shown: ")
 
 
 def test_a_long_ledger_is_cut_and_says_so(
@@ -408,7 +408,7 @@ def test_a_long_ledger_is_cut_and_says_so(
 
 
 def test_gits_call_prints_what_the_command_prints(one: Clone) -> None:
-    """Git's call has one argument, and goes by a way of its own; with `--` before the file it is click that answers."""
+    """Git's call, with one argument, does not load click; with `--` before the file click answers."""
     broken = one.root / "broken.db"
     broken.write_bytes(b"nothing")
     forged = one.root / "forged.db"
@@ -426,7 +426,7 @@ def test_usage_and_help_of_textconv_are_those_of_every_command(one: Clone) -> No
         assert "hint: run `faber-ledger textconv --help`" in one.faber("textconv", *arguments, code=2).stderr
 
 
-def test_showing_leaves_no_file_beside(one: Clone) -> None:
+def test_showing_a_diff_leaves_no_file_behind(one: Clone) -> None:
     shutil.copy(one.ledger, one.root / "copy.db")
     before = set(os.listdir(one.root))
     one.faber("textconv", "copy.db")
@@ -462,8 +462,8 @@ def test_attributes_reach_runs_in_both_layouts_and_nothing_else(one: Clone) -> N
 
 def test_a_second_init_changes_nothing_in_git(one: Clone) -> None:
     before = config(one)
-    told = one.faber("init", "--git-only").stdout
-    assert "unchanged  this clone's git config: merge and diff drivers" in told
+    output = one.faber("init", "--git-only").stdout
+    assert "unchanged  this clone's git config: merge and diff drivers" in output
     assert config(one) == before
     assert one.faber("init", "--git-only", "--dry-run").stdout == "nothing to change\n"
 
@@ -473,15 +473,15 @@ def test_a_dry_run_shows_the_commands_and_sets_nothing(tmp_path: Path) -> None:
     clone.root.mkdir()
     clone.git("init", "-q")
     before = config(clone)
-    told = clone.faber("init", "--git-only", "--dry-run").stdout
-    assert "git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'\n" in told
-    assert "git config --local rebase.autoStash 'true'\n" in told
-    assert "+++ b/.fractary/.gitattributes" in told
+    output = clone.faber("init", "--git-only", "--dry-run").stdout
+    assert "git config --local merge.faber-ledger.driver 'faber-ledger merge-driver %O %A %B -- %P'\n" in output
+    assert "git config --local rebase.autoStash 'true'\n" in output
+    assert "+++ b/.fractary/.gitattributes" in output
     assert config(clone) == before
     assert not (clone.root / ".fractary").exists()
 
 
-def test_uninstall_takes_out_exactly_what_init_set(tmp_path: Path) -> None:
+def test_uninstall_removes_exactly_what_init_set(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "new")
     clone.root.mkdir()
     clone.git("init", "-q")
@@ -496,13 +496,13 @@ def test_uninstall_takes_out_exactly_what_init_set(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("choice", ["true", "false"])
-def test_a_choice_of_the_users_own_stays(tmp_path: Path, choice: str) -> None:
+def test_a_setting_that_the_user_has_chosen_stays(tmp_path: Path, choice: str) -> None:
     clone = Clone(tmp_path / "new")
     clone.root.mkdir()
     clone.git("init", "-q")
     clone.git("config", "--local", "merge.autoStash", choice)
-    told = clone.faber("init", "--git-only")
-    assert ("merge.autoStash is switched off" in told.stderr) == (choice == "false")
+    done = clone.faber("init", "--git-only")
+    assert ("merge.autoStash is switched off" in done.stderr) == (choice == "false")
     assert clone.git("config", "--local", "merge.autoStash") == f"{choice}\n"
     clone.git("config", "--local", "merge.faber-ledger.driver", "somebody's own")
     clone.faber("uninstall")
@@ -520,9 +520,9 @@ def test_linked_worktrees_share_what_was_set(one: Clone) -> None:
 def test_without_a_repository_the_files_are_written_and_git_is_not_asked(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "plain")
     (clone.root / ".fractary").mkdir(parents=True)
-    told = clone.faber("init", "--git-only")
-    assert "note: this is not a git repository" in told.stderr
-    assert "git config" not in told.stdout
+    done = clone.faber("init", "--git-only")
+    assert "note: this is not a git repository" in done.stderr
+    assert "git config" not in done.stdout
     assert "this is not a git repository" in clone.faber("init", "--pre-commit", code=1).stderr
 
 
@@ -533,7 +533,7 @@ def hook_of(clone: Clone) -> Path:
     return clone.root / ".git/hooks/pre-commit"
 
 
-def test_a_commit_takes_the_ledger_along_and_nothing_else(one: Clone) -> None:
+def test_a_commit_includes_the_ledger_and_nothing_else(one: Clone) -> None:
     one.faber("init", "--pre-commit")
     one.commit("set up")
     one.record("next")
@@ -547,12 +547,12 @@ def test_a_commit_takes_the_ledger_along_and_nothing_else(one: Clone) -> None:
 
 def test_a_hook_that_is_a_link_to_nothing_is_named(one: Clone) -> None:
     (one.root / ".git/hooks/pre-commit").symlink_to("/nowhere/at/all")
-    told = one.faber("init", "--pre-commit", code=1).stderr
-    assert "pre-commit is a link to /nowhere/at/all" in told
-    assert "hint: remove the link" in told
+    output = one.faber("init", "--pre-commit", code=1).stderr
+    assert "pre-commit is a link to /nowhere/at/all" in output
+    assert "hint: remove the link" in output
 
 
-def test_what_recoveries_and_kills_leave_behind_stays_out_of_git(one: Clone) -> None:
+def test_git_ignores_what_recoveries_and_kills_leave_behind(one: Clone) -> None:
     names = (
         "ledger.db.recovered",
         "ledger.db.tmp",
@@ -566,7 +566,7 @@ def test_what_recoveries_and_kills_leave_behind_stays_out_of_git(one: Clone) -> 
 
 
 @pytest.mark.parametrize("arguments", [("-a",), ("--amend", "--no-edit"), ("--allow-empty",)])
-def test_every_way_to_commit_takes_the_newest_events(one: Clone, arguments: tuple[str, ...]) -> None:
+def test_every_way_to_commit_includes_the_newest_events(one: Clone, arguments: tuple[str, ...]) -> None:
     one.faber("init", "--pre-commit")
     one.commit("set up")
     one.record("next")
@@ -574,14 +574,14 @@ def test_every_way_to_commit_takes_the_newest_events(one: Clone, arguments: tupl
     assert one.git("status", "--porcelain") == ""
 
 
-def test_a_commit_of_named_paths_holds_those_alone(one: Clone) -> None:
+def test_a_commit_of_named_paths_has_only_those(one: Clone) -> None:
     one.faber("init", "--pre-commit")
     (one.root / "code.py").write_text("x = 1\n")
     one.commit("set up")
     one.record("next")
     (one.root / "code.py").write_text("x = 2\n")
-    told = one.git("commit", "-qm", "Code", "--", "code.py")
-    assert f"note: this commit has only the named paths: {RUN} is left for the next one" in told
+    output = one.git("commit", "-qm", "Code", "--", "code.py")
+    assert f"note: this commit has only the named paths: {RUN} is left for the next one" in output
     assert one.git("show", "--name-only", "--format=", "HEAD").split() == ["code.py"]
     assert one.git("status", "--porcelain").split() == ["M", LEDGER, "M", STATE]
 
@@ -598,7 +598,7 @@ def test_a_commit_in_a_linked_worktree_is_prepared_too(one: Clone) -> None:
     assert linked.git("status", "--porcelain") == ""
 
 
-def test_the_hook_works_beside_an_existing_one_and_goes_without_a_trace(one: Clone) -> None:
+def test_the_hook_works_beside_an_existing_one_and_is_removed_without_a_trace(one: Clone) -> None:
     theirs = "#!/usr/bin/env bash\nset -e\ntouch they-ran\nexit 0\n"
     hook_of(one).parent.mkdir(exist_ok=True)
     hook_of(one).write_text(theirs)
@@ -621,9 +621,9 @@ def test_a_hook_in_another_language_is_refused_with_what_to_add(one: Clone) -> N
     hook_of(one).parent.mkdir(exist_ok=True)
     hook_of(one).write_text("#!/usr/bin/env python3\n")
     hook_of(one).chmod(0o755)
-    told = one.faber("init", "--pre-commit", code=1).stderr
-    assert "is not a shell script" in told
-    assert "faber-ledger seal" in told
+    output = one.faber("init", "--pre-commit", code=1).stderr
+    assert "is not a shell script" in output
+    assert "faber-ledger seal" in output
     assert hook_of(one).read_text() == "#!/usr/bin/env python3\n"
     assert not (one.root / ".claude").exists()
 
@@ -647,8 +647,8 @@ def test_hooks_kept_in_the_repository_are_found(one: Clone) -> None:
 
 def test_a_hooks_folder_of_several_repositories_is_left_alone(one: Clone, tmp_path: Path) -> None:
     one.git("config", "core.hooksPath", str(tmp_path / "hooks"))
-    told = one.faber("init", "--pre-commit", code=1).stderr
-    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in told
+    output = one.faber("init", "--pre-commit", code=1).stderr
+    assert f"`core.hooksPath` keeps the hooks in {tmp_path}/hooks, outside this repository" in output
     assert not (tmp_path / "hooks").exists()
 
 

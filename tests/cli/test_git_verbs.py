@@ -39,9 +39,9 @@ def test_pull_over_what_is_not_committed(one: Clone, other: Clone, how: tuple[st
     other.advance("there")
     one.advance("here")
     one.record("uncommitted")
-    told = one.git("pull", *how, "../other", "main")
-    assert "Created autostash" in told
-    assert "Applied autostash" in told
+    output = one.git("pull", *how, "../other", "main")
+    assert "Created autostash" in output
+    assert "Applied autostash" in output
     assert one.clients() == {"first", "there", "here", "uncommitted"}
     settled(one, "there", "here", "uncommitted")
 
@@ -71,15 +71,15 @@ def test_merge_on_a_clone_without_the_driver(one: Clone, other: Clone) -> None:
     one.forget_driver()
     other.advance("there")
     one.advance("here")
-    told = one.git("pull", "--no-rebase", "../other", "main", code=1)
-    assert f"CONFLICT (content): Merge conflict in {LEDGER}" in told
+    output = one.git("pull", "--no-rebase", "../other", "main", code=1)
+    assert f"CONFLICT (content): Merge conflict in {LEDGER}" in output
     one.faber("resolve")
     one.git("commit", "-q", "--no-edit")
     settled(one, "there", "here")
     assert status(one) == ""
 
 
-def test_an_octopus_merge_that_git_gives_up_is_made_one_by_one(one: Clone, other: Clone) -> None:
+def test_an_octopus_merge_that_git_refuses_works_one_branch_at_a_time(one: Clone, other: Clone) -> None:
     third = one.clone("third")
     for clone in (other, third):
         clone.advance(clone.root.name)
@@ -169,7 +169,7 @@ def test_cherry_pick(one: Clone, other: Clone) -> None:
     settled(one, "picked", "skipped", "here")
 
 
-def test_revert_takes_no_event_out(one: Clone) -> None:
+def test_revert_removes_no_event(one: Clone) -> None:
     (one.root / "code.py").write_text("x = 1\n")
     one.advance("second")
     one.advance("third")

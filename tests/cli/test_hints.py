@@ -1,4 +1,4 @@
-"""A hint names a command that works, as it stands there."""
+"""A hint names a command that works exactly as printed."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def project(tmp_path: Path) -> Project:
 
 
 def forged(project: Project) -> None:
-    """Change what an event says, as a hand with sqlite3 would."""
+    """Change an event with sqlite3."""
     forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
 
 
 @pytest.mark.parametrize("kept", ["mirror", "HEAD"])
-def test_a_changed_event_is_put_back_by_the_command_that_verify_names(project: Project, kept: str) -> None:
+def test_a_changed_event_is_restored_by_the_command_that_verify_names(project: Project, kept: str) -> None:
     before = project.events
     if kept == "HEAD":
         shutil.rmtree(project.root / ".git" / "faber-ledger")
     forged(project)
-    told = project.faber("verify", project.run_id)
-    assert told.returncode == 20
-    (command,) = set(re.findall(r"run `(.*union.*?)` in the run's folder", told.stdout))
+    verified = project.faber("verify", project.run_id)
+    assert verified.returncode == 20
+    (command,) = set(re.findall(r"run `(.*union.*?)` in the run's folder", verified.stdout))
     path = f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         ["sh", "-c", command], cwd=project.run, env={**project.environment(), "PATH": path}, check=False
@@ -45,7 +45,7 @@ def test_a_changed_event_is_put_back_by_the_command_that_verify_names(project: P
     assert project.events == before
 
 
-def test_a_changed_event_that_nothing_has_unchanged_is_told_as_before(project: Project) -> None:
+def test_without_an_unchanged_copy_verify_names_no_command_that_restores(project: Project) -> None:
     shutil.rmtree(project.root / ".git")
     forged(project)
     assert "restore the newest version that verifies" in project.faber("verify", project.run_id).stdout
@@ -56,14 +56,14 @@ def test_doctor_names_the_scope_to_take_hooks_out_of(project: Project) -> None:
         assert project.faber("init", "--scope", scope).returncode == 0
     local = project.root / ".claude" / "settings.local.json"
     local.write_text(local.read_text().replace("hook session-start", "hook  session-start"))
-    told = project.faber("doctor").stdout
-    assert "faber-ledger uninstall --scope local" in told or "doctor --fix" in told
-    assert "`faber-ledger uninstall --scope`" not in told
+    output = project.faber("doctor").stdout
+    assert "faber-ledger uninstall --scope local" in output or "doctor --fix" in output
+    assert "`faber-ledger uninstall --scope`" not in output
 
 
 def test_doctor_names_no_run_that_is_not_there(project: Project) -> None:
     project.write(".gitignore", "*.db\n")
-    told = project.faber("doctor", "--json").stdout
-    paths = re.findall(r"\.fractary/runs/[^ \"]*/ledger\.db", json.dumps(json.loads(told)))
-    assert "a run's ledger.db, in .fractary/runs/" in told
+    output = project.faber("doctor", "--json").stdout
+    paths = re.findall(r"\.fractary/runs/[^ \"]*/ledger\.db", json.dumps(json.loads(output)))
+    assert "a run's ledger.db, in .fractary/runs/" in output
     assert {path.split("/")[2] for path in paths} == {project.run_id}

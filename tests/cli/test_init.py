@@ -111,12 +111,12 @@ def dumped(indent: str) -> str:
 
 
 def test_a_new_project_gets_four_guarded_hooks_without_matchers(project: Project) -> None:
-    told = project.run("init")
+    done = project.run("init")
     assert json.loads(project.settings.read_text()) == {"hooks": ours()}
     assert project.settings.read_text().startswith('{\n  "hooks": {\n    "SessionStart": [\n      {\n')
     assert project.settings.read_text().endswith("}\n")
-    assert f"commit .claude/settings.json, .fractary/.gitignore, .fractary/.gitattributes and {KEPT}" in told.stdout
-    assert told.stderr == ""
+    assert f"commit .claude/settings.json, .fractary/.gitignore, .fractary/.gitattributes and {KEPT}" in done.stdout
+    assert done.stderr == ""
 
 
 def test_the_time_outs_are_those_that_the_client_needs() -> None:
@@ -149,7 +149,7 @@ def test_everything_else_keeps_value_order_and_bytes(project: Project, indent: s
     assert project.settings.read_bytes() == before
 
 
-def test_odd_formatting_of_a_users_own_hooks_stays(project: Project) -> None:
+def test_odd_formatting_of_a_users_hooks_stays(project: Project) -> None:
     before = (
         '{"a" :1.0e1,\n\n "hooks":{"SessionStart":[ {"hooks":[{"command":"\\u00e9","timeout":1.50}]} ]  }, "z":[\n]}'
     )
@@ -195,7 +195,7 @@ def test_a_second_init_changes_nothing(project: Project) -> None:
         hook_command("SessionStart"),
     ],
 )
-def test_a_form_that_answers_already_stays_as_it_is(project: Project, old: str) -> None:
+def test_a_hook_in_another_form_is_kept(project: Project, old: str) -> None:
     handlers = [{"command": "a"}, {"type": "command", "command": old, "timeout": 5, "note": "mine"}, {"command": "b"}]
     groups = [{"hooks": handlers}, {"hooks": [{"command": "c"}]}]
     project.write(json.dumps({"hooks": {"SessionStart": groups}}, indent=2))
@@ -215,7 +215,7 @@ def test_a_program_named_by_its_path_answers_and_is_the_users(project: Project, 
     assert json.loads(project.settings.read_text())["hooks"] == theirs
 
 
-def test_a_users_hook_under_a_matcher_stays_and_every_source_is_answered_beside_it(project: Project) -> None:
+def test_a_users_hook_under_a_matcher_stays_and_ours_for_every_source_is_added(project: Project) -> None:
     mine = {"type": "command", "command": "faber-ledger hook session-start", "timeout": 99}
     theirs = [{"matcher": "compact", "hooks": [mine, {"command": "a"}]}, {"matcher": "clear", "hooks": [mine]}]
     before = json.dumps({"hooks": {"SessionStart": theirs}}, indent=2)
@@ -226,7 +226,7 @@ def test_a_users_hook_under_a_matcher_stays_and_every_source_is_answered_beside_
     assert project.settings.read_text() == before
 
 
-def test_a_time_out_that_somebody_set_stays_and_uninstall_still_knows_the_hook(project: Project) -> None:
+def test_a_time_out_that_the_user_set_stays_and_uninstall_still_finds_the_hook(project: Project) -> None:
     project.run("init")
     edited = project.settings.read_text().replace('"timeout": 20', '"timeout": 33')
     project.settings.write_text(edited)
@@ -295,15 +295,15 @@ def test_uninstall_undoes_init_to_the_byte(rest: dict[str, Any], events: dict[st
 def test_each_scope_has_its_file(project: Project, tmp_path: Path) -> None:
     project.run("init", "--scope", "local")
     assert set(project.files()) == {".claude/settings.local.json", *OURS}
-    told = project.run("init", "--scope", "user").stdout
+    output = project.run("init", "--scope", "user").stdout
     assert json.loads((project.home / ".claude/settings.json").read_text()) == {"hooks": ours()}
-    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in told
+    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in output
     config = tmp_path / "configured"
     project.run("init", "--scope", "user", CLAUDE_CONFIG_DIR=str(config))
     assert json.loads((config / "settings.json").read_text()) == {"hooks": ours()}
 
 
-def test_the_users_scope_leaves_a_folder_that_is_no_project_alone(project: Project, tmp_path: Path) -> None:
+def test_the_user_scope_leaves_a_folder_without_a_project_alone(project: Project, tmp_path: Path) -> None:
     folder = tmp_path / "anywhere"
     folder.mkdir()
     project.run("init", "--scope", "user", cwd=folder)
@@ -381,7 +381,7 @@ def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         (b"", "line 1: not valid JSON"),
         (b'{\n "a": 1,\n}\n', "line 3: not valid JSON"),
@@ -401,13 +401,13 @@ def test_the_guard_hands_on_standard_input_and_the_event(tmp_path: Path) -> None
 )
 @pytest.mark.parametrize("command", ["init", "uninstall"])
 def test_settings_that_cannot_be_read_are_named_and_left(
-    project: Project, command: str, content: bytes, told: str
+    project: Project, command: str, content: bytes, message: str
 ) -> None:
     project.write(content)
     before = project.files()
     failed = project.run(command, code=1)
     assert failed.stderr.startswith(f"error: {SETTINGS}")
-    assert told in failed.stderr
+    assert message in failed.stderr
     assert "\n\nhint: " in failed.stderr
     assert failed.stdout == ""
     assert project.files() == before
@@ -446,7 +446,7 @@ def test_when_the_second_file_cannot_be_staged_the_first_leaves_no_trace(tmp_pat
     assert [path.name for path in project.root.iterdir()] == [".fractary"]
 
 
-def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(project: Project) -> None:
+def test_a_change_by_another_program_meanwhile_is_not_overwritten(project: Project) -> None:
     file = project.write("theirs, newer")
     with pytest.raises(LedgerError, match="changed meanwhile"):
         make_changes([FileChange(str(file), b"what was read", b"ours")])
@@ -475,7 +475,7 @@ def test_an_unknown_scope_is_a_usage_error(project: Project) -> None:
 # --- dry run
 
 
-def test_a_dry_run_shows_a_patch_that_git_takes_and_writes_nothing(project: Project) -> None:
+def test_a_dry_run_shows_a_patch_that_git_applies_and_writes_nothing(project: Project) -> None:
     project.write(dumped("  ").rstrip("\n"))
     before = project.files()
     patch = project.run("init", "--dry-run").stdout
@@ -502,7 +502,7 @@ def test_a_dry_run_with_nothing_to_do_says_so(project: Project) -> None:
 # --- git
 
 
-def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project) -> None:
+def test_git_ignores_local_files_and_tracks_the_runs(project: Project) -> None:
     project.run("init")
     stays = [
         "runs/r/state.json.backup",
@@ -531,7 +531,7 @@ def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project)
 
 
 @pytest.mark.parametrize(
-    ("where", "rules", "told"),
+    ("where", "rules", "message"),
     [
         (".gitignore", "# runs\n.fractary/\n", "rule `.fractary/`, line 2 of .gitignore"),
         (".gitignore", "*.db\n", "a run's ledger.db, in .fractary/runs/ (rule `*.db`, line 1 of .gitignore)"),
@@ -546,19 +546,19 @@ def test_git_leaves_out_what_stays_here_and_takes_what_travels(project: Project)
     ],
 )
 def test_init_fails_with_the_rule_when_git_ignores_what_must_travel(
-    project: Project, where: str, rules: str, told: str
+    project: Project, where: str, rules: str, message: str
 ) -> None:
     project.write(rules, where)
     before = project.files()
     for arguments in (["init"], ["init", "--dry-run"]):
         failed = project.run(*arguments, code=1)
-        assert told in failed.stderr
+        assert message in failed.stderr
         assert "\n\nhint: " in failed.stderr
         assert failed.stdout == ""
     assert project.files() == before
 
 
-def test_a_rule_of_the_users_own_ignore_file_counts(project: Project) -> None:
+def test_a_rule_of_the_users_global_ignore_file_counts(project: Project) -> None:
     rules = project.home / "ignored"
     rules.write_text("*.db\n")
     (project.home / ".gitconfig").write_text(f"[core]\n\texcludesFile = {rules}\n")
@@ -572,7 +572,7 @@ def test_a_tracked_file_that_is_ignored_counts_as_ignored(project: Project) -> N
     assert "rule `.active-run-id`" in project.run("init", code=1).stderr
 
 
-def test_a_rule_that_takes_a_file_back_in_is_no_obstacle(project: Project) -> None:
+def test_a_rule_that_re_includes_a_file_is_accepted(project: Project) -> None:
     project.write("*.db\n!ledger.db\n", ".gitignore")
     project.run("init")
 
@@ -601,33 +601,33 @@ def test_another_repository_in_the_environment_does_not_answer(project: Project,
     project.run("init", GIT_DIR=str(other / ".git"), GIT_WORK_TREE=str(other))
 
 
-def test_settings_that_git_ignores_are_written_and_told(project: Project) -> None:
+def test_settings_that_git_ignores_are_written_and_reported(project: Project) -> None:
     project.write(".claude/\n", ".gitignore")
-    told = project.run("init")
-    assert "note: git ignores .claude/settings.json" in told.stderr
-    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in told.stdout
+    done = project.run("init")
+    assert "note: git ignores .claude/settings.json" in done.stderr
+    assert f"commit .fractary/.gitignore, .fractary/.gitattributes and {KEPT}," in done.stdout
 
 
 def test_outside_git_it_works_and_says_that_nothing_is_tracked(tmp_path: Path) -> None:
     project = Project(tmp_path)
-    told = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
-    assert "not a git repository: nothing is tracked" in told.stderr
-    assert "commit " not in told.stdout
+    done = project.run("init", GIT_CEILING_DIRECTORIES=str(tmp_path))
+    assert "not a git repository: nothing is tracked" in done.stderr
+    assert "commit " not in done.stdout
     assert set(project.files()) == {SETTINGS, *OURS}
 
 
 def test_without_git_and_off_the_path_it_works_and_tells_both(project: Project) -> None:
-    told = project.run("init", PATH=str(project.home))
-    assert "note: git is not installed" in told.stderr
-    assert f"note: faber-ledger is not on PATH, so the hooks cannot run it: add {COMMAND.parent} to PATH" in told.stderr
+    done = project.run("init", PATH=str(project.home))
+    assert "note: git is not installed" in done.stderr
+    assert f"note: faber-ledger is not on PATH, so the hooks cannot run it: add {COMMAND.parent} to PATH" in done.stderr
 
 
-def test_git_that_cannot_answer_is_told_and_no_reason_to_stop(project: Project) -> None:
+def test_a_git_that_cannot_answer_is_reported_and_init_continues(project: Project) -> None:
     (project.root / ".git/config").write_text("[broken\n")
     assert "note: git could not say whether it tracks the ledger: " in project.run("init").stderr
 
 
-def test_hooks_that_the_settings_switch_off_are_told(project: Project) -> None:
+def test_hooks_that_the_settings_switch_off_are_reported(project: Project) -> None:
     project.write('{"disableAllHooks": true}\n')
     assert "disableAllHooks" in project.run("init").stderr
 
@@ -637,9 +637,9 @@ def test_hooks_that_the_settings_switch_off_are_told(project: Project) -> None:
 
 def test_uninstall_leaves_nothing_of_what_init_made(project: Project) -> None:
     project.run("init")
-    told = project.run("uninstall").stdout
+    output = project.run("uninstall").stdout
     assert [path.name for path in project.root.iterdir()] == [".git"]
-    assert told.count("removed") == 5
+    assert output.count("removed") == 5
     assert project.run("uninstall").stdout == "nothing to remove from .claude/settings.json\n"
 
 
@@ -672,7 +672,7 @@ def test_the_ignore_files_own_lines_come_back(project: Project, theirs: str) -> 
     assert file.read_bytes() == before
 
 
-def test_an_older_block_is_replaced_where_it_stands() -> None:
+def test_an_older_block_is_replaced_in_place() -> None:
     old = with_block(b"a\n", IGNORED).replace(b"*.tmp\n", b"") + b"b\n"
     assert with_block(old, IGNORED) == with_block(b"a\n", IGNORED) + b"b\n"
     assert without_block(old) == b"a\nb\n"

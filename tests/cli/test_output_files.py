@@ -1,4 +1,4 @@
-"""Where results go, and that what goes there was looked at first: `-o`, damaged logs, files that are imported."""
+"""Output files (`-o`), and that damaged logs and imported files are checked before anything is written."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_dash_is_standard_output_for_text_and_refused_for_databases(project: P
     assert not (project.root / "-").exists()
 
 
-def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tmp_path: Path) -> None:
+def test_a_changed_payload_is_in_no_export_and_passes_no_check(project: Project, tmp_path: Path) -> None:
     forge(project.ledger_path, "UPDATE event SET payload = replace(payload, 'went well', 'went ill')")
     for arguments in (
         ["export"],
@@ -61,7 +61,7 @@ def test_a_changed_payload_goes_into_no_export_and_no_check(project: Project, tm
     assert project.faber("log").returncode == 0
 
 
-def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
+def test_an_event_removed_from_the_middle_ends_every_export_and_check(project: Project, tmp_path: Path) -> None:
     for note in ("a second", "a third"):
         project.faber("note", "add", note)
     forge(project.ledger_path, "DELETE FROM event WHERE seq = (SELECT max(seq) - 1 FROM event)")
@@ -76,7 +76,7 @@ def test_an_event_taken_out_of_the_middle_ends_every_export_and_check(project: P
     assert not (tmp_path / "a.db").exists()
 
 
-def test_an_export_is_written_over_an_earlier_one_and_over_nothing_else(project: Project, tmp_path: Path) -> None:
+def test_an_export_replaces_an_earlier_one_and_nothing_else(project: Project, tmp_path: Path) -> None:
     settings = project.write(".claude/settings.json", '{"hooks": {}}\n')
     for path in (project.state_path, settings, project.root / ".git" / "config"):
         path.parent.mkdir(exist_ok=True)
@@ -133,7 +133,7 @@ def test_a_file_without_an_event_is_imported_into_nothing(project: Project, tmp_
     assert sorted((project.root / ".fractary" / "runs").iterdir()) == runs
 
 
-def test_what_cannot_be_imported_is_told_by_its_own_fault(project: Project, tmp_path: Path) -> None:
+def test_each_fault_of_an_import_has_its_own_message(project: Project, tmp_path: Path) -> None:
     lines = project.faber("export").stdout.splitlines(keepends=True)
     headless, foreign = tmp_path / "headless.jsonl", tmp_path / "cloud.jsonl"
     headless.write_text("".join(lines[1:]))
@@ -145,13 +145,13 @@ def test_what_cannot_be_imported_is_told_by_its_own_fault(project: Project, tmp_
     assert (done.returncode, "line 1: it is a CloudEvent" in done.stderr) == (20, True), done.stderr
 
 
-def test_a_moment_that_is_empty_is_no_moment(project: Project) -> None:
+def test_an_empty_moment_is_refused(project: Project) -> None:
     done = project.faber("replay", "--at", "")
     assert (done.returncode, "the moment is empty" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("arguments", [["log"], ["export"], ["run", "list"], ["log", "--json"]])
-def test_a_reader_who_leaves_early_is_no_error(project: Project, arguments: list[str]) -> None:
+def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: list[str]) -> None:
     process = Command(
         [COMMAND, *arguments],
         cwd=project.root,

@@ -17,14 +17,14 @@ def project(tmp_path: Path) -> Project:
     return project
 
 
-def test_a_projection_that_holds_changes_nothing(project: Project) -> None:
+def test_a_projection_that_agrees_changes_nothing(project: Project) -> None:
     before = project.state_path.stat()
     assert project.faber("project").returncode == 0
     assert project.faber("project", "--rebuild").returncode == 0
     assert project.state_path.stat().st_mtime_ns == before.st_mtime_ns
 
 
-def test_blocks_that_somebody_changed_come_back(project: Project) -> None:
+def test_edited_blocks_are_written_again_from_the_log(project: Project) -> None:
     right = project.state_path.read_bytes()
     state = json.loads(right)
     state["sessions"]["total_sessions"] = 99
@@ -56,7 +56,7 @@ def test_a_check_that_agrees_exits_0(project: Project) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--rebuild",)])
-def test_a_ledger_without_events_takes_no_blocks_away(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_ledger_without_events_removes_no_blocks(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     project = Project.made(tmp_path / "older", spec_state() | {"run_id": RUN})
     project.ledger_path.touch()  # as a hook leaves it that is killed before its first commit
     before = project.state_path.read_bytes()
@@ -89,7 +89,7 @@ def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(pro
     assert {name: made[name] for name in blocks} == blocks
 
 
-def test_a_broken_state_is_told_and_stays_and_a_backup_restores_it(project: Project) -> None:
+def test_a_broken_state_is_reported_and_kept_and_a_backup_restores_it(project: Project) -> None:
     project.deliver("PreCompact.auto.print")
     good = json.loads(project.state_path.read_text())
     project.state_path.write_text('{"run_id": ')
@@ -112,7 +112,7 @@ def test_a_restore_without_a_backup_says_so(project: Project) -> None:
     assert project.state_path.read_text() == "{"
 
 
-def test_all_goes_on_after_a_run_that_fails(project: Project) -> None:
+def test_all_continues_after_a_run_that_fails(project: Project) -> None:
     second = project.faber("run", "start", "--work-id", "2", "--run-id", "zz", "--yes")
     assert second.returncode == 0
     project.state_path.write_text("{")
@@ -122,7 +122,7 @@ def test_all_goes_on_after_a_run_that_fails(project: Project) -> None:
     assert "zz: state.json already shows" in done.stdout
 
 
-def test_a_run_without_a_ledger_is_told_with_exit_10(tmp_path: Path) -> None:
+def test_a_run_without_a_ledger_is_exit_code_10(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "project")
     for command in ("project", "replay", "log", "verify"):
         done = project.faber(command)
@@ -137,12 +137,12 @@ def test_a_replay_tells_every_event_with_what_it_changed(project: Project) -> No
     assert "         context_metadata.reload_count: 0 -> 1\n" in done.stdout
     assert '         sessions.session_history[0].end_reason: (missing) -> "normal"\n' in done.stdout
     assert "newly completed" in done.stdout
-    told = json.loads(project.faber("replay", "--json").stdout)["data"]
-    assert len(told["events"]) == len(project.events)
-    assert told["sessions"][0]["end_reason"] == "normal"
+    output = json.loads(project.faber("replay", "--json").stdout)["data"]
+    assert len(output["events"]) == len(project.events)
+    assert output["sessions"][0]["end_reason"] == "normal"
 
 
-def test_status_says_where_a_run_stands_and_that_its_state_differs(project: Project) -> None:
+def test_status_says_where_a_run_is_and_that_its_state_differs(project: Project) -> None:
     assert "open since" in project.faber("status").stdout
     state = json.loads(project.state_path.read_text())
     state["sessions"]["total_sessions"] = 5

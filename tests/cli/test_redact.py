@@ -1,4 +1,4 @@
-"""`redact`: what was taken out is in no file of the clone, does not come back, and is never half taken out."""
+"""`redact`: what was removed is in no file of the clone, does not return, and is never removed only in part."""
 
 from __future__ import annotations
 
@@ -82,16 +82,16 @@ def test_a_redacted_note_is_in_no_file_of_the_clone(project: Project, tmp_path: 
     project.log_path.parent.mkdir(parents=True, exist_ok=True)
     project.log_path.write_text(f"2026-01-05T14:30:22Z SessionStart the password is {SECRET}, says Ada: failed\nkept\n")
     assert len(holders(project.root)) > 8
-    told = redact(project, note_id(project), "--reason", "a password")
+    output = redact(project, note_id(project), "--reason", "a password")
     assert holders(project.root) == []
-    assert SECRET not in told
+    assert SECRET not in output
     assert json.loads(aside.read_text()) == {"delivery": '{"summary": "[redacted]"}', "kept": 1}
     assert project.log_lines == ["2026-01-05T14:30:22Z SessionStart [redacted]: failed", "kept"]
     project.assert_projected()
     assert_sound(project)
 
 
-def test_another_tools_temporary_file_that_holds_it_is_named_and_left(project: Project) -> None:
+def test_another_tools_temporary_file_that_has_the_text_is_named_and_kept(project: Project) -> None:
     temporary = project.run / "state.json.tmp"
     temporary.write_text(f"the password is {SECRET}, says Ada")
     assert f".fractary/runs/{project.run_id}/state.json.tmp" in redact(project, note_id(project))
@@ -113,15 +113,15 @@ def test_the_copies_that_doctor_made_go_too_and_those_of_other_files_are_cleaned
     (copies / ".fractary" / "runs" / "other").mkdir()
     (copies / ".fractary" / "runs" / "other" / "state.json").write_text("of another run")
     (copies / "hooks.log").write_text(f"2026-01-05T14:30:22Z the password is {SECRET}, says Ada: failed\n")
-    told = redact(project, note_id(project))
+    output = redact(project, note_id(project))
     assert holders(project.root) == []
-    assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in told
-    assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in told
+    assert f"removed: {(run / 'ledger.db').relative_to(project.root)}" in output
+    assert f"cleaned: {(copies / 'hooks.log').relative_to(project.root)}" in output
     left = [str(path.relative_to(copies)) for path in sorted(copies.rglob("*")) if path.is_file()]
     assert left == [".fractary/runs/other/state.json", "hooks.log"]
 
 
-def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text(project: Project) -> None:
+def test_a_waiting_delivery_is_recorded_first_and_named_if_it_has_the_text(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
     text = f"{SECRET}, says Ada"  # nothing that a summary is masked for
     project.faber("note", "add", text)
@@ -129,10 +129,10 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
     assert project.faber("init", "--summaries").returncode == 0
     delivery = json.dumps({"trigger": "auto", "compact_summary": text})
     spool.put(run, IncomingCall(Call("PostCompact", delivery.encode(), {}), run, now(), print).to_spooled([]))
-    told = redact(project, note)
+    output = redact(project, note)
     assert spool.waiting(run) == []
     (recorded,) = [one for one in project.events if one["event"]["type"] == "compaction_completed"]
-    named = next(line for line in told.splitlines() if "the same text is also in other events" in line)
+    named = next(line for line in output.splitlines() if "the same text is also in other events" in line)
     assert recorded["id"] in named
     redact(project, recorded["id"])
     redact(project, note_id(project))
@@ -141,7 +141,7 @@ def test_a_delivery_that_waited_is_an_event_first_and_named_if_it_holds_the_text
     assert_sound(project)
 
 
-def test_a_dry_run_takes_in_nothing(project: Project) -> None:
+def test_a_dry_run_records_nothing(project: Project) -> None:
     run = find_run(str(project.root), project.run_id)
     path = spool.put(run, IncomingCall(Call("SessionEnd", b"{}", {}), run, now(), print).to_spooled([]))
     assert project.faber("redact", note_id(project), "--dry-run").returncode == 0
@@ -255,8 +255,8 @@ def test_a_second_redaction_says_so_and_finishes_what_a_crash_left(project: Proj
     done = project.faber("verify", project.run_id)
     assert (done.returncode, "not_redacted" in done.stdout) == (20, True)
     assert f"faber-ledger redact {name} --yes" in done.stdout
-    told = redact(project, name)
-    assert "redacted already" in told
+    output = redact(project, name)
+    assert "redacted already" in output
     assert holders(project.root) == []
     assert len(project.events) == count
     assert_sound(project)
@@ -275,7 +275,7 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "message"),
     [
         (["99"], 10, "there is no event 99"),
         (["0"], 10, "may be several things"),
@@ -284,15 +284,15 @@ def test_a_dry_run_and_an_unanswered_question_change_nothing(project: Project) -
         (["2", "--run", "none"], 10, "there is no run none"),
     ],
 )
-def test_bad_input_is_one_clear_error(project: Project, arguments: list[str], code: int, told: str) -> None:
+def test_bad_input_is_one_clear_error(project: Project, arguments: list[str], code: int, message: str) -> None:
     before = project.ledger_path.read_bytes()
-    assert told in redact(project, *arguments, code=code)
+    assert message in redact(project, *arguments, code=code)
     assert project.ledger_path.read_bytes() == before
 
 
 @pytest.mark.parametrize("by", ["the redaction", "its event"])
 @pytest.mark.parametrize("other", [None, "another reason"])
-def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, other: str | None) -> None:
+def test_the_reason_of_a_redaction_can_be_removed(project: Project, by: str, other: str | None) -> None:
     name = note_id(project)
     redact(project, name, "--reason", "it named Grace Hopper")
     first = project.events[-1]["id"]
@@ -313,10 +313,10 @@ def test_the_reason_of_a_redaction_can_be_taken_out(project: Project, by: str, o
     project.assert_projected()
 
 
-def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project) -> None:
+def test_nothing_but_the_reason_of_a_redaction_can_be_removed(project: Project) -> None:
     redact(project, note_id(project))
-    told = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
-    assert "only its reason can be redacted" in told
+    output = redact(project, project.events[-1]["id"], "--field", "event_id", code=2)
+    assert "only its reason can be redacted" in output
 
 
 @pytest.mark.parametrize(
@@ -331,7 +331,7 @@ def test_nothing_but_the_reason_of_a_redaction_can_be_taken_out(project: Project
         ([""], "anything", None),
     ],
 )
-def test_a_reason_that_would_keep_a_part_of_what_goes_is_known(
+def test_a_reason_that_repeats_part_of_what_is_removed_is_detected(
     texts: list[str], reason: str, shared: str | None
 ) -> None:
     assert shared_word(reason, texts) == shared
@@ -384,7 +384,7 @@ def test_a_worktree_that_cannot_be_written_stops_it_before_anything_is_written(
     assert [path.read_bytes() for path in (project.ledger_path, project.state_path)] == before
 
 
-def test_a_run_that_another_process_holds_is_told_as_locked(project: Project) -> None:
+def test_a_run_that_another_process_has_locked_is_reported_as_locked(project: Project) -> None:
     program = "import fcntl, sys; f = open(sys.argv[1], 'a'); fcntl.flock(f, 2); print(flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", program, project.run / "ledger.lock"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -396,7 +396,7 @@ def test_a_run_that_another_process_holds_is_told_as_locked(project: Project) ->
     assert holders(project.root) != []
 
 
-def test_a_broken_ledger_is_left_as_it_is(project: Project) -> None:
+def test_a_broken_ledger_is_not_changed(project: Project) -> None:
     name = note_id(project)
     content = project.ledger_path.read_bytes()
     project.ledger_path.write_bytes(content.replace(b"says Ada", b"says Bob"))
@@ -449,7 +449,7 @@ def test_a_kill_leaves_the_old_file_or_the_new_and_running_it_again_finishes(pro
     assert_sound(project)
 
 
-def test_after_a_kill_past_the_mirror_the_next_append_takes_it_out_of_the_ledger_too(project: Project) -> None:
+def test_after_a_kill_past_the_mirror_the_next_append_removes_it_from_the_ledger_too(project: Project) -> None:
     name = note_id(project)
     subprocess.run(
         [sys.executable, "-c", KILLED, "mirrored", "redact", name, "--yes"],
@@ -479,7 +479,7 @@ def pulled(project: Project) -> None:
 
 @pytest.fixture
 def other(project: Project, tmp_path: Path) -> Project:
-    """Give another clone that has the note, in its ledger and its mirror."""
+    """Return another clone that has the note in its ledger and its mirror."""
     committed(project, "Work")
     clone = project.clone(tmp_path / "other", "desktop")
     assert clone.faber("init", "--git-only").returncode == 0
@@ -534,7 +534,7 @@ def test_git_bringing_an_old_ledger_back_does_not_bring_the_payload_back(
 
 
 @pytest.mark.parametrize("redacted_first", [True, False])
-def test_an_import_never_brings_it_back_and_takes_a_redaction_in(
+def test_an_import_never_restores_it_and_applies_a_redaction(
     project: Project, other: Project, redacted_first: bool
 ) -> None:
     name = note_id(project)
@@ -573,7 +573,7 @@ def test_verify_names_the_commits_that_still_hold_it(project: Project, other: Pr
     assert "still holds the payload of 1 event redacted by now" in done.stdout
 
 
-def test_json_tells_what_was_done_without_what_was_taken_out(project: Project) -> None:
+def test_json_says_what_was_done_without_what_was_removed(project: Project) -> None:
     done = project.faber("redact", note_id(project), "--yes", "--json")
     data: dict[str, Any] = json.loads(done.stdout)["data"]
     assert data["redaction"] == project.events[-1]["id"]

@@ -1,4 +1,4 @@
-"""`faber-ledger resolve`: conflicts that clones without the driver have left, mended from the index."""
+"""`faber-ledger resolve`: conflicts left by clones without the driver are resolved from the index."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def stopped(one: Clone) -> list[str]:
     return one.git("status", "--porcelain").splitlines()
 
 
-def test_a_merge_that_stopped_is_mended_and_staged(one: Clone, other: Clone) -> None:
+def test_a_merge_that_stopped_is_resolved_and_staged(one: Clone, other: Clone) -> None:
     both = apart(one, other)
     assert stopped(one) == [f"UU {LEDGER}", f"UU {STATE}"]
-    told = one.faber("resolve").stdout
-    assert told == (
+    output = one.faber("resolve").stdout
+    assert output == (
         f"resolved  {LEDGER}: both sides, {len(both)} events\nresolved  {STATE}: our blocks, and both sides' keys\n"
     )
     assert one.git("diff", "--name-only", "--diff-filter=U") == ""
@@ -54,8 +54,8 @@ def test_a_dry_run_says_what_it_would_do_and_writes_nothing(one: Clone, other: C
     both = apart(one, other)
     status = stopped(one)
     before = one.ledger.read_bytes(), one.state_path.read_bytes()
-    told = one.faber("resolve", "--dry-run").stdout
-    assert told.splitlines()[0] == f"would resolve  {LEDGER}: both sides, {len(both)} events"
+    output = one.faber("resolve", "--dry-run").stdout
+    assert output.splitlines()[0] == f"would resolve  {LEDGER}: both sides, {len(both)} events"
     assert (one.ledger.read_bytes(), one.state_path.read_bytes()) == before
     assert one.git("status", "--porcelain").splitlines() == status
 
@@ -65,11 +65,11 @@ def test_a_real_conflict_is_left_and_both_sides_are_shown(one: Clone, other: Clo
     other.change(status="failed", work_id="9")
     both = apart(one, other)
     stopped(one)
-    told = one.faber("resolve", code=1).stdout
-    assert f"resolved  {LEDGER}: both sides, {len(both)} events\n" in told
-    assert f"left      {STATE}: both sides changed the same key\n" in told
-    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in told
-    assert "work_id" not in told
+    output = one.faber("resolve", code=1).stdout
+    assert f"resolved  {LEDGER}: both sides, {len(both)} events\n" in output
+    assert f"left      {STATE}: both sides changed the same key\n" in output
+    assert '  status\n    ours:   "paused"\n    theirs: "failed"\n' in output
+    assert "work_id" not in output
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
     assert one.ids() == both
     data = json.loads(one.faber("resolve", "--json", code=1).stdout)["data"]
@@ -109,8 +109,8 @@ def test_a_run_that_one_side_deleted_is_kept_with_its_events(one: Clone, other: 
     keeper.advance("kept")
     kept = keeper.ids()
     assert len(stopped(one)) == 2
-    told = one.faber("resolve").stdout
-    assert f"resolved  {LEDGER}: the side that has it, {len(kept)} events\n" in told
+    output = one.faber("resolve").stdout
+    assert f"resolved  {LEDGER}: the side that has it, {len(kept)} events\n" in output
     assert one.ids() == kept
     one.assert_sound()
 
@@ -121,9 +121,9 @@ def test_a_ledger_that_cannot_be_read_is_left_and_ours_stays(one: Clone, other: 
     other.commit("broken")
     before = one.ledger.read_bytes()
     assert stopped(one) == [f"UU {LEDGER}"]
-    told = one.faber("resolve", code=1).stdout
-    assert told.startswith(f"left      {LEDGER}: ")
-    assert "is not a SQLite database" in told
+    output = one.faber("resolve", code=1).stdout
+    assert output.startswith(f"left      {LEDGER}: ")
+    assert "is not a SQLite database" in output
     assert one.ledger.read_bytes() == before
     assert one.git("status", "--porcelain").splitlines() == [f"UU {LEDGER}"]
 
@@ -137,12 +137,12 @@ def test_a_forged_ledger_stops_neither_the_other_files_nor_the_command(one: Clon
     forge(other.ledger, "CAST(x'ff' AS TEXT)")
     other.commit("forged")
     stopped(one)
-    told = one.faber("resolve", code=1).stdout
-    assert f"resolved  {ACTIVE}: ours stays\n" in told
-    assert f"left      {LEDGER}: " in told
+    output = one.faber("resolve", code=1).stdout
+    assert f"resolved  {ACTIVE}: ours stays\n" in output
+    assert f"left      {LEDGER}: " in output
 
 
-def test_somebody_elses_conflict_is_not_touched(one: Clone, other: Clone) -> None:
+def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> None:
     for clone in (one, other):
         (clone.root / "code.py").write_text(f"x = '{clone.root.name}'\n")
         (clone.root / ".fractary/plugin.json").write_text(f"['{clone.root.name}']\n")
@@ -160,7 +160,7 @@ def gut(clone: Clone) -> None:
     clone.put({name: clone.state[name] for name in names})
 
 
-def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_taken_back(one: Clone, other: Clone) -> None:
+def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_restored(one: Clone, other: Clone) -> None:
     one.change(status="paused", mine=1)
     apart(one, other)
     before = one.state
@@ -179,7 +179,7 @@ def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_taken_back(one
     one.assert_sound()
 
 
-def test_one_that_nothing_has_is_left_missing_and_the_ledger_is_mended(one: Clone, other: Clone) -> None:
+def test_a_state_that_no_copy_has_stays_missing_and_the_ledger_is_resolved(one: Clone, other: Clone) -> None:
     for clone in (one, other):
         clone.git("rm", "-q", "--cached", STATE)
         clone.git("commit", "-q", "--amend", "-m", "no state")
@@ -199,7 +199,7 @@ def test_one_that_nothing_has_is_left_missing_and_the_ledger_is_mended(one: Clon
 
 
 @pytest.mark.parametrize("gutted_here", [False, True])
-def test_what_a_gutted_side_lacks_is_not_taken_out(one: Clone, other: Clone, gutted_here: bool) -> None:
+def test_what_a_gutted_side_lacks_is_not_removed(one: Clone, other: Clone, gutted_here: bool) -> None:
     gutted, whole = (one, other) if gutted_here else (other, one)
     gut(gutted)
     whole.change(status="paused", mine=1)
@@ -239,7 +239,7 @@ def test_a_state_that_its_owner_may_not_write_is_left(one: Clone, other: Clone) 
     assert (one.state["mine"], one.state["theirs"]) == (1, 2)
 
 
-def test_a_rebase_that_stopped_is_mended_too(one: Clone, other: Clone) -> None:
+def test_a_rebase_that_stopped_is_resolved_too(one: Clone, other: Clone) -> None:
     both = apart(one, other)
     one.git("pull", "--rebase", "../other", "main", code=1)
     one.faber("resolve")
@@ -291,12 +291,12 @@ def test_marks_of_a_conflict_are_no_reason_to_take_a_backup(one: Clone, other: C
     apart(one, other)
     stopped(one)
     for command in (["status"], ["session-load"], ["project"]):
-        told = one.call(str(COMMAND), *command)
-        assert "faber-ledger resolve" in told.stdout + told.stderr
-        assert "--restore" not in told.stdout + told.stderr
+        done = one.call(str(COMMAND), *command)
+        assert "faber-ledger resolve" in done.stdout + done.stderr
+        assert "--restore" not in done.stdout + done.stderr
 
 
-def test_a_backup_that_was_put_back_before_it_takes_no_key_away(one: Clone, other: Clone) -> None:
+def test_a_backup_that_was_restored_before_removes_no_key(one: Clone, other: Clone) -> None:
     before = one.state_path.read_bytes()
     one.change(status="paused", mine=1)
     other.change(status="failed", theirs=2)
@@ -307,7 +307,7 @@ def test_a_backup_that_was_put_back_before_it_takes_no_key_away(one: Clone, othe
     assert [one.state[name] for name in ("status", "mine", "theirs")] == ["paused", 1, 2]
 
 
-def test_what_a_person_has_settled_in_the_file_is_taken(one: Clone, other: Clone) -> None:
+def test_what_the_user_has_resolved_in_the_file_is_used(one: Clone, other: Clone) -> None:
     one.change(status="paused", mine=1)
     other.change(status="failed", theirs=2)
     apart(one, other)
@@ -326,12 +326,12 @@ def test_a_nested_key_is_settled_alone(one: Clone, other: Clone) -> None:
     other.change(x={"y": 2, "z": {"deep": 2}, "far": 2})
     apart(one, other)
     stopped(one)
-    told = one.faber("resolve", code=1).stdout
-    assert "\n  x.y\n    ours:   1\n    theirs: 2\n  x.z.deep\n" in told
+    output = one.faber("resolve", code=1).stdout
+    assert "\n  x.y\n    ours:   1\n    theirs: 2\n  x.z.deep\n" in output
     one.change(x={**one.state["x"], "y": 12})
-    told = one.faber("resolve", code=1).stdout
-    assert "x.y" not in told
-    assert "  x.z.deep\n" in told
+    output = one.faber("resolve", code=1).stdout
+    assert "x.y" not in output
+    assert "  x.z.deep\n" in output
     assert one.state["x"] == {"y": 12, "z": {"deep": 1}, "near": 1, "far": 2}
     one.change(x={**one.state["x"], "z": {"deep": 3}})
     assert one.faber("resolve").stdout == f"resolved  {STATE}: our blocks, and both sides' keys\n"
@@ -343,7 +343,7 @@ def test_the_side_whose_ledger_cannot_be_united_is_named(one: Clone, other: Clon
     other.ledger.write_bytes(b"nothing")
     other.commit("broken")
     stopped(one)
-    told = one.faber("resolve", code=1).stdout
-    assert "their side (stage 3) of the ledger cannot be united: it is not a SQLite database" in told
-    assert "/tmp" not in told
-    assert "git checkout --ours" in told
+    output = one.faber("resolve", code=1).stdout
+    assert "their side (stage 3) of the ledger cannot be united: it is not a SQLite database" in output
+    assert "/tmp" not in output
+    assert "git checkout --ours" in output

@@ -149,7 +149,7 @@ def test_a_start_that_fails_half_way_leaves_no_run(project: Project) -> None:
     assert runs.read_text() == "a file in the folder's place"
 
 
-def test_another_active_workflow_is_not_taken_over_where_nobody_can_be_asked(project: Project) -> None:
+def test_another_active_workflow_is_not_replaced_without_a_terminal_to_ask_on(project: Project) -> None:
     first = started(project, "--work-id", "258")
     done = project.faber("run", "start", "--work-id", "259")
     assert done.returncode == 1
@@ -160,14 +160,14 @@ def test_another_active_workflow_is_not_taken_over_where_nobody_can_be_asked(pro
     assert len(list((project.root / ".fractary/runs").iterdir())) == 1
 
 
-def test_yes_takes_over_without_a_question(project: Project) -> None:
+def test_yes_replaces_the_active_workflow_without_a_question(project: Project) -> None:
     started(project, "--work-id", "258")
     second = started(project, "--work-id", "259", "--yes")
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1), ("YES", 0)])
-def test_a_person_is_asked_before_a_workflow_is_taken_over(project: Project, answer: str, code: int) -> None:
+def test_the_user_is_asked_before_an_active_workflow_is_replaced(project: Project, answer: str, code: int) -> None:
     first = started(project, "--work-id", "258")
     output, ended = project.on_terminal("run", "start", "--work-id", "259", answers=[answer])
     assert "potentially interfering with the other workflow. [y/N]:" in output
@@ -177,7 +177,7 @@ def test_a_person_is_asked_before_a_workflow_is_taken_over(project: Project, ans
 
 
 @pytest.mark.parametrize("status", ["completed", "cancelled"])
-def test_a_finished_workflow_is_told_and_no_question_asked(project: Project, status: str) -> None:
+def test_a_finished_workflow_is_reported_without_a_question(project: Project, status: str) -> None:
     first = started(project, "--work-id", "258")
     set_status(project, first, status)
     done = project.faber("run", "start", "--work-id", "259")
@@ -211,18 +211,18 @@ def test_an_unambiguous_beginning_of_an_id_will_do(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "message"),
     [
         ("completed", "ℹ Workflow already completed - nothing to resume\n"),
         ("cancelled", "ℹ Workflow was cancelled - cannot resume\n"),
     ],
 )
-def test_a_finished_run_is_not_resumed(project: Project, status: str, told: str) -> None:
+def test_a_finished_run_is_not_resumed(project: Project, status: str, message: str) -> None:
     first = started(project, "--work-id", "1")
     set_status(project, first, status)
     second = started(project, "--work-id", "2")
     done = project.faber("run", "resume", first)
-    assert (done.returncode, done.stdout) == (0, told)
+    assert (done.returncode, done.stdout) == (0, message)
     assert (project.root / ".fractary/faber/.active-run-id").read_text() == f"{second}\n"
 
 
@@ -282,7 +282,7 @@ def test_an_unreadable_run_is_listed_as_such(project: Project) -> None:
 
 
 @pytest.mark.parametrize("tamper", [lambda root: (root / ".fractary/faber/.active-run-id").write_text("../x")])
-def test_an_active_file_that_leads_elsewhere_is_an_error_in_a_command(
+def test_an_active_file_that_leads_out_of_the_project_is_an_error_in_a_command(
     project: Project, tamper: Callable[[Path], object]
 ) -> None:
     started(project, "--work-id", "1")

@@ -31,9 +31,9 @@ def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
     (one.root / "code.py").write_text("x\n")
     (one.root / FOLDER / "metadata.json").write_text("{}\n")
     (one.root / FOLDER / "notes.txt").write_text("x\n")
-    told = one.faber("seal").stdout
+    output = one.faber("seal").stdout
     files = [LEDGER, STATE, f"{FOLDER}/metadata.json", ACTIVE]
-    assert told == f"{RUN}: {len(one.ids())} events; staged {', '.join(files)}\n"
+    assert output == f"{RUN}: {len(one.ids())} events; staged {', '.join(files)}\n"
     assert staged(one) == sorted([LEDGER, STATE, f"{FOLDER}/metadata.json"])
 
 
@@ -42,8 +42,8 @@ def test_a_seal_brings_back_what_git_took_away(one: Clone) -> None:
     known = one.ids()
     one.git("reset", "-q", "--hard")
     assert "taken" not in one.clients()
-    told = one.faber("seal").stdout
-    assert "of them restored from this clone's mirror" in told
+    output = one.faber("seal").stdout
+    assert "of them restored from this clone's mirror" in output
     assert one.ids() == known
     one.assert_sound()
     assert staged(one) == [LEDGER, STATE]
@@ -80,9 +80,9 @@ def test_a_damaged_ledger_is_refused_and_not_staged(one: Clone) -> None:
     at = content.find(b'"source":"startup"')
     content[at + 10 : at + 17] = b"STARTUP"
     one.ledger.write_bytes(content)
-    told = one.faber("seal", code=20).stderr
-    assert "is damaged, and is not staged" in told
-    assert f"hint: run `faber-ledger verify {RUN}`" in told
+    output = one.faber("seal", code=20).stderr
+    assert "is damaged, and is not staged" in output
+    assert f"hint: run `faber-ledger verify {RUN}`" in output
     assert staged(one) == []
 
 
@@ -92,9 +92,9 @@ def test_a_conflict_is_not_settled_unseen(one: Clone) -> None:
         clone.change(status=status)
         clone.commit(status)
     one.git("pull", "-q", "--no-rebase", "../other", "main", code=1)
-    told = one.faber("seal", code=1).stderr
-    assert f"in conflict: {STATE}" in told
-    assert "hint: run `faber-ledger resolve`" in told
+    output = one.faber("seal", code=1).stderr
+    assert f"in conflict: {STATE}" in output
+    assert "hint: run `faber-ledger resolve`" in output
     assert one.git("diff", "--name-only", "--diff-filter=U") == f"{STATE}\n"
 
 
@@ -132,7 +132,7 @@ def test_the_index_that_git_names_is_the_one_that_is_written(one: Clone) -> None
     assert done.stdout.split() == [LEDGER, STATE]
 
 
-def test_what_git_ignores_is_an_error_with_gits_own_words(one: Clone) -> None:
+def test_what_git_ignores_is_an_error_with_gits_message(one: Clone) -> None:
     one.git("rm", "-rq", "--cached", ".fractary/runs")
     (one.root / ".git/info/exclude").write_text("*.db\n")
     assert "`git add` failed: The following paths are ignored" in one.faber("seal", code=1).stderr
@@ -169,7 +169,9 @@ def test_a_missing_state_is_taken_from_the_backup(one: Clone) -> None:
 
 
 @pytest.mark.parametrize("backup", ["none", "gutted"])
-def test_else_from_the_newest_commit_that_has_a_whole_one(one: Clone, backup: str) -> None:
+def test_without_a_backup_the_state_is_taken_from_the_newest_commit_with_a_complete_one(
+    one: Clone, backup: str
+) -> None:
     one.change(mine=1)
     one.commit("whole")
     whole = one.git("rev-parse", "HEAD")[:12]
@@ -193,7 +195,7 @@ def made_of_backup(state: dict[str, Any]) -> dict[str, Any]:
     return {name: state[name] for name in ("run_id", "sessions", "context_metadata")}
 
 
-def test_else_from_that_of_another_local_branch(one: Clone) -> None:
+def test_a_missing_state_is_taken_from_another_local_branch(one: Clone) -> None:
     one.git("checkout", "-q", "-b", "topic")
     one.change(mine=1)
     one.commit("whole")
@@ -238,7 +240,7 @@ def test_what_head_has_counts_before_another_branch(one: Clone) -> None:
     assert "mine" not in one.state
 
 
-def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
+def test_a_state_that_no_copy_has_stays_missing_and_is_reported(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one")
     shutil.rmtree(one.root / ".git")
     one.git("init", "-q", "-b", "main")
@@ -253,9 +255,9 @@ def test_else_it_is_left_missing_and_said(tmp_path: Path) -> None:
     )
     assert STATE not in done.stdout
     assert not one.state_path.exists()
-    told = one.faber("project").stdout
-    assert told.startswith(f"{RUN}: state.json was missing and was created; the log does not know: ")
-    assert "status" in told
+    output = one.faber("project").stdout
+    assert output.startswith(f"{RUN}: state.json was missing and was created; the log does not know: ")
+    assert "status" in output
     one.assert_sound()
 
 
@@ -278,9 +280,9 @@ def test_verify_says_what_was_rolled_back(one: Clone) -> None:
     one.record("taken")
     lost = len(one.ids() - before)
     one.git("reset", "-q", "--hard")
-    told = one.faber("verify", code=20).stdout
-    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in told
-    assert f"  hint: run `faber-ledger project {RUN}`" in told
+    output = one.faber("verify", code=20).stdout
+    assert f"{RUN}: rolled_back: this clone's mirror has {lost} events, from " in output
+    assert f"  hint: run `faber-ledger project {RUN}`" in output
     one.faber("project")
     assert "taken" in one.clients()
     one.assert_sound()
@@ -299,8 +301,8 @@ def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) ->
     known = one.ids()
     one.git("clean", "-fdxq")
     assert not one.ledger.exists()
-    told = one.faber("verify", RUN, code=10).stderr
-    assert "error: there is no run" in told or "this clone's mirror" in told
+    output = one.faber("verify", RUN, code=10).stderr
+    assert "error: there is no run" in output or "this clone's mirror" in output
     assert f"{RUN}: state.json restored from commit " in one.faber("project", RUN).stdout
     assert one.ids() == known
     one.assert_sound()
@@ -311,10 +313,10 @@ def test_what_another_worktree_has_recorded_is_not_called_rolled_back(one: Clone
     linked = Clone(one.root.parent / "linked")
     linked.faber("run", "resume", RUN)
     linked.record("in the other tree")
-    told = one.faber("verify", RUN).stdout
-    assert f"{RUN}: sound\n{RUN}: note: the worktree {linked.root} has " in told
-    assert "which the log here lacks" in told
-    assert "rolled_back" not in told
+    output = one.faber("verify", RUN).stdout
+    assert f"{RUN}: sound\n{RUN}: note: the worktree {linked.root} has " in output
+    assert "which the log here lacks" in output
+    assert "rolled_back" not in output
     one.faber("project", RUN)
     one.assert_sound()
 
@@ -337,8 +339,8 @@ def test_a_run_that_is_committed_on_another_branch_is_not_gone(one: Clone) -> No
 def test_a_run_that_is_gone_is_forgotten_when_asked(one: Clone) -> None:
     one.faber("run", "start", "--work-id", "9", "--run-id", "org/second", "--yes")
     assert one.faber("run", "forget", "--list").stdout == "every mirror has its run\n"
-    told = one.faber("run", "forget", "org/second", code=1).stderr
-    assert "the run org/second still exists: " in told
+    output = one.faber("run", "forget", "org/second", code=1).stderr
+    assert "the run org/second still exists: " in output
     shutil.rmtree(one.root / ".fractary/runs/org")
     assert one.faber("run", "forget", "--list").stdout == "org/second: 1 event in this clone's mirror alone\n"
     assert one.faber("run", "forget", "org/second").stdout == "org/second: its mirror, with 1 event, is removed\n"
@@ -361,7 +363,7 @@ def test_forget_takes_a_run_or_the_list(one: Clone) -> None:
     assert "is not a run id" in one.faber("run", "forget", "../../x", code=1).stderr
 
 
-def test_with_json_a_note_stands_in_the_one_object(one: Clone) -> None:
+def test_with_json_a_note_is_in_the_one_object(one: Clone) -> None:
     one.record("next")
     shutil.copy2(one.root / ".git/index", one.root / ".git/next-index-7")
     done = one.call(str(COMMAND), "seal", "--json", GIT_INDEX_FILE=".git/next-index-7")

@@ -75,9 +75,9 @@ def test_an_event_that_was_changed_says_so(sample: Project) -> None:
 
 
 def test_no_control_character_of_an_event_reaches_the_terminal(sample: Project) -> None:
-    told = sample.faber("show", "5").stdout
-    assert "\x1b" not in told
-    assert "\\x1b[31mred" in told
+    output = sample.faber("show", "5").stdout
+    assert "\x1b" not in output
+    assert "\\x1b[31mred" in output
 
 
 def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: Project) -> None:
@@ -91,12 +91,12 @@ def test_a_session_is_shown_by_its_id_its_last_part_and_its_clients_id(sample: P
 
 
 def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: Project) -> None:
-    told = refused(sample, "claude-session")
-    assert f"  session {FIRST}\n  session {SECOND}" in told
-    assert "give more of the id" in told
-    told = refused(sample, sample.events[0]["id"][:5])
-    assert f"  event {sample.events[0]['id']} (1, run_started at" in told
-    assert "and others" in told
+    output = refused(sample, "claude-session")
+    assert f"  session {FIRST}\n  session {SECOND}" in output
+    assert "give more of the id" in output
+    output = refused(sample, sample.events[0]["id"][:5])
+    assert f"  event {sample.events[0]['id']} (1, run_started at" in output
+    assert "and others" in output
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,10 @@ def test_a_name_that_may_be_several_things_is_refused_with_all_of_them(sample: P
     ],
 )
 def test_an_unknown_name_is_refused_with_similar_ones(sample: Project, name: str, near: str) -> None:
-    told = refused(sample, name)
-    assert told.startswith("error: there is no event, session or artifact")
-    assert near in told
-    assert "\x1b" not in told
+    output = refused(sample, name)
+    assert output.startswith("error: there is no event, session or artifact")
+    assert near in output
+    assert "\x1b" not in output
 
 
 def test_an_artifact_is_shown_with_its_digests_over_time_and_where_each_content_is(project: Project) -> None:
@@ -124,8 +124,8 @@ def test_an_artifact_is_shown_with_its_digests_over_time_and_where_each_content_
     assert [(one["source"], one["loads"]) for one in data["contents"]] == [(PROTOCOL, 1), (PROTOCOL, 1)]
     commits = project.git("log", "--format=%H", "--reverse").splitlines()
     assert [one["found_in"] for one in data["contents"]] == [f"commit {commit[:12]}" for commit in commits[:2]]
-    told = project.faber("show", "orchestration-protocol").stdout
-    assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in told
+    output = project.faber("show", "orchestration-protocol").stdout
+    assert "orchestration-protocol: 2 loads, 0 failed, 0 skipped" in output
 
 
 def test_of_very_many_loads_all_are_counted_and_the_newest_listed(
@@ -148,8 +148,8 @@ def test_the_content_that_was_loaded_is_printed_byte_for_byte(project: Project) 
 
 
 def test_a_content_that_no_longer_exists_is_reported(sample: Project) -> None:
-    told = refused(sample, "workflow-state", "--content")
-    assert "is neither in" in told
+    output = refused(sample, "workflow-state", "--content")
+    assert "is neither in" in output
     shown = sample.faber("show", "workflow-state").stdout
     assert "nowhere any more" in shown
     assert "are of state.json without what events change: context_metadata" in shown
@@ -170,11 +170,11 @@ def test_the_content_of_a_folder_or_a_command_is_reported_as_not_kept(tmp_path: 
     made.change_state(workflow_id="mine")
     assert made.faber("session-load").returncode == 0
     for name, kind in (("all", "folder"), ("summary", "folder"), ("commits", "command"), ("issue", "command")):
-        told = refused(made, name, "--content")
-        assert f" was a {kind}'s " in told
-        assert "which is not kept: it cannot be recovered" in told
-        assert f"faber-ledger session-load --artifacts {name} --force" in told
-        assert "git fetch" not in told
+        output = refused(made, name, "--content")
+        assert f" was a {kind}'s " in output
+        assert "which is not kept: it cannot be recovered" in output
+        assert f"faber-ledger session-load --artifacts {name} --force" in output
+        assert "git fetch" not in output
         assert f"  not kept: a {kind}'s " in made.faber("show", name).stdout
     assert made.faber("show", "latest", "--content").stdout == "x"
 

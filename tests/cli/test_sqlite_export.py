@@ -35,7 +35,7 @@ def ask(project: Path, question: str) -> list[Any]:
         connection.close()
 
 
-def test_each_table_holds_what_the_log_says(project: Path) -> None:
+def test_each_table_has_what_the_log_says(project: Path) -> None:
     assert export(project, "--sqlite", "audit.db") == (
         "audit.db: 11 events of 1 run; audit.metadata.json describes its tables\n"
     )
@@ -97,8 +97,8 @@ def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Pat
     before = sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file())
     beside = project / f"audit.db{suffix}"
     beside.write_bytes(b"brought along")
-    told = export(project, "--sqlite", "audit.db", code=1)
-    assert told == (
+    output = export(project, "--sqlite", "audit.db", code=1)
+    assert output == (
         f"error: {beside} is there, and whoever opens audit.db would let SQLite play it\n\n"
         f"hint: move {beside} away, or name another file, then run the command again\n"
     )

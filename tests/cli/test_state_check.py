@@ -1,4 +1,4 @@
-"""`replay --check`: a state that was edited, left by a crash, or taken from one side of a merge is told as that."""
+"""`replay --check`: names a state that was edited, left behind by a crash, or taken from one side of a merge."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_two_states_that_show_their_logs_agree(project: Project) -> None:
     assert (tree["outcome"], head["outcome"]) == ("agrees", "agrees")
 
 
-def test_a_field_that_somebody_edited_is_named_with_both_values_and_its_event(project: Project) -> None:
+def test_an_edited_field_is_named_with_both_values_and_its_event(project: Project) -> None:
     state = project.state
     state["sessions"]["session_history"][1]["end_reason"] = "manual"
     project.put_state(state)
@@ -74,7 +74,7 @@ def test_of_several_edits_the_one_of_the_earliest_event_comes_first(project: Pro
     assert [one["field"] for one in invented] == [f"sessions.session_history[{SECOND}].extra"]
 
 
-def test_a_state_that_a_crash_left_behind_is_told_with_the_first_event_it_lacks(project: Project) -> None:
+def test_a_state_that_a_crash_left_behind_is_reported_with_the_first_event_it_lacks(project: Project) -> None:
     for count in (0, 3, 7, 9):
         write_state(project.run, fold(project.events[:count]))
         tree, _ = checked(project)
@@ -87,7 +87,7 @@ def test_a_state_that_a_crash_left_behind_is_told_with_the_first_event_it_lacks(
     assert f"hint: run `faber-ledger project {RUN}` to write what it lacks" in lines
 
 
-def test_a_state_left_behind_and_edited_is_told_as_both(project: Project) -> None:
+def test_a_state_left_behind_and_edited_is_reported_as_both(project: Project) -> None:
     blocks = fold(project.events[:7])
     blocks["sessions"]["session_history"][1]["environment"]["platform"] = "darwin"
     write_state(project.run, blocks)
@@ -98,7 +98,7 @@ def test_a_state_left_behind_and_edited_is_told_as_both(project: Project) -> Non
     assert (tree["first"]["found"], tree["first"]["event"]["seq"]) == ("darwin", 3)
 
 
-def test_the_state_of_one_side_of_a_merge_is_told_as_that(project: Project, tmp_path: Path) -> None:
+def test_the_state_of_one_side_of_a_merge_is_recognized(project: Project, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     shutil.copy(project.ledger_path, other)
     for path, name in ((project.ledger_path, "laptop"), (other, "desktop")):
@@ -139,7 +139,7 @@ def test_what_was_committed_is_held_against_the_ledger_committed_with_it(project
     checked(project, code=0)
 
 
-def test_a_state_that_cannot_be_read_and_one_that_git_does_not_have_are_told(project: Project) -> None:
+def test_a_state_that_cannot_be_read_and_one_that_git_does_not_have_are_reported(project: Project) -> None:
     project.state_path.write_text("{")
     tree, head = checked(project)
     assert (tree["outcome"], head["outcome"]) == ("unreadable", "agrees")

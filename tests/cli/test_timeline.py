@@ -48,7 +48,7 @@ class Page(HTMLParser):
         return [value for _, given in self.elements if (value := given.get(name)) is not None]
 
 
-# What is told
+# What is shown
 
 
 @pytest.mark.parametrize("story", DRAWN)

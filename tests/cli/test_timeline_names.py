@@ -11,7 +11,7 @@ ROOM = 13.0
 ALIKE = [f"build-runner-eu-central-1-{number:03}-production-cluster-blue" for number in range(12)]
 
 
-def test_a_short_name_stays_as_it_is() -> None:
+def test_a_short_name_is_not_changed() -> None:
     assert shorten_names(["laptop", "desktop"], ROOM) == {"laptop": "laptop", "desktop": "desktop"}
 
 

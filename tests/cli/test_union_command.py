@@ -22,21 +22,21 @@ def pair(tmp_path: Path) -> tuple[Clone, Clone]:
     return one, other
 
 
-def test_a_union_holds_the_events_of_both_in_whatever_order_they_are_named(pair: tuple[Clone, Clone]) -> None:
+def test_a_union_has_the_events_of_both_in_whatever_order_they_are_named(pair: tuple[Clone, Clone]) -> None:
     one, other = pair
-    told = one.faber("union", str(one.ledger), str(other.ledger), "-o", "ab.db").stdout
+    output = one.faber("union", str(one.ledger), str(other.ledger), "-o", "ab.db").stdout
     one.faber("union", str(other.ledger), str(one.ledger), str(one.ledger), "-o", "ba.db")
     united = one.ids(one.root / "ab.db")
     assert united == one.ids() | other.ids()
     assert (one.root / "ab.db").read_bytes() == (one.root / "ba.db").read_bytes()
-    assert told == f"ab.db: {len(united)} events, united from 2 ledgers\n"
+    assert output == f"ab.db: {len(united)} events, united from 2 ledgers\n"
 
 
 def test_a_ledger_can_be_united_in_place(pair: tuple[Clone, Clone]) -> None:
     one, other = pair
     both = one.ids() | other.ids()
-    told = json.loads(one.faber("union", str(one.ledger), str(other.ledger), "-o", str(one.ledger), "--json").stdout)
-    assert told["data"] == {
+    output = json.loads(one.faber("union", str(one.ledger), str(other.ledger), "-o", str(one.ledger), "--json").stdout)
+    assert output["data"] == {
         "out": str(one.ledger),
         "united": [str(one.ledger), str(other.ledger)],
         "events": len(both),
@@ -58,14 +58,14 @@ def test_one_id_with_two_contents_is_refused_and_both_are_named(pair: tuple[Clon
             log.commit()
     out.write_bytes(Path(logs[0]).read_bytes())
     before = out.read_bytes()
-    told = one.faber("union", *logs, "-o", str(out), code=22).stderr
-    assert "event 01KE7Q3S8W000000000000000A is in these logs with 2 contents" in told
-    assert '"workflow_id":"first"' in told
-    assert '"workflow_id":"second"' in told
+    output = one.faber("union", *logs, "-o", str(out), code=22).stderr
+    assert "event 01KE7Q3S8W000000000000000A is in these logs with 2 contents" in output
+    assert '"workflow_id":"first"' in output
+    assert '"workflow_id":"second"' in output
     assert out.read_bytes() == before
 
 
-def test_a_file_that_is_no_ledger_is_neither_read_nor_written_over(pair: tuple[Clone, Clone]) -> None:
+def test_a_file_that_is_not_a_ledger_is_neither_read_nor_overwritten(pair: tuple[Clone, Clone]) -> None:
     one, other = pair
     notes = one.root / "notes.txt"
     notes.write_text("mine\n")
@@ -76,7 +76,7 @@ def test_a_file_that_is_no_ledger_is_neither_read_nor_written_over(pair: tuple[C
     assert "there is no ledger at nowhere.db" in one.faber("union", "nowhere.db", "-o", "x.db", code=1).stderr
 
 
-def test_a_ledger_that_somebody_is_writing_is_not_united(pair: tuple[Clone, Clone]) -> None:
+def test_a_ledger_that_is_being_written_is_not_united(pair: tuple[Clone, Clone]) -> None:
     one, other = pair
     shutil.copy(other.ledger, one.root / "busy.db")
     (one.root / "busy.db-journal").write_bytes(b"x")

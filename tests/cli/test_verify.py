@@ -1,4 +1,4 @@
-"""Whatever is wrong with a ledger, `verify` names it, all of it, and says what to run."""
+"""`verify` names everything that is wrong with a ledger, and says what to run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_sound_ledger_has_no_finding(ledger: Path) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_each_kind_of_damage_is_told_apart(ledger: Path, statements: list[str], kinds: set[str]) -> None:
+def test_each_kind_of_damage_is_named(ledger: Path, statements: list[str], kinds: set[str]) -> None:
     forge(ledger, *statements)
     reported = found(ledger)
     assert {finding.kind for finding in reported} == kinds
@@ -114,7 +114,7 @@ def test_a_duplicated_id_is_seen_though_the_index_was_changed_with_it(ledger: Pa
     assert {finding.kind for finding in found(ledger)} == {"duplicate_id"}
 
 
-def test_a_file_that_is_no_ledger_is_a_finding(ledger: Path) -> None:
+def test_a_file_that_is_not_a_ledger_is_a_finding(ledger: Path) -> None:
     ledger.write_bytes(b"not a database, by any means " * 10)
     (finding,) = found(ledger)
     assert finding.kind == "not_a_ledger"
@@ -209,7 +209,7 @@ def put_coffee(project: Path, salt: bytes) -> None:
     connection.close()
 
 
-def test_a_salt_that_no_ledger_writes_is_a_finding_since_no_union_takes_it(project: Path) -> None:
+def test_a_salt_that_no_ledger_writes_is_a_finding_since_no_union_accepts_it(project: Path) -> None:
     put_coffee(project, b"salt")
     done = verify(project)
     assert done.returncode == 20
@@ -245,7 +245,7 @@ def test_all_runs_are_verified_and_the_worst_counts(project: Path) -> None:
     assert verify(project, RUN, "--all").returncode == 2
 
 
-def test_a_file_that_is_no_ledger_is_verified_too(project: Path) -> None:
+def test_verify_reports_a_file_that_is_not_a_ledger(project: Path) -> None:
     (folder(project) / "ledger.db").write_text("not a database, by any means " * 10)
     done = verify(project)
     assert done.returncode == 20

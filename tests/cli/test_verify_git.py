@@ -1,4 +1,4 @@
-"""`verify --git` holds a log against what git and this clone remember of it, and claims no more than they show."""
+"""`verify --git` compares a log with the copies in git and in this clone, and claims no more than they show."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def without(project: Project, where: str) -> None:
-    """Take events out of the log as somebody would who knows its triggers, and put its heads right."""
+    """Remove events from the log, past its triggers, and correct its heads."""
     forge(
         project.ledger_path,
         f"DELETE FROM event WHERE {where}",
@@ -38,7 +38,7 @@ def forget(project: Project) -> None:
     shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")
 
 
-def test_a_whole_log_is_held_against_each_anchor_by_name(project: Project) -> None:
+def test_a_log_is_compared_with_each_anchor_by_name(project: Project) -> None:
     done = project.faber("verify", "--git")
     assert done.returncode == 0, done.stdout
     assert "this clone's mirror; 3 versions in the history of HEAD:" in done.stdout
@@ -94,7 +94,7 @@ def test_what_upstream_has_beyond_head_is_not_lost_but_not_pulled(project: Proje
     assert "1 version in origin/main, as last fetched, beyond HEAD" in done.stdout
 
 
-def test_an_event_of_ones_own_that_only_upstream_still_has_is_missed(project: Project, tmp_path: Path) -> None:
+def test_an_event_of_this_clone_that_only_upstream_has_is_reported_missing(project: Project, tmp_path: Path) -> None:
     project.git("init", "--bare", "--quiet", str(tmp_path / "remote.git"))
     project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
     project.git("push", "--quiet", "--set-upstream", "origin", "main")

@@ -125,7 +125,7 @@ def test_the_dry_run_names_what_git_ignores(project: Project) -> None:
 
 
 @pytest.mark.parametrize("flag", ["--skip-worktree", "--assume-unchanged"])
-def test_a_change_that_git_was_told_not_to_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
+def test_a_change_that_git_does_not_look_at_keeps_its_worktree(project: Project, flag: str) -> None:
     tree = start_in_worktree(project, "259")
     tree.write("settings.txt", "shared")
     finish_run(tree)
@@ -213,11 +213,11 @@ def test_another_run_of_a_worktree_that_is_not_at_its_end_keeps_it(project: Proj
     for names in ([], ["project-issue-259"]):
         row = clean_up(project, *names)["project-issue-259"]
         assert row["run_id"] == tree.run_id
-        told = {
+        expected = {
             "unfinished": f"another run in it, {first.run_id}, is in_progress",
             "session": f"the session {first.current} is open on another run in it, {first.run_id}",
         }
-        assert (row["action"], row["why"]) == ("kept", [told[what]])
+        assert (row["action"], row["why"]) == ("kept", [expected[what]])
 
 
 def test_another_run_of_a_worktree_that_git_ignores_keeps_it(project: Project) -> None:
@@ -243,14 +243,14 @@ def test_a_finished_and_merged_worktree_whose_branch_is_gone_is_removed_by_name_
 # The run's end is where it is at work
 
 
-def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: Project) -> None:
+def test_a_session_on_a_run_that_is_claimed_in_another_worktree_is_ended_there(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
     finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
-    told = project.faber("doctor").stdout
-    assert f"the run is active in {tree.root}" in told
-    assert "session-save" not in told
+    output = project.faber("doctor").stdout
+    assert f"the run is active in {tree.root}" in output
+    assert "session-save" not in output
     for run_id in (tree.run_id, tree.run_id[:-1]):
         done = project.faber("session-save", "--run-id", run_id)
         assert (done.returncode, f"`cd {tree.root} && faber-ledger session-save" in done.stderr) == (1, True)
@@ -258,7 +258,7 @@ def test_a_session_on_a_run_that_another_worktree_holds_is_ended_there(project: 
     assert tree.faber("session-save", "--run-id", tree.run_id).returncode == 0
 
 
-def test_finish_says_before_its_question_what_would_go(project: Project) -> None:
+def test_finish_says_before_its_question_what_would_be_removed(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     complete_phases(tree)
     tree.write(".gitignore", ".env\n")
@@ -272,7 +272,7 @@ def test_finish_says_before_its_question_what_would_go(project: Project) -> None
     assert (code, tree.root.exists()) == (0, True)
 
 
-def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_run(project: Project) -> None:
+def test_finish_from_the_main_work_tree_names_the_worktree_of_the_run(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     complete_phases(tree)
     finish_run(tree, "in_progress")
@@ -286,7 +286,7 @@ def test_finish_from_the_main_work_tree_points_to_the_worktree_that_holds_the_ru
 # What a run gets after its branch was merged
 
 
-def test_what_a_run_got_after_the_merge_comes_home_before_its_worktree_goes(project: Project) -> None:
+def test_what_a_run_recorded_after_the_merge_is_handed_back_before_its_worktree_is_removed(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
     complete_phases(tree)
@@ -319,7 +319,7 @@ def test_a_released_and_merged_run_is_finished_and_removed_in_one_go(project: Pr
     assert Project(project.root, tree.run_id).state["status"] == "completed"
 
 
-def test_what_somebody_else_changed_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
+def test_a_change_by_other_tools_in_the_merged_state_keeps_the_worktree(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
@@ -354,7 +354,7 @@ def test_a_hook_of_the_users_that_fails_does_not_stop_a_start(project: Project) 
     assert project.root.with_name("project-issue-259").is_dir()
 
 
-def test_a_worktree_that_git_cannot_fill_is_taken_back_with_its_branch(project: Project) -> None:
+def test_a_worktree_that_git_cannot_fill_is_removed_with_its_branch(project: Project) -> None:
     project.write(".gitattributes", "*.txt filter=broken\n")
     project.write("a.txt", "a")
     project.git("add", "-A")
@@ -367,7 +367,7 @@ def test_a_worktree_that_git_cannot_fill_is_taken_back_with_its_branch(project: 
     assert project.git("branch", "--list", "feature/259") == ""
 
 
-def test_a_worktree_whose_path_is_no_utf_8_gets_a_run(project: Project) -> None:
+def test_a_worktree_whose_path_is_not_utf_8_gets_a_run(project: Project) -> None:
     folder = b"../odd-\xfe"
     subprocess.run([b"git", b"worktree", b"add", b"--quiet", folder, b"-b", b"odd"], cwd=project.root, check=True)
     tree = Project(Path(os.fsdecode(os.fsencode(project.root.parent) + b"/odd-\xfe")))
@@ -400,7 +400,7 @@ def test_a_link_out_of_the_project_is_not_written_through(project: Project, tmp_
     assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == before
 
 
-# What is told, and where
+# What is reported, and where
 
 
 def test_a_folder_with_a_space_is_quoted_in_what_there_is_to_run(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ def test_doctor_tells_of_a_worktree_that_is_not_where_git_has_it(project: Projec
     assert "git worktree repair NEW-PATH" in done.stdout
 
 
-def test_worktrees_of_a_clone_that_was_moved_are_told_how_to_be_repaired(project: Project) -> None:
+def test_a_moved_clone_is_reported_with_how_to_repair_its_worktrees(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     moved = Project(project.root.rename(project.root.with_name("moved")), project.run_id)
     assert "`git worktree repair` in it" in tree.faber("worktree", "list").stderr
@@ -438,14 +438,14 @@ def test_worktrees_of_a_clone_that_was_moved_are_told_how_to_be_repaired(project
     assert list_worktrees(moved)["project-issue-259"]["run_id"] == tree.run_id
 
 
-def test_a_worktree_without_hooks_is_told_before_a_run_is_in_it(project: Project) -> None:
+def test_a_worktree_without_hooks_is_reported_before_a_run_is_in_it(project: Project) -> None:
     project.git("rm", "--quiet", "--cached", ".claude/settings.json")
     project.git("commit", "--quiet", "-m", "Untracked settings")
     project.git("worktree", "add", "--quiet", "../fresh", "-b", "fresh")
     assert "../fresh: it has no hooks: run `faber-ledger init` in it" in project.faber("worktree", "list").stdout
-    told = project.faber("doctor").stdout
-    assert f"in the worktree {project.root.with_name('fresh')} no hook runs: .claude/settings.json is not" in told
-    assert "run `faber-ledger init` there, and commit .claude/settings.json for the next one" in told
+    output = project.faber("doctor").stdout
+    assert f"in the worktree {project.root.with_name('fresh')} no hook runs: .claude/settings.json is not" in output
+    assert "run `faber-ledger init` there, and commit .claude/settings.json for the next one" in output
 
 
 def test_a_run_whose_state_was_written_from_its_ledger_can_be_resumed(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""One run a worktree: what is made, told, kept and removed, through the installed command and real git."""
+"""One run per worktree: what is created, reported, kept and removed, with the installed command and real git."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_worktree_makes_folder_and_branch_and_starts_there(project: Project) -> 
     assert not (project.root / ".fractary/runs" / tree.run_id).exists()
 
 
-def test_the_state_says_the_worktree_and_so_does_the_registry(project: Project) -> None:
+def test_state_and_registry_name_the_worktree(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     member = tree.state["worktree"]
     assert (member["path"], member["created_by"], member["branch"], member["auto_cleanup"]) == (
@@ -88,14 +88,14 @@ def test_a_conflict_is_answered_each_way(project: Project, answer: str, code: in
     assert (project.active_path.read_text().strip() == project.run_id) == (answer.strip() != "y")
 
 
-def test_w_is_no_answer_to_a_resume(project: Project) -> None:
+def test_w_is_not_an_answer_to_a_resume(project: Project) -> None:
     start_run(project, "259", "--yes")
     shown, ended = project.on_terminal("run", "resume", project.run_id, answers=["w"])
     assert "Enter w" not in shown
     assert ended == 1
 
 
-def test_an_existing_folder_is_told_and_not_touched(project: Project) -> None:
+def test_an_existing_folder_is_named_and_not_touched(project: Project) -> None:
     folder = project.root.parent / "project-issue-259"
     folder.mkdir()
     (folder / "mine.txt").write_text("mine")
@@ -107,7 +107,7 @@ def test_an_existing_folder_is_told_and_not_touched(project: Project) -> None:
 
 
 @pytest.mark.parametrize("ref", ["refs/heads/feature/259", "refs/remotes/origin/feature/259"])
-def test_an_existing_branch_is_told_and_not_touched(project: Project, ref: str) -> None:
+def test_an_existing_branch_is_named_and_not_touched(project: Project, ref: str) -> None:
     project.git("update-ref", ref, "HEAD")
     done = project.faber("run", "start", "--work-id", "259", "--worktree")
     assert done.returncode == 1
@@ -129,20 +129,22 @@ def test_a_run_that_cannot_start_leaves_no_worktree(project: Project) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prepare", "told"),
+    ("prepare", "message"),
     [
         (lambda root: git_in(root, "init", "--quiet", "--bare", "."), "this is a bare repository"),
         (lambda root: git_in(root, "init", "--quiet", "."), "no commit yet"),
         (lambda root: None, "there is no git repository here"),
     ],
 )
-def test_where_no_worktree_can_be_made_it_is_told(tmp_path: Path, prepare: Callable[[Path], object], told: str) -> None:
+def test_where_no_worktree_can_be_made_the_error_says_why(
+    tmp_path: Path, prepare: Callable[[Path], object], message: str
+) -> None:
     project = Project(tmp_path / "here")
     project.root.mkdir()
     prepare(project.root)
     done = project.faber("run", "start", "--work-id", "1", "--worktree")
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "here-issue-1").exists()
 
 
@@ -150,7 +152,7 @@ def git_in(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True)
 
 
-def test_a_work_item_without_a_letter_that_names_a_folder_is_told(project: Project) -> None:
+def test_a_work_item_without_ascii_letters_or_digits_is_refused(project: Project) -> None:
     done = project.faber("run", "start", "--work-id", "ö", "--worktree")
     assert done.returncode == 1
     assert "no ASCII letters or digits" in done.stderr
@@ -220,7 +222,7 @@ def test_a_run_that_is_resumed_in_a_second_worktree_is_active_in_both(project: P
     assert project.faber("status").returncode == 0
 
 
-def test_a_run_that_comes_back_to_the_main_work_tree_says_so(project: Project) -> None:
+def test_a_run_that_returns_to_the_main_work_tree_says_so(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree, "in_progress")
     project.git("merge", "--quiet", "feature/259")
@@ -294,7 +296,7 @@ def test_many_starts_at_once_are_all_kept(project: Project) -> None:
     "content",
     ["{", "[]", '{"worktrees": {}}', '{"worktrees": [{"path": "x"}]}', '{"worktrees": [1]}', "\x00", "[" * 9999],
 )
-def test_a_malformed_registry_is_kept_aside_and_rebuilt(project: Project, content: str) -> None:
+def test_a_malformed_registry_is_moved_aside_and_rebuilt(project: Project, content: str) -> None:
     tree = start_in_worktree(project, "259")
     (project.root / REGISTRY).write_text(content)
     done = tree.faber("worktree", "list")
@@ -333,7 +335,7 @@ def test_a_clone_without_a_run_in_a_worktree_gets_no_registry(tmp_path: Path) ->
     assert project.git("status", "--porcelain") == ""
 
 
-def test_what_others_put_into_a_record_stays(project: Project) -> None:
+def test_what_other_tools_put_into_a_record_stays(project: Project) -> None:
     start_in_worktree(project, "259")
     document = json.loads((project.root / REGISTRY).read_text())
     document["worktrees"][0] |= {"pr_number": "17", "note": "theirs"}
@@ -391,8 +393,8 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_the_list_says_
         "PostCompact",
         "SessionEnd",
     ]
-    told = project.faber("worktree", "list").stdout
-    assert "../project-issue-259: it has no hooks: run `faber-ledger init` in it" in told
+    output = project.faber("worktree", "list").stdout
+    assert "../project-issue-259: it has no hooks: run `faber-ledger init` in it" in output
     tree = Project(project.root.parent / "project-issue-259")
     tree.faber("init", "--scope", "user")
     assert "no hooks" not in project.faber("worktree", "list").stdout
@@ -401,7 +403,7 @@ def test_a_worktree_whose_settings_are_untracked_has_no_hooks_and_the_list_says_
 # Cleaning up
 
 
-def test_a_finished_and_merged_one_is_removed_and_its_branch_stays(project: Project) -> None:
+def test_a_finished_and_merged_worktree_is_removed_and_its_branch_stays(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     assert clean_up(project)["project-issue-259"]["why"] == ["feature/259 is not merged", *[]]
@@ -433,15 +435,15 @@ def test_cleanups_at_the_same_time_remove_each_worktree_once(project: Project) -
     ]
     removed = []
     for process in running:
-        printed, told = process.communicate(timeout=120)
-        assert process.returncode == 0, told
+        printed, errors = process.communicate(timeout=120)
+        assert process.returncode == 0, errors
         rows = json.loads(printed)["data"]["worktrees"]
         removed += [os.path.basename(row["path"]) for row in rows if row["action"] == "removed"]
     assert sorted(removed) == [tree.root.name for tree in trees]
     assert {record["status"] for record in records(project)} == {"removed"}
 
 
-def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Path) -> None:
+def test_our_locks_and_logs_do_not_keep_a_worktree_without_init(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.root.mkdir()
     project.git("init", "--quiet", "--initial-branch=main")
@@ -460,7 +462,7 @@ def test_our_own_locks_and_logs_are_no_work_where_init_did_not_run(tmp_path: Pat
     assert clean_up(project)["project-issue-259"]["action"] == "removed"
 
 
-def test_a_run_that_git_ignores_is_nowhere_else_and_keeps_its_worktree(tmp_path: Path) -> None:
+def test_a_run_that_git_ignores_keeps_its_worktree(tmp_path: Path) -> None:
     project = Project(tmp_path / "project")
     project.write(".gitignore", ".fractary\n")
     project.git("init", "--quiet", "--initial-branch=main")
@@ -550,8 +552,8 @@ def test_a_locked_worktree_stays_and_says_why(project: Project) -> None:
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     project.git("worktree", "lock", "--reason", "on a\nstick", str(tree.root))
-    told = "it is locked: on a stick; `git worktree unlock` unlocks it"
-    assert clean_up(project)["project-issue-259"]["why"] == [told]
+    reason = "it is locked: on a stick; `git worktree unlock` unlocks it"
+    assert clean_up(project)["project-issue-259"]["why"] == [reason]
     assert "locked: on a stick" in project.faber("worktree", "list").stdout
 
 
@@ -564,7 +566,7 @@ def test_a_worktree_with_submodules_stays(project: Project, tmp_path: Path) -> N
     assert "submodules are or were checked out" in clean_up(project)["project-issue-259"]["why"][0]
 
 
-def test_nobody_saws_off_the_branch_he_sits_on(project: Project) -> None:
+def test_the_worktree_that_the_user_is_in_is_not_removed(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
@@ -579,7 +581,7 @@ def test_the_main_work_tree_and_foreign_worktrees_are_no_business_of_cleanup(pro
     assert project.faber("worktree", "cleanup", "nothing").returncode == 1
 
 
-def test_a_record_that_says_so_is_removed_by_name_alone(project: Project) -> None:
+def test_a_record_without_auto_cleanup_is_removed_only_by_name(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
@@ -609,7 +611,7 @@ def orphan(project: Project, reason: str) -> Project:
 
 
 @pytest.mark.parametrize("reason", ["branch_deleted", "no_activity", "workflow_abandoned"])
-def test_an_orphan_is_told_with_its_reason_and_removed_by_name_alone(project: Project, reason: str) -> None:
+def test_an_orphan_is_reported_with_its_reason_and_removed_only_by_name(project: Project, reason: str) -> None:
     tree = orphan(project, reason)
     days = ["--inactive-days", "0" if reason == "no_activity" else "30"]
     assert list_worktrees(project, *days)["project-issue-259"]["orphaned_reason"] == reason
@@ -622,7 +624,7 @@ def test_an_orphan_is_told_with_its_reason_and_removed_by_name_alone(project: Pr
     assert not tree.root.exists()
 
 
-def test_a_worktree_that_git_cannot_read_is_told_and_kept(project: Project) -> None:
+def test_a_worktree_that_git_cannot_read_is_reported_and_kept(project: Project) -> None:
     tree = orphan(project, "git_error")
     assert list_worktrees(project)["project-issue-259"]["orphaned_reason"] == "git_error"
     row = clean_up(project, "project-issue-259")["project-issue-259"]
@@ -630,7 +632,7 @@ def test_a_worktree_that_git_cannot_read_is_told_and_kept(project: Project) -> N
     assert tree.state_path.exists()
 
 
-def test_a_folder_that_was_deleted_by_hand_is_told_and_taken_off_by_name(project: Project) -> None:
+def test_a_folder_that_was_deleted_by_hand_is_reported_and_removed_by_name(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree, "in_progress")
     subprocess.run(["rm", "-r", str(tree.root)], check=True)
@@ -701,7 +703,7 @@ def test_commits_that_only_a_deleted_folder_and_its_deleted_branch_name_keep_its
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "repository"])
-def test_what_is_in_the_place_of_a_worktrees_folder_is_told_and_left_alone(project: Project, what: str) -> None:
+def test_something_else_at_a_worktrees_path_is_reported_and_left_alone(project: Project, what: str) -> None:
     tree = start_in_worktree(project, "259")
     shutil.rmtree(tree.root)
     if what == "file":
@@ -720,7 +722,7 @@ def test_what_is_in_the_place_of_a_worktrees_folder_is_told_and_left_alone(proje
     assert clean_up(project, "project-issue-259")["project-issue-259"]["action"] == "removed"
 
 
-def test_whoever_stands_in_a_moved_worktree_is_told_how_to_repair_it(project: Project) -> None:
+def test_in_a_moved_worktree_the_error_says_how_to_repair_it(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     moved = Project(tree.root.rename(tree.root.with_name("moved")), tree.run_id)
     row = clean_up(moved, "project-issue-259")["project-issue-259"]
@@ -740,7 +742,7 @@ def test_a_worktree_that_git_has_forgotten_says_so(project: Project) -> None:
     assert "git init" not in done.stderr
 
 
-def test_a_worktree_whose_run_was_taken_out_is_removed_by_name(project: Project) -> None:
+def test_a_worktree_whose_run_was_removed_is_removed_by_name(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     tree.git("rm", "-r", "--quiet", str(tree.run))
@@ -773,7 +775,7 @@ def test_a_branch_without_a_commit_is_not_a_deleted_one(project: Project) -> Non
 # What a merge brings into the active file
 
 
-def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(project: Project) -> None:
+def test_a_merged_finished_run_does_not_replace_the_active_one(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
@@ -788,7 +790,7 @@ def test_a_merged_finished_run_does_not_take_the_place_of_the_one_that_goes_on(p
     assert project.active_path.read_text().strip() == project.run_id
 
 
-def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project) -> None:
+def test_a_merged_run_that_continues_in_its_worktree_stays_there(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.deliver(START, client="c-259", pid="259")
     finish_run(tree, "in_progress")
@@ -802,7 +804,7 @@ def test_a_merged_run_that_goes_on_in_its_worktree_stays_there(project: Project)
     assert tree.current == before
 
 
-def test_what_main_brings_into_a_worktree_does_not_silence_its_own_run(project: Project) -> None:
+def test_what_main_brings_into_a_worktree_does_not_stop_recording_on_its_run(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     tree.git("checkout", "--quiet", "main", "--", ".fractary/faber/.active-run-id")
     assert tree.active_path.read_text().strip() == project.run_id

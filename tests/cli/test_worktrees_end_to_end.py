@@ -39,7 +39,7 @@ def ids(tree: Project) -> set[str]:
 
 
 def text_of(tree: Project) -> str:
-    """Everything that stands in a run's folder, as text."""
+    """Return all files of a run's folder as text."""
     return "".join([path.read_bytes().decode("utf-8", "replace") for path in sorted(tree.run.iterdir())])
 
 
