@@ -52,7 +52,7 @@ SECTIONS = {
         "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
         "reconstitute": (
             "faber_ledger.cli.commands.reconstitute:reconstitute",
-            "Reconstitute the whole context of a run.",
+            "Reconstitute the context of a run.",
         ),
         "note": ("faber_ledger.cli.commands.note:note", "Record what the next session should know."),
     },
@@ -64,8 +64,8 @@ SECTIONS = {
         "timeline": ("faber_ledger.cli.commands.timeline:timeline", "Draw runs as a page."),
     },
     "Check": {
-        "verify": ("faber_ledger.cli.commands.verify:verify", "Check a whole log, and state.json against it."),
-        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the whole set-up, and fix what is safe."),
+        "verify": ("faber_ledger.cli.commands.verify:verify", "Check a log, and state.json against it."),
+        "doctor": ("faber_ledger.cli.commands.doctor:doctor", "Check the set-up, and fix what is safe."),
         "project": ("faber_ledger.cli.commands.project:project", "Write state.json's two blocks from the log."),
         "redact": (
             "faber_ledger.cli.commands.redact:redact",

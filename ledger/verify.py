@@ -270,7 +270,7 @@ def _redaction_findings(
             yield LogProblem("redaction", name, f"it {verb} {other}, which is not in the log", hint)
     for name, one in found.gone.items():
         what = f"event {one.id} redacts it, and its payload is still here"
-        hint = f"run `{command_for(one.target, found.by_event.get(one.target, [one]))}`, which finishes it"
+        hint = f"run `{command_for(one.target, found.by_event.get(one.target, [one]))}`, which finishes the redaction"
         yield LogProblem("not_redacted", name, what, hint)
     for name, several in found.by_event.items():
         row = connection.execute("SELECT type, session_id FROM event WHERE id = ?", (name,)).fetchone()

@@ -61,7 +61,7 @@ def _play(folder: str, tell: Callable[[str], None]) -> dict[str, Any]:
     tell("\n8. What state.json knows now. The sessions of the run:\n")
     for line in _summary(blocks):
         tell(line)
-    tell("\n9. The laptop gets all of it with a pull, and verifies the whole log")
+    tell("\n9. The laptop gets all of it with a pull, and verifies the log")
     laptop.run("git", "pull", shown=slice(0, 1))
     laptop.run("faber-ledger", "verify", shown=slice(0, None))
     log = laptop.run("faber-ledger", "log", "--json", quiet=True)

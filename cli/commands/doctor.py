@@ -1,4 +1,4 @@
-"""`faber-ledger doctor`: check the whole set-up, say what is wrong and what to run, and fix what is safe."""
+"""`faber-ledger doctor`: check the set-up, say what is wrong and what to run, and fix what is safe."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GIT_SECONDS = 10.0  # for each answer: whatever stops git from answering is what the user wants to find
 
 
-@click.command(short_help="Check the whole set-up, and fix what is safe.")
+@click.command(short_help="Check the set-up, and fix what is safe.")
 @click.option("--fix", is_flag=True, help="Fix what can be fixed safely; each file is copied before.")
 @click.option("--dry-run", is_flag=True, help="With --fix: show each change and write nothing.")
 @json_option
@@ -86,7 +86,7 @@ def _run_check(check: Check, patient: Patient) -> list[Finding]:
     except OSError as error:
         what = f"this check failed: {error.filename or ''} {error.strerror or error}"
         found.append(Finding("error", what, "check the permissions of the file"))
-    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks go on
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the other checks still run
         what = f"this check failed: {error!r:.300}"
         found.append(Finding("error", what, "please report this line: it is a bug in faber-ledger"))
     return list(limit_findings(found))

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_mismatch": "feedback"}
 
 
-@click.command(short_help="Reconstitute the whole context of a run.")
+@click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(

@@ -101,7 +101,7 @@ def _check(run: Run) -> None:
     found = list(find_problems(run.ledger_path, check_event=check_event))
     wrong = [item for item in found if item.is_damage]
     forged = [item for item in found if item.kind == FORGED]
-    if forged:  # what a forged redaction could not remove is whole, and goes into the commit
+    if forged:  # its target keeps its payload, which is committed
         more = f" ({len(forged)} events in all)" if len(forged) > 1 else ""
         warn(f"event {forged[0].event}: {forged[0].what}{more}; run `faber-ledger verify {run.run_id}`")
     if wrong:

@@ -52,8 +52,8 @@ class Trigger(click.ParamType[str]):
         """Check a trigger's form; fails with a usage error."""
         kind, colon, phases = str(value).partition(":")
         named = phases.split("->") if kind == "phase_transition" else [phases]
-        whole = all(phase.isalpha() for phase in named) and len(named) == (2 if kind == "phase_transition" else 1)
-        if kind in ("phase_start", "phase_transition") and colon and whole:
+        is_complete = all(phase.isalpha() for phase in named) and len(named) == (2 if kind == "phase_transition" else 1)
+        if kind in ("phase_start", "phase_transition") and colon and is_complete:
             return str(value)
         if value not in ("session_start", "manual", "phase_start", "compaction_detected"):
             self.fail(f"{value!r} is not one of {self.FORMS}.", param, ctx)

@@ -17,13 +17,13 @@ from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
 
 
-@click.command(short_help="Check a whole log, and state.json against it.")
+@click.command(short_help="Check a log, and state.json against it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="Verify every run of the project with a ledger.")
 @click.option("--git", "with_git", is_flag=True, help="Also compare the log with every version of it in git.")
 @json_option
 def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
-    """Check RUN's whole log (default: the active run), and whether state.json agrees with it.
+    """Check RUN's log from start to end (default: the active run), and whether state.json agrees with it.
 
     With --git, also print which anchors outside the file the log was compared with: this clone's
     mirror, the versions in git's history, the upstream branch.

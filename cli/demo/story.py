@@ -91,7 +91,7 @@ def tell_story(folder: str, tell: Callable[[str], None]) -> tuple[Machine, Machi
     left_open = laptop.state()["sessions"]["current_session_id"].rpartition("-")[2]
     tell(f"   laptop  no hook ended the session: state.json still has {left_open} open")
 
-    tell("\n6. On the desktop the run goes on, with the same context")
+    tell("\n6. On the desktop the run continues, with the same context")
     desktop.run("git", "pull", shown=slice(1))
     desktop.run("faber-ledger", "run", "resume", run_id, shown=slice(1))
     desktop.deliver("resume")

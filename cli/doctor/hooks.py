@@ -89,16 +89,16 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
     """Look for events with two different handlers, which both run, and for equal ones, of which one runs."""
     for event in HOOKS:
         found = [one for one in _ours(patient) if one.event == event and one.runs == event]
-        whole = [one for one in found if one.matcher in UNMATCHED]
-        if len(whole) < 2:
+        unmatched = [one for one in found if one.matcher in UNMATCHED]
+        if len(unmatched) < 2:
             continue
-        paths = list(dict.fromkeys([display_path(one.path, patient.root) for one in whole]))
-        where = f"{paths[0]} {len(whole)} times" if len(paths) == 1 else " and ".join(paths)
-        surplus = _surplus(whole)
+        paths = list(dict.fromkeys([display_path(one.path, patient.root) for one in unmatched]))
+        where = f"{paths[0]} {len(unmatched)} times" if len(paths) == 1 else " and ".join(paths)
+        surplus = _surplus(unmatched)
         fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
-        elsewhere = f"remove it from one: run `faber-ledger uninstall --scope {whole[-1].scope}`"
-        hint = "run `faber-ledger doctor --fix`" if fix else elsewhere
-        if len({one.values["command"] for one in whole}) > 1:
+        by_hand = f"remove it from one: run `faber-ledger uninstall --scope {unmatched[-1].scope}`"
+        hint = "run `faber-ledger doctor --fix`" if fix else by_hand
+        if len({one.values["command"] for one in unmatched}) > 1:
             what = f"{event} has two hooks with different commands, in {where}: the client runs both"
             yield Finding("warning", what, hint, fix)
         elif len(paths) == 1:
@@ -193,10 +193,10 @@ def _in(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str
                 yield event, number, place, group.get("matcher"), values, runs
 
 
-def _surplus(whole: list[Handler]) -> list[Handler]:
+def _surplus(unmatched: list[Handler]) -> list[Handler]:
     """Return the handlers to remove: all but the first in one file. The user decides between two files."""
-    paths = [one.path for one in whole]
-    return [one for number, one in enumerate(whole) if one.path in paths[:number]]
+    paths = [one.path for one in unmatched]
+    return [one for number, one in enumerate(unmatched) if one.path in paths[:number]]
 
 
 def _install_fix(root: str, scope: str) -> Fix | None:

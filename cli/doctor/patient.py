@@ -61,7 +61,7 @@ class Patient:
 
     @cached_property
     def active(self) -> str | None:
-        """The id of the active run, as it stands in the file."""
+        """The id of the active run, as the file names it."""
         return active_run(self.root).run_id
 
     @cached_property

@@ -115,7 +115,7 @@ class Anchors:
             self._reported.add(name)
             what = f"it is forged: {found.forged[name]}, in {where}"
             command = f"git cat-file blob {blob} > kept.db && {UNITE.format('kept.db')}"
-            hint = f"run `{command}` in the run's folder, which brings the payload back"
+            hint = f"run `{command}` in the run's folder, which restores the payload"
             self.findings.append(LogProblem(FORGED, name, what, hint))
         return names - found.gone.keys()
 

@@ -75,7 +75,7 @@ class PastEvents:
 
     @property
     def is_over(self) -> bool:
-        """Return whether no later event can be in it: the past of a position ends, the past of a time may go on."""
+        """Return whether no later event can be in it: after a position none can be, after a time one still may."""
         return self.moment is not None and self.moment.seconds is None and self._later > 0
 
     def warn_of_clocks(self, warn: Callable[[str], None]) -> None:
@@ -91,7 +91,7 @@ class PastEvents:
 
 
 class Replay:
-    """One reading of a log: yields the chosen events, and holds the blocks after the last one."""
+    """One reading of a log: yields the chosen events, and keeps the blocks after the last one."""
 
     def __init__(self, run: Run, chosen: EventFilter, warn: Callable[[str], None]) -> None:
         self.run = run

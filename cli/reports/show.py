@@ -1,4 +1,4 @@
-"""What `show` says of an event, a session or an artifact: data, and lines for people."""
+"""What `show` prints for an event, a session or an artifact: data, and lines for people."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
         span = content["first_at"] + ("" if content["loads"] == 1 else f" to {content['last_at']}")
         times = plural(content["loads"], "load")
         kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
-        where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'nowhere any more'}"
+        where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
         yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
     if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
         excluded = ", ".join(sorted(CHANGED_BY_EVENTS))

@@ -85,11 +85,11 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
         kept = {one.target for name, one in found.gone.items() if still_holds_payload(mirror.connection, [name])}
         for name in sorted(kept):
             what = "it is redacted, and this clone's mirror still holds its payload"
-            hint = f"run `{command_for(name, found.by_event.get(name, []))}`, which finishes it"
+            hint = f"run `{command_for(name, found.by_event.get(name, []))}`, which finishes the redaction"
             yield LogProblem("not_redacted", name, what, hint)
         for name in sorted(found.forged.keys() - effective_redactions(log.connection).forged.keys()):
             what = f"it is forged: {found.forged[name]}, in this clone's mirror"
-            hint = f"run `faber-ledger project {run.run_id}`, which brings the payload back"
+            hint = f"run `faber-ledger project {run.run_id}`, which restores the payload"
             yield LogProblem(FORGED, name, what, hint)
         if mirror.heads() == log.heads() and not is_damaged:
             return
@@ -125,7 +125,7 @@ def _projection_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
     with Log.read(run.ledger_path, allow_incomplete=True) as log:
         blocks = fold(log.stream())
         if not is_damaged and not log.heads():
-            hint = "the log holds no event yet, and its first takes over what state.json says: run"
+            hint = "the log has no event yet, and its first one adopts what state.json says: run"
             hint += f" `faber-ledger session-load --run-id {run.run_id}`"
     try:
         state = read_state(run).value

@@ -1,4 +1,4 @@
-"""The clone's own git configuration: which settings `init` makes and `uninstall` removes.
+"""The clone's own git configuration: which settings `init` adds and `uninstall` removes.
 
 Git runs no driver that comes with a repository, so each clone's user sets them in the clone's own config.
 """

@@ -288,16 +288,16 @@ def _label(left: float, bottom: float, text: str) -> str:
 
 def shorten_names(names: Iterable[str], room: float) -> dict[str, str]:
     """Return names shortened to `room`, in multiples of the font's size, keeping the parts that tell them apart."""
-    whole = {name: printable(name).replace("\n", " ") for name in names}
-    shown = {name: _cut(text, room) for name, text in whole.items()}
+    full = {name: printable(name).replace("\n", " ") for name in names}
+    shown = {name: _cut(text, room) for name, text in full.items()}
     for group in _alike(shown):
-        texts = [whole[name] for name in group]
+        texts = [full[name] for name in group]
         start = _count_shared(texts)
         end = _count_shared([text[start:][::-1] for text in texts])
         shown |= {name: _around(text, start, len(text) - end, room) for name, text in zip(group, texts, strict=True)}
     for group in _alike(shown):
         for number, name in enumerate(group, 1):
-            shown[name] = f"{_cut(whole[name], room - width(f' #{number}'))} #{number}"
+            shown[name] = f"{_cut(full[name], room - width(f' #{number}'))} #{number}"
     return shown
 
 

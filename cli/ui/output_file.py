@@ -59,8 +59,8 @@ def replace_file(path: str) -> Iterator[str]:
             temporary = os.path.join(folder, "output")
             yield temporary
             try:
-                with open(temporary, "rb") as whole, open(path, "wb") as special:
-                    shutil.copyfileobj(whole, special)
+                with open(temporary, "rb") as written, open(path, "wb") as special:
+                    shutil.copyfileobj(written, special)
             except OSError as error:
                 raise _not_writable(path, error) from error
         return

@@ -42,7 +42,7 @@ def run_with_ledger(text: str | None) -> Run:
             raise RunNotFound(lost[0], hint=lost[1])
         raise RunNotFound(
             f"the run {run.run_id} has no ledger yet",
-            hint="its first event makes one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
+            hint="its first event creates one: run `faber-ledger session-load`, or `faber-ledger init` for the hooks",
         )
     return run
 
@@ -221,4 +221,4 @@ def _hint_to_restore(root: str) -> str:
     from faber_ledger.runs.projecting import find_removed_run  # only if the run's folder is missing
 
     taken = find_removed_run(root)
-    return f"`faber-ledger run resume {taken}` brings back the run that was active here" if taken else ""
+    return f"`faber-ledger run resume {taken}` restores the run that was active here" if taken else ""

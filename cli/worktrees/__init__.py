@@ -1,1 +1,1 @@
-"""Work trees of a clone: what git says of them, surveying, removing, handing back."""
+"""Work trees of a clone: what git says about them, surveying, removing, handing back."""

@@ -1,4 +1,4 @@
-"""Removing the worktrees of finished runs: one cleanup of a clone at a time, what goes, and what stays and why."""
+"""Remove the worktrees of finished runs, one cleanup of a clone at a time, and say what stays and why."""
 
 from __future__ import annotations
 

@@ -296,7 +296,7 @@ def list_ignored(tree: Tree) -> list[str]:
 
 
 def hidden_changes(tree: Tree) -> list[str]:
-    """Return the files that differ from the index although git was told not to look at them; raises GitFailed.
+    """Return the files that differ from the index although git is set not to look at them; raises GitFailed.
 
     A file that a sparse checkout leaves out does not count.
     """

@@ -60,7 +60,7 @@ def plan_hand_back(site: Site, changed: list[str]) -> HandBack | None:
             return None
         members = _changed_members(run, home, _read_committed(site, _name_of(run.state_path, work_tree.top)))
     except (LedgerError, ValueError):
-        return None  # what cannot be read stays where it is
+        return None  # an unreadable state is not moved
     return None if members is None else HandBack(run, home, names, members)
 
 

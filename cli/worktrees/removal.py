@@ -137,7 +137,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(f"uncommitted work: {_some(changed)}")
     hidden = git.hidden_changes(site.tree)
     if hidden:
-        found.append(f"changes that git was told not to look at (`git ls-files -v`): {_some(hidden)}")
+        found.append(f"changes in files that git is set not to look at (`git ls-files -v`): {_some(hidden)}")
     operation = git.unfinished_operation(site.tree)
     if operation:
         found.append(

@@ -35,7 +35,7 @@ RECORDED = {"completed": "completed", "failed": "failed", "cancelled": "abandone
 
 
 class Site(NamedTuple):
-    """A work tree and the run that is active in it; `orphan` is a reason as in the registry, `why` the same in words.
+    """A work tree and the run that is active in it; `orphan` is a reason as in the registry, `why` a sentence.
 
     `member` is the member `worktree` of the run's state.
     """
@@ -220,7 +220,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
         metadata["git_commit"] = site.tree.head
     if site.orphan:
         metadata |= {"orphaned": True, "orphaned_reason": site.orphan}
-    # Who created it is known at its start; if the registry is rebuilt later, the run's state still says it.
+    # Who created it is known at its start; if the registry is rebuilt later, it is read from the run's state.
     ours = created_by == "fractary-faber" and os.path.realpath(site.root) == os.path.realpath(root)
     ours = ours or site.member.get("created_by") == "fractary-faber"
     record: Record = {
@@ -267,5 +267,5 @@ def _size(folder: str) -> int:
             try:
                 total += os.lstat(os.path.join(at, name)).st_size
             except OSError:
-                continue  # removed meanwhile
+                continue  # just removed
     return total

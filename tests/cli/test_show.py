@@ -151,7 +151,7 @@ def test_a_content_that_no_longer_exists_is_reported(sample: Project) -> None:
     output = refused(sample, "workflow-state", "--content")
     assert "is neither in" in output
     shown = sample.faber("show", "workflow-state").stdout
-    assert "nowhere any more" in shown
+    assert "no place any more" in shown
     assert "are of state.json without what events change: context_metadata" in shown
     assert sample.faber("show", FIRST, "--content").returncode == 2
 

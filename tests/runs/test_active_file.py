@@ -136,7 +136,7 @@ def test_a_run_that_git_clean_removed_with_the_active_file_is_named(tmp_path: Pa
     start(clone, "mine")
     clone.git("clean", "-q", "-fdx")
     for command in (["status"], ["note", "add", "text"]):
-        assert "`faber-ledger run resume mine` brings back the run" in clone.faber(*command, code=10).stderr
+        assert "`faber-ledger run resume mine` restores the run" in clone.faber(*command, code=10).stderr
     assert "`faber-ledger run resume mine` restores it" in clone.faber("run", "list").stdout
     clone.faber("run", "resume", "mine", "--yes")
     assert active(clone) == "mine"

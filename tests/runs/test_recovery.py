@@ -234,7 +234,7 @@ def test_verify_names_a_journal_that_is_not_the_files_own_and_no_damage(project:
     done = project.faber("verify")
     assert done.returncode == 20
     first, hint = done.stdout.splitlines()[:2]
-    assert f"{project.run_id}: journal: there is a journal beside the file" in first
+    assert f"{project.run_id}: journal: the journal beside the file is never played: it claims more" in first
     assert "hint: run `faber-ledger project`" in hint
     assert "damaged" not in done.stdout
     assert files(project.run) == before
