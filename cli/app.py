@@ -50,10 +50,7 @@ SECTIONS = {
         ),
         "session-save": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
         "session-end": ("faber_ledger.cli.commands.session_save:session_save", "End the open session and record it."),
-        "reconstitute": (
-            "faber_ledger.cli.commands.reconstitute:reconstitute",
-            "Reconstitute the context of a run.",
-        ),
+        "reconstitute": ("faber_ledger.cli.commands.reconstitute:reconstitute", "Reconstitute the context of a run."),
         "note": ("faber_ledger.cli.commands.note:note", "Record what the next session should know."),
     },
     "Look": {

@@ -70,11 +70,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
 
     _check_ours(output)
     chosen, count = run_with_ledger(run), 0
-    with (
-        output_file(output) as file,
-        Log.read(chosen.ledger_path) as log,
-        progress(chosen, "exporting") as advance,
-    ):
+    with output_file(output) as file, Log.read(chosen.ledger_path) as log, progress(chosen, "exporting") as advance:
         check_types(log)
         for rows in verified_batches(log):
             for row in rows:
@@ -101,6 +97,5 @@ def _check_ours(output: str | None) -> None:
         ) from error
     if not OURS.match(beginning):
         raise LedgerError(
-            f"{output} is not an export, and is not overwritten",
-            hint="name another file, or remove this one first",
+            f"{output} is not an export, and is not overwritten", hint="name another file, or remove this one first"
         )

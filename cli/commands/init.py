@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.changes import (
-    describe,
-    diff_lines,
-    display_path,
-    in_project,
-    report,
-)
+from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
 from faber_ledger.cli.setup.git_config import STASHES, Setting, list_switched_off, make_settings, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, FILES, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, is_ignored

@@ -20,12 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option(
-    "--at",
-    metavar=which_event.MOMENT,
-    shell_complete=completion.events,
-    help="Only the state at a moment.",
-)
+@click.option("--at", metavar=which_event.MOMENT, shell_complete=completion.events, help="Only the state at a moment.")
 @click.option(
     "--diff",
     nargs=2,

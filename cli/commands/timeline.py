@@ -59,7 +59,8 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     problems: list[tuple[str, str]] = []
     for run in _choose_runs(runs, every):
         try:
-            timelines.append(_timeline(run))
+            with Log.read(run.ledger_path) as log:
+                timelines.append(build_timeline(run.run_id, log.stream(), seconds_of))
         except (LedgerError, sqlite3.DatabaseError) as error:
             if not every:
                 raise
@@ -83,11 +84,6 @@ def _choose_runs(runs: tuple[str, ...], every: bool) -> list[Run]:
         return runs_to_report(None, every=every)
     chosen = {run.run_id: run for run in [run_with_ledger(text) for text in runs]}
     return list(chosen.values())
-
-
-def _timeline(run: Run) -> Timeline:
-    with Log.read(run.ledger_path) as log:
-        return build_timeline(run.run_id, log.stream(), seconds_of)
 
 
 def _check_page(output: str) -> None:

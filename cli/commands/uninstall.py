@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.setup.changes import (
-    describe,
-    diff_lines,
-    display_path,
-    in_project,
-    report,
-)
+from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change

@@ -11,6 +11,7 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
+from faber_ledger.cli.worktrees.for_run import shorten_path
 from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, keep, record_of
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
@@ -128,12 +129,12 @@ def _lines(sites: list[Site]) -> Iterator[str]:
     yield from table([COLUMNS, *[_cells(site) for site in sites]])
     for site in sites:
         for remark in _remarks(site):
-            yield f"{_relative_path(site)}: {remark}"
+            yield f"{shorten_path(site.tree.path)}: {remark}"
 
 
 def _cells(site: Site) -> tuple[str, ...]:
     return (
-        _relative_path(site),
+        shorten_path(site.tree.path),
         site.run_id or "-",
         site.tree.branch or "(detached)",
         site.phase or "-",
@@ -154,10 +155,6 @@ def _remarks(site: Site) -> Iterator[str]:
         yield f"locked: {site.tree.locked}"
     if site.orphan:
         yield f"orphaned ({site.orphan}): {site.why}"
-
-
-def _relative_path(site: Site) -> str:
-    return os.path.relpath(site.tree.path, os.getcwd())
 
 
 def _size_text(size: int) -> str:

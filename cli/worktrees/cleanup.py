@@ -39,13 +39,7 @@ def cleanup_lock(root: str) -> Iterator[None]:
 
 
 def clean_up(
-    site: Site,
-    records: list[Record],
-    here: str,
-    *,
-    named: bool,
-    dry_run: bool,
-    warn: Callable[[str], None],
+    site: Site, records: list[Record], here: str, *, named: bool, dry_run: bool, warn: Callable[[str], None]
 ) -> dict[str, Any]:
     """Remove one worktree unless something speaks against it, and return what was done and why.
 

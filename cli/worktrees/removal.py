@@ -53,7 +53,7 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
     try:
         if not site.is_there:
             return found + _commits_left(site, here, named)
-        return [*found, *_work_left(site, named), *list_nested_and_other_runs(site, records, named=named)]
+        return [*found, *_work_left(site, named), *_other_runs(site, records, named=named), *_list_nested(site)]
     except LedgerError as error:
         return [*found, error.message]
 
@@ -166,11 +166,6 @@ def _work_left(site: Site, named: bool) -> list[str]:
 
 
 BARE = {"HEAD", "objects", "refs"}
-
-
-def list_nested_and_other_runs(site: Site, records: list[Record], *, named: bool) -> list[str]:
-    """Return what else is in a worktree: other runs, worktrees and repositories; raises GitFailed."""
-    return [*_other_runs(site, records, named=named), *_list_nested(site)]
 
 
 def _list_nested(site: Site) -> list[str]:

@@ -94,10 +94,7 @@ def keep(
 
     try:
         return sites, worktree_registry.update(
-            root,
-            lambda records: worktree_registry.merge(records, seen, at=at, present=present),
-            at=at,
-            warn=warn,
+            root, lambda records: worktree_registry.merge(records, seen, at=at, present=present), at=at, warn=warn
         )
     except LedgerError as error:
         warn(error.message)

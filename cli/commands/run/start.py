@@ -95,7 +95,7 @@ def resume(run_id: str, yes: bool, as_json: bool) -> None:
     Exit codes: 0 done, or there is nothing to resume; 1 declined, or its state
     cannot be read; 2 wrong usage; 10 no such run.
     """
-    go_on(run_id, yes, as_json)
+    resume_run(run_id, yes, as_json)
 
 
 @click.command("workflow-run", short_help="Alias of `run start`; --resume: of `run resume`.")
@@ -120,7 +120,7 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
     elif in_worktree:
         raise click.UsageError("--worktree needs a new run: a resumed run is on its own branch.")
     else:
-        go_on(resumed, yes, as_json)
+        resume_run(resumed, yes, as_json)
 
 
 @documents_codes
@@ -200,7 +200,7 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     return lines
 
 
-def go_on(text: str, yes: bool, as_json: bool) -> None:
+def resume_run(text: str, yes: bool, as_json: bool) -> None:
     """Make a run the active one; raises LedgerError."""
     root = find_root(os.getcwd())
     restore_run_from_mirror(root, text, say)
