@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.output import json_option, say, show, warn
 from faber_ledger.cli.ui.table import table
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, cleanup_lock
 from faber_ledger.cli.worktrees.for_run import shorten_path
-from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, keep, record_of
+from faber_ledger.cli.worktrees.survey import INACTIVE_DAYS, Site, record_of, survey_and_record
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.recording.call import HOOKS
@@ -53,7 +53,7 @@ def list_(days: int, as_json: bool) -> None:
     Exit codes: 0 done; 1 git failed, or there is no work tree; 2 wrong usage.
     """
     root = find_root(os.getcwd())
-    sites, records = keep(root, at=now(), warn=say, days=days)
+    sites, records = survey_and_record(root, at=now(), warn=say, days=days)
     show([_data(site, record_of(site, records)) for site in sites], _lines(sites), as_json=as_json)
 
 
@@ -73,14 +73,14 @@ def cleanup(names: tuple[str, ...], dry_run: bool, days: int, as_json: bool) -> 
     """
     root, at, here = find_root(os.getcwd()), now(), os.getcwd()
     with cleanup_lock(root):
-        sites, records = keep(root, at=at, warn=warn, days=days)
+        sites, records = survey_and_record(root, at=at, warn=warn, days=days)
         chosen = [_find_site(sites, name) for name in names] or [
             site for site in sites if _is_linked_run(site, records)
         ]
         once = {site.tree.path: site for site in chosen}.values()
         results = [clean_up(site, records, here, named=bool(names), dry_run=dry_run, warn=warn) for site in once]
         if any([result["action"] == "removed" for result in results]):
-            keep(root, at=at, warn=warn, days=days)
+            survey_and_record(root, at=at, warn=warn, days=days)
     show({"dry_run": dry_run, "worktrees": results}, cleanup_lines(results, named=bool(names)), as_json=as_json)
     if names and any([result["action"] == "kept" for result in results]):
         click.get_current_context().exit(1)

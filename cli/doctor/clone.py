@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding
-from faber_ledger.cli.worktrees.git import run_git, trees
+from faber_ledger.cli.worktrees.git import list_trees, run_git
 from faber_ledger.cli.worktrees.places import gone_runs
 from faber_ledger.cli.worktrees.survey import why_gone
 from faber_ledger.hooks.client_settings import unanswered
@@ -90,7 +90,7 @@ def _are_there(patient: Patient) -> Iterator[Finding]:
     """Look for worktrees that are not where git recorded them: deleted, or moved by hand."""
     if not patient.has_git:
         return
-    for tree in trees(patient.root):
+    for tree in list_trees(patient.root):
         why = why_gone(tree, patient.work_tree)
         if why is not None:
             hint = "see `faber-ledger worktree list`; if it is gone for good, run `faber-ledger worktree cleanup NAME`"

@@ -80,13 +80,13 @@ def deliveries_come_once(patient: Patient) -> Iterator[Finding]:
 def nothing_waits(patient: Patient) -> Iterator[Finding]:
     """Look for deliveries that could not be recorded and wait in a spool, and for those moved aside."""
     for run in patient.runs:
-        yield from _waiting(run)
+        yield from _check_spool(run)
         aside = spool.moved_aside(run)
         if aside:
             what = f"{run.run_id}: {spool_path(run)} has deliveries that could not be recorded"
             hint = f"read and remove them (*{spool.ASIDE}); rename one to *{spool.SUFFIX} to try it again"
             yield Finding("note", what, hint)
-    for run_id in _spools(patient) - set(patient.all_ids):
+    for run_id in _list_spools(patient) - set(patient.all_ids):
         what = f"deliveries wait for the run {run_id}, which is not in this worktree"
         hint = (
             f"run `faber-ledger project {run_id}` where the run is: that records them, as the next hook there does;"
@@ -95,7 +95,7 @@ def nothing_waits(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, hint)
 
 
-def _waiting(run: Run) -> Iterator[Finding]:
+def _check_spool(run: Run) -> Iterator[Finding]:
     paths = spool.waiting(run)
     if not paths:
         return
@@ -113,7 +113,7 @@ def _waiting(run: Run) -> Iterator[Finding]:
     yield Finding("warning", what, hint, fix)
 
 
-def _spools(patient: Patient) -> set[str]:
+def _list_spools(patient: Patient) -> set[str]:
     """Return the ids of the runs that have deliveries in the clone's spool."""
     top = spools_folder(patient.root) or ""
     folders = [folder for folder, _, names in os.walk(top) if any([name.endswith(spool.SUFFIX) for name in names])]

@@ -73,7 +73,7 @@ def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
     left = unanswered(patient.root)
     if not left:
         return
-    held = {handler.scope for handler in _ours(patient)}
+    held = {handler.scope for handler in _list_ours(patient)}
     scope = next((scope for scope in SCOPES if scope in held), "project")
     named = "" if scope == "project" else f" --scope {scope}"
     what = "no hook is installed" if len(left) == len(HOOKS) else f"no hook is installed for {', '.join(left)}"
@@ -88,13 +88,13 @@ def hooks_are_installed(patient: Patient) -> Iterator[Finding]:
 def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
     """Look for events with two different handlers, which both run, and for equal ones, of which one runs."""
     for event in HOOKS:
-        found = [one for one in _ours(patient) if one.event == event and one.runs == event]
+        found = [one for one in _list_ours(patient) if one.event == event and one.runs == event]
         unmatched = [one for one in found if one.matcher in UNMATCHED]
         if len(unmatched) < 2:
             continue
         paths = list(dict.fromkeys([display_path(one.path, patient.root) for one in unmatched]))
         where = f"{paths[0]} {len(unmatched)} times" if len(paths) == 1 else " and ".join(paths)
-        surplus = _surplus(unmatched)
+        surplus = _find_surplus(unmatched)
         fix = _removal_fix(patient.root, surplus[0].path) if surplus else None
         by_hand = f"remove it from one: run `faber-ledger uninstall --scope {unmatched[-1].scope}`"
         hint = "run `faber-ledger doctor --fix`" if fix else by_hand
@@ -110,7 +110,7 @@ def hooks_are_installed_once(patient: Patient) -> Iterator[Finding]:
 
 def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
     """Look for our commands where the client does not run them, or runs them at the wrong time."""
-    for one in _ours(patient):
+    for one in _list_ours(patient):
         shown = display_path(one.path, patient.root)
         if one.runs != one.event:
             what = f"{shown} runs `hook {HOOKS[one.runs][0]}` at {one.event}"
@@ -137,7 +137,7 @@ def hooks_are_in_place(patient: Patient) -> Iterator[Finding]:
 
 def commands_are_current(patient: Patient) -> Iterator[Finding]:
     """Look for hooks in another form than `init` writes, and for those of older instructions."""
-    for one in _ours(patient):
+    for one in _list_ours(patient):
         if one.values["command"] != hook_command(one.event) and one.runs == one.event:
             what = (
                 f"{display_path(one.path, patient.root)} runs the hook of {one.event} in another form than `init` does"
@@ -156,7 +156,7 @@ def commands_are_current(patient: Patient) -> Iterator[Finding]:
 
 def hooks_have_time(patient: Patient) -> Iterator[Finding]:
     """Look for hooks that the client kills early or does not wait for."""
-    for one in _ours(patient):
+    for one in _list_ours(patient):
         shown = display_path(one.path, patient.root)
         seconds = one.values.get("timeout")
         if one.values.get("async"):
@@ -172,17 +172,17 @@ def hooks_have_time(patient: Patient) -> Iterator[Finding]:
             yield Finding("warning", what, f"give it seconds: {HOOKS[one.event][1]}")
 
 
-def _ours(patient: Patient) -> list[Handler]:
+def _list_ours(patient: Patient) -> list[Handler]:
     """Return the handlers that run one of our hooks, in any form."""
     return [
         Handler(scope, path, *found)
         for scope, path, text in readable_settings(patient.root)
         for event in HOOKS
-        for found in _in(text, event)
+        for found in _find_handlers(text, event)
     ]
 
 
-def _in(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str, Any], str]]:
+def _find_handlers(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str, Any], str]]:
     groups = JsonText(text).value.get("hooks", {}).get(event, [])
     for number, group in enumerate(groups):
         listed = group.get("hooks") if isinstance(group, dict) else None
@@ -193,7 +193,7 @@ def _in(text: str, event: str) -> Iterator[tuple[str, int, int, object, dict[str
                 yield event, number, place, group.get("matcher"), values, runs
 
 
-def _surplus(unmatched: list[Handler]) -> list[Handler]:
+def _find_surplus(unmatched: list[Handler]) -> list[Handler]:
     """Return the handlers to remove: all but the first in one file. The user decides between two files."""
     paths = [one.path for one in unmatched]
     return [one for number, one in enumerate(unmatched) if one.path in paths[:number]]
@@ -213,7 +213,7 @@ def _removal_fix(root: str, path: str) -> Fix:
             raise SettingsInvalid(f"{display_path(path, root)} is gone", hint="run `faber-ledger doctor` again")
         text = decode_settings(before, display_path(path, root))
         for event in HOOKS:
-            found = [one for one in _in(text, event) if one[5] == event and one[3] in UNMATCHED]
+            found = [one for one in _find_handlers(text, event) if one[5] == event and one[3] in UNMATCHED]
             for _, group, number, *_ in reversed(found[1:]):
                 text = remove_handler(text, event, group, number)
         return FileChange(path, before, text.encode())

@@ -52,7 +52,7 @@ def brief_lines(context: dict[str, Any]) -> Iterator[str]:
     yield f"  Work Item: {_work_item(context)}"
     yield f"  Spec: {_spec(context)}"
     yield f"  Branch: {_branch(context)}"
-    yield f"  Status: {context['status']} → {_how_resumed(context)}"
+    yield f"  Status: {context['status']} → {_describe_resume(context)}"
     completed = summary["phase_completed"] if summary else None
     last = f" (last: {text_or_na(completed)} complete)" if completed else ""
     yield f"  Sessions: {_sessions(context)} previous{last}"
@@ -99,7 +99,7 @@ def _work_item(context: dict[str, Any]) -> str:
     return f"#{text_or_na(context['work_id'])}" + (f" - {text_or_na(issue['title'])}" if issue else "")
 
 
-def _how_resumed(context: dict[str, Any]) -> str:
+def _describe_resume(context: dict[str, Any]) -> str:
     point = context["resume_point"]
     if point is None:
         return "Nothing to resume" if context["status"] == "completed" else "Cannot resume"

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.worktrees import git
 from faber_ledger.cli.worktrees.hand_back import describe, hand_back
-from faber_ledger.cli.worktrees.removal import blockers, hand_back_of, ignored_files, leftovers, merged_base
+from faber_ledger.cli.worktrees.removal import (
+    find_hand_back,
+    find_merged_base,
+    list_blockers,
+    list_ignored_files,
+    list_leftovers,
+)
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs.clone import cleanup_lock_path
@@ -45,16 +51,16 @@ def clean_up(
 
     `here` is the user's folder; `named` means that the user gave this worktree by name.
     """
-    why = blockers(site, records, here, named=named)
+    why = list_blockers(site, records, here, named=named)
     action = "kept" if why else "would be removed" if dry_run else "removed"
     if not why:
         try:
             why = [_reason(site), *_ignored_lines(site)]
-            plan = hand_back_of(site)
+            plan = find_hand_back(site)
             if plan is not None:
                 why.append(describe(plan) if dry_run else hand_back(site, plan, warn=warn))
             if not dry_run:
-                for name in leftovers(site) if site.is_there else []:
+                for name in list_leftovers(site) if site.is_there else []:
                     os.unlink(os.path.join(site.tree.path, name))
                 git.remove(site.tree, common_directory(here) or here)
         except (LedgerError, sqlite3.Error) as error:
@@ -71,9 +77,9 @@ def clean_up(
     }
 
 
-def costs(site: Site) -> list[str]:
+def list_costs(site: Site) -> list[str]:
     """Return what removing a worktree would delete, and what of its run would be handed back; raises GitFailed."""
-    plan = hand_back_of(site)
+    plan = find_hand_back(site)
     return [*_ignored_lines(site), *([describe(plan)] if plan else [])]
 
 
@@ -94,13 +100,13 @@ def cleanup_lines(results: list[dict[str, Any]], *, named: bool) -> Iterator[str
 
 
 def _ignored_lines(site: Site) -> list[str]:
-    names = ignored_files(site) if site.is_there else []
+    names = list_ignored_files(site) if site.is_there else []
     return [f"files that git ignores are removed with it: {', '.join(names)}"] if names else []
 
 
 def _reason(site: Site) -> str:
     if site.orphan is not None:
         return str(site.why)
-    base = merged_base(site)
+    base = find_merged_base(site)
     status = f"its run is {site.status}"
     return f"{status}, and {site.tree.branch or 'its commit'} is merged into {base}" if base else status

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.worktrees import git
-from faber_ledger.cli.worktrees.survey import keep
+from faber_ledger.cli.worktrees.survey import survey_and_record
 from faber_ledger.hooks.client_settings import unanswered
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.lock import RunLock
@@ -90,7 +90,7 @@ def state_member(root: str, created_by: str | None = None) -> dict[str, Any] | N
     if record is not None:
         names = ("created_by", "created_at", "auto_cleanup")
         member |= {name: record[name] for name in names if name in record}
-    branch = next((tree.branch for tree in git.trees(root) if _is_same(tree.path, work_tree.top)), None)
+    branch = next((tree.branch for tree in git.list_trees(root) if _is_same(tree.path, work_tree.top)), None)
     return {**member, **({"branch": branch} if branch else {})}
 
 
@@ -114,7 +114,7 @@ def update_registry(root: str, *, at: float, warn: Callable[[str], None], create
     if work_tree is None or path is None or not (work_tree.is_linked or os.path.lexists(path)):
         return
     try:
-        keep(root, at=at, warn=warn, created_by=created_by)
+        survey_and_record(root, at=at, warn=warn, created_by=created_by)
     except LedgerError as error:
         warn(error.message)
 

@@ -67,7 +67,7 @@ def _bare() -> NoWorkTree:
     return NoWorkTree("this is a bare repository: it has no work tree for a run", hint=hint)
 
 
-def trees(root: str) -> list[Tree]:
+def list_trees(root: str) -> list[Tree]:
     """Return the work trees of the clone, the main one first; a bare repository is not one. Raises GitFailed.
 
     For a submodule git names its git directory instead of the main work tree: the work tree is returned.
@@ -168,7 +168,7 @@ def branch_exists(tree: Tree) -> bool:
     return tree.branch is None or tree.head is not None
 
 
-def last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
+def find_last_commit(tree: Tree, elsewhere: str | None = None) -> str | None:
     """Return the commit that a worktree is at, from its reflog of HEAD if its branch was deleted; None if it had none.
 
     If its folder does not exist, `elsewhere` is another work tree of the clone, in which git is asked.
@@ -225,7 +225,7 @@ def count_unnamed(commit: str, at: str) -> int:
     return int(git("rev-list", "--count", commit, "--not", "--branches", "--tags", "--remotes", at=at))
 
 
-def commit_time(commit: str, at: str) -> float:
+def read_commit_time(commit: str, at: str) -> float:
     """Return the time of a commit, in seconds since 1970."""
     return float(git("show", "--no-patch", "--format=%ct", commit, at=at).split()[-1])
 
@@ -244,7 +244,7 @@ def _bases(at: str) -> list[str]:
     remotes = _remotes(at)
     names = [f"{remote}/{name}" for remote in remotes for name in ("HEAD", "main", "master")]
     if not remotes:
-        names = [tree.branch for tree in trees(at) if tree.is_main and tree.branch] + ["main", "master"]
+        names = [tree.branch for tree in list_trees(at) if tree.is_main and tree.branch] + ["main", "master"]
     prefix = "refs/remotes/" if remotes else "refs/heads/"
     known = [run_git("rev-parse", "--verify", "--quiet", f"{prefix}{name}^{{commit}}", at=at) for name in names]
     return [name for name, done in zip(names, known, strict=True) if done.returncode == 0]
@@ -266,7 +266,7 @@ def _has(base: str, commit: str, at: str) -> bool:
 ALL = ("--untracked-files=all", "--ignore-submodules=none")
 
 
-def changes(tree: Tree, commit: str | None) -> list[str]:
+def list_changes(tree: Tree, commit: str | None) -> list[str]:
     """Return the files that differ from a worktree's commit, also untracked ones and submodules; raises GitFailed."""
     if tree.head is not None:
         printed = git("status", "--porcelain", "-z", "--no-renames", *ALL, at=tree.path)
@@ -295,7 +295,7 @@ def list_ignored(tree: Tree) -> list[str]:
     return os.fsdecode(listed).split("\0")[:-1]
 
 
-def hidden_changes(tree: Tree) -> list[str]:
+def list_hidden_changes(tree: Tree) -> list[str]:
     """Return the files that differ from the index although git is set not to look at them; raises GitFailed.
 
     A file that a sparse checkout leaves out does not count.
@@ -324,7 +324,7 @@ UNFINISHED = {
 }
 
 
-def unfinished_operation(tree: Tree) -> str | None:
+def find_operation(tree: Tree) -> str | None:
     """Return the git operation that is in progress in a worktree; None if there is none."""
     own = own_directory(tree)
     found = [what for name, what in UNFINISHED.items() if own and os.path.lexists(os.path.join(own, name))]

@@ -29,7 +29,7 @@ EXPENDABLE = (LOCK, STATE_BACKUP, "faber/writer")
 ENDINGS = {"bisect": "reset"}
 
 
-def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
+def list_blockers(site: Site, records: list[Record], here: str, *, named: bool) -> list[str]:
     """Return the reasons against removing a worktree; `named` means that the user gave it by name."""
     if site.tree.is_main:
         return ["it is the main work tree"]
@@ -58,13 +58,13 @@ def blockers(site: Site, records: list[Record], here: str, *, named: bool) -> li
         return [*found, error.message]
 
 
-def merged_base(site: Site) -> str | None:
+def find_merged_base(site: Site) -> str | None:
     """Return the base that contains the work of a worktree; None if there is none. Raises GitFailed."""
-    commit = git.last_commit(site.tree)
+    commit = git.find_last_commit(site.tree)
     return git.find_base_containing(commit, site.tree.path) if commit else None
 
 
-def leftovers(site: Site) -> list[str]:
+def list_leftovers(site: Site) -> list[str]:
     """Return our own untracked files, which git does not ignore where `init` was not run; raises GitFailed.
 
     They are locks, backups and logs: no user's work.
@@ -75,11 +75,11 @@ def leftovers(site: Site) -> list[str]:
     return [name for name in untracked if name.endswith(names) or name.startswith(logs)]
 
 
-def _some(names: list[str]) -> str:
+def _join_some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
-def ignored_files(site: Site) -> list[str]:
+def list_ignored_files(site: Site) -> list[str]:
     """Return the ignored files that are removed with a worktree, a folder as one entry; without our own."""
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
     return [name for name in git.list_ignored(site.tree) if not name.startswith(f"{below}/")]
@@ -102,11 +102,11 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
         found.append(
             "if its folder was moved: `git worktree repair NEW-PATH`; if it is gone for good: `git worktree prune`"
         )
-    commit = git.last_commit(site.tree, here)
+    commit = git.find_last_commit(site.tree, here)
     staged = git.list_staged(site.tree, here, commit)
     if staged:
         repair = "if its folder was moved: `git worktree repair NEW-PATH`"
-        found.append(f"{_some(staged)} staged and not committed; {repair}")
+        found.append(f"{_join_some(staged)} staged and not committed; {repair}")
     left = git.count_unnamed(commit, here) if commit else 0
     if left and commit:
         commits = f"{plural(left, 'commit')} of it in no branch and no tag"
@@ -114,31 +114,31 @@ def _commits_left(site: Site, here: str, named: bool) -> list[str]:
     return found
 
 
-def hand_back_of(site: Site) -> HandBack | None:
+def find_hand_back(site: Site) -> HandBack | None:
     """Return what a merged worktree's run recorded after the merge; None if nothing, or it cannot be handed back.
 
     Raises GitFailed.
     """
-    return plan_hand_back(site, _list_changed(site)) if site.is_there and merged_base(site) else None
+    return plan_hand_back(site, _list_changed(site)) if site.is_there and find_merged_base(site) else None
 
 
 def _list_changed(site: Site) -> list[str]:
-    ours = leftovers(site)
-    return [name for name in git.changes(site.tree, git.last_commit(site.tree)) if name not in ours]
+    ours = list_leftovers(site)
+    return [name for name in git.list_changes(site.tree, git.find_last_commit(site.tree)) if name not in ours]
 
 
 def _work_left(site: Site, named: bool) -> list[str]:
-    found, commit = [], git.last_commit(site.tree)
+    found, commit = [], git.find_last_commit(site.tree)
     merged = commit is not None and git.find_base_containing(commit, site.tree.path) is not None
     changed = _list_changed(site)
     home = plan_hand_back(site, changed) if merged else None
     changed = [name for name in changed if home is None or name not in home.names]
     if changed:
-        found.append(f"uncommitted work: {_some(changed)}")
-    hidden = git.hidden_changes(site.tree)
+        found.append(f"uncommitted work: {_join_some(changed)}")
+    hidden = git.list_hidden_changes(site.tree)
     if hidden:
-        found.append(f"changes in files that git is set not to look at (`git ls-files -v`): {_some(hidden)}")
-    operation = git.unfinished_operation(site.tree)
+        found.append(f"changes in files that git is set not to look at (`git ls-files -v`): {_join_some(hidden)}")
+    operation = git.find_operation(site.tree)
     if operation:
         found.append(
             f"a {operation} is in progress in it: finish it, or `git {operation} {ENDINGS.get(operation, '--abort')}`"
@@ -148,7 +148,7 @@ def _work_left(site: Site, named: bool) -> list[str]:
         files = [os.path.join(folder, name) for folder in folders for name in RUN_FILES]
         ignored = git.filter_ignored(site.tree, files)
         if ignored:
-            found.append(f"git ignores {_some(ignored)}: copy the run's folder, then `git worktree remove`")
+            found.append(f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`")
     if git.has_submodules(site.tree):
         found.append(
             "submodules are or were checked out in it, and git does not remove such a worktree: make sure that"
@@ -175,7 +175,7 @@ def _list_nested(site: Site) -> list[str]:
     """
     top = os.path.realpath(site.tree.path)
     inside = os.path.join(top, "")
-    trees = [os.path.realpath(tree.path) for tree in git.trees(site.tree.path)]
+    trees = [os.path.realpath(tree.path) for tree in git.list_trees(site.tree.path)]
     contained = sorted(path for path in trees if path.startswith(inside))
     found = [f"a worktree is in it: {path}" for path in contained]
     unread: list[str] = []

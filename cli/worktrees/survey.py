@@ -68,11 +68,11 @@ def survey(root: str, *, at: float, days: int, records: list[Record]) -> list[Si
     inside = os.path.relpath(root, work_tree.top) if work_tree else "."
     return [
         _site(tree, os.path.normpath(os.path.join(tree.path, inside)), work_tree, at, days, records)
-        for tree in git.trees(root)
+        for tree in git.list_trees(root)
     ]
 
 
-def keep(
+def survey_and_record(
     root: str, *, at: float, warn: Callable[[str], None], days: int = INACTIVE_DAYS, created_by: str = "manual"
 ) -> tuple[list[Site], list[Record]]:
     """Survey the worktrees, bring the registry up to date and return both; raises GitFailed and NoWorkTree.
@@ -86,7 +86,7 @@ def keep(
         known = []  # `update` moves the file aside, and warns
     sites = survey(root, at=at, days=days, records=known)
     seen = [record for site in sites if (record := _record(site, root, created_by))]
-    seen += _former(sites, known, {record["workflow_run_id"] for record in seen})
+    seen += _list_former(sites, known, {record["workflow_run_id"] for record in seen})
     there = {site.tree.path for site in sites}
 
     def present(folder: str) -> bool:
@@ -127,7 +127,7 @@ def _site(tree: Tree, root: str, here: WorkTree | None, at: float, days: int, re
     site = site._replace(bytes=_size(tree.path), without_hooks=unanswered(root) if has_use else [])
     if tree.is_main or (site.run_id is None and not known):
         return site
-    orphan, why = _orphaned(site, at, days, known)
+    orphan, why = _check_orphan(site, at, days, known)
     return site._replace(orphan=orphan, why=why)
 
 
@@ -183,14 +183,14 @@ def with_run(site: Site, run_id: str) -> Site:
     return site
 
 
-def _orphaned(site: Site, at: float, days: int, known: list[Record]) -> tuple[str | None, str | None]:
+def _check_orphan(site: Site, at: float, days: int, known: list[Record]) -> tuple[str | None, str | None]:
     tree = site.tree
     try:
-        commit = git.last_commit(tree)
+        commit = git.find_last_commit(tree)
         if commit is not None and not git.branch_exists(tree):
             return "branch_deleted", f"its branch {tree.branch} was deleted"
-        git.changes(tree, commit)
-        last = seconds_of(site.last_event) or (git.commit_time(commit, tree.path) if commit else at)
+        git.list_changes(tree, commit)
+        last = seconds_of(site.last_event) or (git.read_commit_time(commit, tree.path) if commit else at)
         merged = commit is not None and git.find_base_containing(commit, tree.path) is not None
     except (GitFailed, OSError) as error:
         return "git_error", f"git cannot read it: {error}"
@@ -239,7 +239,7 @@ def _record(site: Site, root: str, created_by: str) -> Record | None:
     return {**record, "metadata": metadata}
 
 
-def _former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[Record]:
+def _list_former(sites: list[Site], known: list[Record], at_work: set[str]) -> list[Record]:
     """Return the records of finished runs whose worktree now has another active run, with their new status."""
     roots = {site.tree.path: site.root for site in sites if site.is_there}
     found = []

@@ -12,9 +12,9 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
 from faber_ledger.cli.ui.which_run import choose_run
-from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, costs
-from faber_ledger.cli.worktrees.removal import HERE, blockers
-from faber_ledger.cli.worktrees.survey import Site, keep
+from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_costs
+from faber_ledger.cli.worktrees.removal import HERE, list_blockers
+from faber_ledger.cli.worktrees.survey import Site, survey_and_record
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTree
 from faber_ledger.ledger.lock import RunLock
@@ -50,12 +50,12 @@ def finish(run_id: str | None, as_json: bool) -> None:
     records: list[Record] = []
     reasons: list[str] = []
     try:
-        sites, records = keep(root, at=at, warn=warn)
+        sites, records = survey_and_record(root, at=at, warn=warn)
         here = os.path.realpath(root)
         site = next((one for one in sites if not one.tree.is_main and os.path.realpath(one.root) == here), None)
         site = site if site and site.run_id == run.run_id else None
         if site is not None:
-            reasons = blockers(site, records, os.getcwd(), named=False)
+            reasons = list_blockers(site, records, os.getcwd(), named=False)
     except (NoWorkTree, GitFailed):
         pass  # without git there is no worktree to clean up
     lines = [f"✓ Workflow completed: {run.run_id}"]
@@ -71,7 +71,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
         if as_json or not sys.stdin.isatty():
             way = "faber-ledger worktree cleanup, from another worktree"
             lines.append(f"  Its worktree {site.tree.path} can be removed: {way}")
-        lines += [f"  - {cost}" for cost in costs(site)]
+        lines += [f"  - {cost}" for cost in list_costs(site)]
     show(data, lines, as_json=as_json)
     if not others and not as_json and sys.stdin.isatty():
         click.echo(f"Remove its worktree {site.tree.path} now? [y/N]: ", nl=False)
@@ -106,5 +106,7 @@ def _clean_up(site: Site, records: list[Record], at: float) -> None:
         click.get_current_context().exit(1)
     main = work_tree.main if work_tree else None
     if main is not None:
-        keep(os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn)
+        survey_and_record(
+            os.path.normpath(os.path.join(main, os.path.relpath(site.root, site.tree.path))), at=at, warn=warn
+        )
         tell(f"Next: cd {shlex.quote(main)}")
