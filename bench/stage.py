@@ -117,6 +117,13 @@ class Stage:
         (project / ".fractary" / "faber" / ".active-run-id").write_text(f"{RUN_ID}\n")
         return project
 
+    def many_runs(self, runs: int, events: int) -> Path:
+        """Make a project with that many runs in git; return its folder."""
+        project = self.folder / "many"
+        script = str(Path(__file__).with_name("make_runs.py"))
+        self.run_command([self.python, script, str(project), str(runs), str(events)])
+        return project
+
     def run_command(self, command: list[str], cwd: Path | None = None) -> None:
         """Run a command that must succeed."""
         subprocess.run(command, cwd=cwd or self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)

@@ -44,15 +44,6 @@ class EventQuery(NamedTuple):
     phase: str | None = None
 
 
-class Summary(NamedTuple):
-    """A run's log at a glance; the last event's time and type are None for an empty log."""
-
-    events: int
-    sessions: int
-    last_at: str | None
-    last_type: str | None
-
-
 def find_events(
     path: str, wanted: EventQuery, *, limit: int | None = None, newest_first: bool = False
 ) -> Iterator[Recorded]:
@@ -136,21 +127,6 @@ def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tupl
             known = by_session[snapshot[2]] = snapshot[3]
             snapshot = next(snapshots, None)
         yield row, by_session.get(row[2], known) if row[2] is not None else known
-
-
-def summarize(path: str) -> Summary:
-    """Return the number of a log's events and sessions, and its last event; raises as `Log.read`."""
-    counts = select(
-        select(func.count()).select_from(EVENT).scalar_subquery(),
-        select(func.count()).select_from(EVENT).where(STARTED).scalar_subquery(),
-    )
-    last = READ.order_by(EVENT.c.seq.desc(), EVENT.c.id.desc()).limit(1)
-    with connection_to(path) as connection:
-        counted = connection.execute(counts).one()
-        newest = connection.execute(last).first()
-        log = Log(connection.connection.driver_connection, path)  # type: ignore[arg-type]  # it is SQLite's own
-        last_one = log.decode(tuple(newest)) if newest is not None else None
-    return Summary(*counted, *((last_one["at"], last_one["event"]["type"]) if last_one else (None, None)))
 
 
 def keys_at(path: str, seq: int) -> list[Key]:

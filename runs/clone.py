@@ -1,7 +1,8 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
 In `.git/faber-ledger/`: `runs/` has each run's mirror and kept summaries, `spool/` the deliveries that wait, `doctor/`
-the copies that `doctor --fix` makes, `writer` the id of this clone; and there are the locks of what a clone does once.
+the copies that `doctor --fix` makes, `writer` the id of this clone, `run-list.json` what `run list` printed; and there
+are the locks of what a clone does once.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, fold_log
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
+from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.recording.spool import waiting
@@ -25,7 +26,7 @@ from faber_ledger.runs.run import Run, find_root
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from faber_ledger.ledger.queries import Summary
+    from faber_ledger.ledger.summary import Summary
     from faber_ledger.projections.blocks import Blocks
 
 
@@ -40,8 +41,6 @@ def status(run: str | None, as_json: bool) -> None:
     Exit codes: 0 done; 1 its state cannot be read; 2 wrong usage; 10 no such run;
     12 newer format; 20 the ledger is damaged.
     """
-    from faber_ledger.ledger.queries import summarize  # at its use: `--help` loads every command
-
     root = find_root(os.getcwd())
     active = active_run(root)
     meant = choose_run(root, run, active)

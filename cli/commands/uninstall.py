@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from faber_ledger.cli.reports.run_list import remove_run_list
 from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
@@ -61,6 +62,8 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
         make_settings(root, config)
         if is_cached:
             remove_text_cache(root)
+        if not kept_for:
+            remove_run_list(root)
         _remove_empty_folders(changes, root)
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope,

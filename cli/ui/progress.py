@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.summary import summarize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -30,8 +31,6 @@ def progress(run: Run, label: str, *, is_printing: bool = False) -> Iterator[Cal
     """
     count = 0
     if sys.stderr.isatty() and not (is_printing and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
-        from faber_ledger.ledger.queries import summarize
-
         with suppress(LedgerError, sqlite3.DatabaseError):
             count = summarize(run.ledger_path).events
     if not count:

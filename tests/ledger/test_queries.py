@@ -15,7 +15,8 @@ from support.sample_log import CLIENT, FIRST, RUN, SECOND, START, WRITER, append
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import IntegrityError, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.ledger.queries import PAGE, EventQuery, Summary, connection_to, find_events, summarize
+from faber_ledger.ledger.queries import PAGE, EventQuery, connection_to, find_events
+from faber_ledger.ledger.summary import Summary, summarize
 
 
 @pytest.fixture

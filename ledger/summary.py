@@ -1,0 +1,26 @@
+"""A run's log at a glance, without SQLAlchemy: loading that takes longer than all else that `status` does."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from faber_ledger.ledger.log import Log
+
+
+class Summary(NamedTuple):
+    """A run's log at a glance; the last event's time and type are None for an empty log."""
+
+    events: int
+    sessions: int
+    last_at: str | None
+    last_type: str | None
+
+
+def summarize(path: str) -> Summary:
+    """Return the number of a log's events and sessions, and its last event; raises as `Log.read`."""
+    with Log.read(path) as log:
+        (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+        (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
+        for last in log.newest(1):
+            return Summary(events, sessions, last["at"], last["event"]["type"])
+    return Summary(events, sessions, None, None)

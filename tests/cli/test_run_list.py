@@ -1,0 +1,202 @@
+"""`faber-ledger run list` with many runs: the newest first, and a cache that is only ever printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.project import Project
+
+from faber_ledger.ledger.log import Log
+
+RUNS = ("first", "second", "third")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """Give a project with three runs: the second has the newest event, the first the oldest."""
+    project = Project(tmp_path / "project")
+    project.root.mkdir()
+    project.git("init", "--quiet", "--initial-branch=main")
+    for hour, run_id in zip((9, 11, 10), RUNS, strict=True):
+        folder = project.root / ".fractary/runs" / run_id
+        folder.mkdir(parents=True)
+        state = {"run_id": run_id, "workflow_id": "default", "work_id": "258", "status": "in_progress"}
+        (folder / "state.json").write_text(json.dumps(state))
+        with Log.open(str(folder / "ledger.db")) as log:
+            started: Any = {"type": "run_started", "run_id": run_id, "workflow_id": "default", "work_id": "258"}
+            log.append([{"event": started}], at=1767600000.0 + 3600 * hour, writer="5f" * 16)
+            log.commit()
+        age(project, run_id)
+    assert project.faber("run", "resume", "third").returncode == 0
+    age(project, "third")
+    return project
+
+
+def age(project: Project, run_id: str, *, by: float = 3600.0) -> None:
+    """Make a run's files look as if they were written a while ago: what was written just now is not kept."""
+    for path in (project.root / ".fractary/runs" / run_id).iterdir():
+        found = path.stat()
+        os.utime(path, (found.st_atime - by, found.st_mtime - by))
+
+
+def cache(project: Project) -> Path:
+    return project.root / ".git/faber-ledger/run-list.json"
+
+
+def listed(project: Project, *arguments: str) -> list[dict[str, Any]]:
+    done = project.faber("run", "list", "--json", *arguments)
+    assert done.returncode == 0, done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["data"]
+    return rows
+
+
+def names(project: Project, *arguments: str) -> list[str]:
+    return [row["run_id"] for row in listed(project, *arguments)]
+
+
+def test_the_newest_is_first_and_a_limit_leaves_out_the_older(project: Project) -> None:
+    assert names(project) == ["second", "third", "first"]
+    assert names(project, "--limit", "2") == ["second", "third"]
+    printed = project.faber("run", "list", "--limit", "1").stdout.splitlines()
+    assert len(printed) == 3
+    assert printed[-1] == "2 older runs not shown"
+    assert len(project.faber("run", "list", "--limit", "3").stdout.splitlines()) == 4
+    assert project.faber("run", "list", "--limit", "0").returncode == 2
+
+
+def test_what_is_printed_from_the_cache_is_what_is_read(project: Project) -> None:
+    read = project.faber("run", "list", "--json").stdout
+    assert stat.S_IMODE(cache(project).stat().st_mode) == 0o600
+    inode = cache(project).stat().st_ino
+    assert project.faber("run", "list", "--json").stdout == read
+    assert cache(project).stat().st_ino == inode  # nothing changed, so it is not written again
+
+
+def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
+    assert {row["status"] for row in listed(project)} == {"in_progress"}
+    path = project.root / ".fractary/runs/second/state.json"
+    path.write_text(path.read_text().replace("in_progress", "completed"))
+    assert {row["run_id"]: row["status"] for row in listed(project)}["second"] == "completed"
+    before = {row["run_id"]: row["events"] for row in listed(project)}
+    assert project.faber("note", "add", "one more", "--run-id", "third").returncode == 0
+    assert {row["run_id"]: row["events"] for row in listed(project)} == {**before, "third": before["third"] + 1}
+
+
+def test_what_was_written_just_now_is_not_kept(project: Project) -> None:
+    path = project.root / ".fractary/runs/second/state.json"
+    path.touch()
+    listed(project)
+    assert sorted(Path(folder).name for folder in json.loads(cache(project).read_text())["runs"]) == ["first", "third"]
+
+
+def test_a_run_that_cannot_be_read_is_never_kept(project: Project) -> None:
+    path = project.root / ".fractary/runs/second/state.json"
+    path.write_text("{")
+    age(project, "second")
+    for _ in range(2):
+        assert {row["run_id"]: row["problem"] is not None for row in listed(project)}["second"]
+    assert not any(folder.endswith("second") for folder in json.loads(cache(project).read_text())["runs"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["\x1b]0;gotcha\x07", "one\ntwo", "\x9b2J", "\u202ereversed", "x" * 400, ["a list"], {"an": "object"}, 1.5, True],
+)
+def test_a_hostile_cache_is_ignored_and_made_again(project: Project, value: object) -> None:
+    good = project.faber("run", "list").stdout
+    kept = json.loads(cache(project).read_text())
+    for entry in kept["runs"].values():
+        entry[1]["status"] = value
+    cache(project).write_text(json.dumps(kept))
+    assert project.faber("run", "list").stdout == good
+    assert {entry[1]["status"] for entry in json.loads(cache(project).read_text())["runs"].values()} == {"in_progress"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x00" * 100,
+        b"[" * 100_000,
+        b"null",
+        b'{"version": 2, "runs": {}}',
+        b'{"version": 1, "runs": [1]}',
+        b'{"version": 1, "runs": {"a": 1, "b": [], "c": [[], {}], "e": [[null, null], {"status": 1}]}}',
+    ],
+)
+def test_a_broken_cache_is_made_again(project: Project, content: bytes) -> None:
+    good = project.faber("run", "list").stdout
+    whole = cache(project).read_bytes()
+    cache(project).write_bytes(content)
+    assert project.faber("run", "list").stdout == good
+    assert cache(project).read_bytes() == whole
+
+
+def test_a_cache_that_is_a_link_or_a_folder_is_not_followed(project: Project, tmp_path: Path) -> None:
+    good = project.faber("run", "list").stdout
+    mine = tmp_path / "mine.json"
+    mine.write_text("mine")
+    cache(project).unlink()
+    cache(project).symlink_to(mine)
+    assert project.faber("run", "list").stdout == good
+    assert mine.read_text() == "mine"
+    cache(project).unlink()
+    cache(project).mkdir()
+    assert project.faber("run", "list").stdout == good
+    shutil.rmtree(cache(project))
+    os.mkfifo(cache(project))
+    assert project.faber("run", "list").stdout == good
+
+
+def test_two_worktrees_keep_each_others_entries(project: Project, tmp_path: Path) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Runs")
+    project.git("worktree", "add", "--quiet", str(tmp_path / "tree"))
+    tree = Project(tmp_path / "tree")
+    for run_id in RUNS:
+        age(tree, run_id)
+    listed(project)
+    listed(tree)
+    assert len(json.loads(cache(project).read_text())["runs"]) == 6
+    project.git("worktree", "remove", "--force", str(tmp_path / "tree"))
+    (project.root / ".fractary/runs/first/state.json").touch()
+    age(project, "first")
+    listed(project)
+    assert len(json.loads(cache(project).read_text())["runs"]) == 3
+
+
+def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
+    listed(project)
+    told = project.faber("redact", "1", "--field", "work_id", "--run", "first", "--yes").stdout
+    assert "  removed: .git/faber-ledger/run-list.json\n" in told
+    assert not cache(project).exists()
+    listed(project)
+    assert cache(project).exists()
+    assert project.faber("uninstall").returncode == 0
+    assert not cache(project).exists()
+
+
+def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> None:
+    for run_id, when in (("new", 1767600000 + 3600 * 12), ("old", 1767600000)):
+        folder = project.root / ".fractary/runs" / run_id
+        folder.mkdir()
+        (folder / "state.json").write_text(json.dumps({"run_id": run_id, "status": "pending"}))
+        os.utime(folder / "state.json", (when, when))
+    for _ in range(2):
+        assert names(project) == ["new", "second", "third", "first", "old"]
+
+
+def test_without_git_nothing_is_kept(tmp_path: Path) -> None:
+    project = Project(tmp_path / "bare")
+    (project.root / ".fractary").mkdir(parents=True)
+    assert project.faber("run", "start", "--run-id", "first", "--work-id", "258").returncode == 0
+    age(project, "first")
+    before = sorted(project.root.rglob("*"))
+    assert names(project) == ["first"]
+    assert sorted(project.root.rglob("*")) == before
