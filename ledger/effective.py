@@ -27,7 +27,7 @@ from faber_ledger.ledger.row import HASH, ID, PAYLOAD, ROW, TYPE, compute_hash, 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable
     from typing import Any
 
     from faber_ledger.ledger.redaction import Payload, Redaction
@@ -75,27 +75,35 @@ def effective_redactions(*copies: sqlite3.Connection) -> Effective:
             found.forged[one.id] = fault
         elif missing:
             found.missing[one.id] = missing
-    able = [one for one in redactions if one.id not in found.forged and one.id not in found.missing]
-    made_from = {one.id: _predecessors(one, found.by_id, types[one.target]) for one in able}
-    is_done = False
-    while not is_done:  # a redaction that was removed no longer disproves another
-        astray = {one.id: name for one in able if (name := _of_another_event(one, found)) is not None}
-        removed = {name: one for one in able if one.id not in astray for name in made_from[one.id]}
-        is_done = removed.keys() <= found.gone.keys()
-        found.gone = {**removed, **found.gone}
-    for name, other in astray.items():
+    applicable = [one for one in redactions if one.id not in found.forged and one.id not in found.missing]
+    made_from = {one.id: _predecessors(one, found.by_id, types[one.target]) for one in applicable}
+    for name, other in _settle(applicable, made_from, found).items():
         found.forged[name] = f"it says that it replaces {other}, which is of another event"
     candidates: dict[str, list[Redaction]] = {}
     for one in redactions:
         if one.id not in found.forged and one.id not in found.gone:
             candidates.setdefault(one.target, []).append(one)
     for target, several in candidates.items():
-        row = row_at_hand(copies, target)
+        row = row_with_payload(copies, target)
         if row is not None:
             _compare_with_payload(several, row, found)
         else:
             _compare_with_predecessors(several, made_from, found)
     return found
+
+
+def _settle(applicable: list[Redaction], made_from: dict[str, list[str]], found: Effective) -> dict[str, str]:
+    """Fill `found.gone` with the redactions that later ones removed.
+
+    Return the redactions that supersede one of another event, each with that one. A redaction that was removed no
+    longer disproves another, so all are looked at until no more are removed.
+    """
+    while True:
+        of_another_event = {one.id: name for one in applicable if (name := _of_another_event(one, found)) is not None}
+        removed = {name: one for one in applicable if one.id not in of_another_event for name in made_from[one.id]}
+        if removed.keys() <= found.gone.keys():
+            return of_another_event
+        found.gone = {**removed, **found.gone}
 
 
 def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]:
@@ -105,10 +113,15 @@ def _redactions_in(copies: Iterable[sqlite3.Connection]) -> dict[str, Redaction]
     return {one.id: one for one in found if one is not None}
 
 
-def _types_of(names: Iterable[str], copies: Sequence[sqlite3.Connection]) -> dict[str, str]:
+def _types_of(names: Iterable[str], copies: Collection[sqlite3.Connection]) -> dict[str, str]:
     """Return the types of the events that a copy has; of copies that differ, the first one's."""
     question = "SELECT type FROM event WHERE id = ?"
-    return {name: kind for name in names for copy in copies[::-1] for (kind,) in copy.execute(question, (name,))}
+    types: dict[str, str] = {}
+    for name in names:
+        for copy in copies:
+            for (kind,) in copy.execute(question, (name,)):
+                types.setdefault(name, kind)
+    return types
 
 
 def _is_unchanged(row: tuple[Any, ...]) -> bool:
@@ -119,7 +132,7 @@ def _is_unchanged(row: tuple[Any, ...]) -> bool:
         return False
 
 
-def row_at_hand(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, ...] | None:
+def row_with_payload(copies: Iterable[sqlite3.Connection], name: str) -> tuple[Any, ...] | None:
     """Return the row of an event from a copy that has its payload, or None."""
     for copy in copies:
         for row in copy.execute(f"{ROW} WHERE id = ? AND payload IS NOT NULL", (name,)):
@@ -238,5 +251,5 @@ def lost_rows(
 ) -> list[tuple[Any, ...]]:
     """Return the rows whose payload a log lost without an effective redaction, from the copies that still have it."""
     bare = connection.execute("SELECT id, hash FROM event WHERE payload IS NULL").fetchall()
-    rows = [(digest, row_at_hand(copies, name)) for name, digest in bare if name not in gone]
+    rows = [(digest, row_with_payload(copies, name)) for name, digest in bare if name not in gone]
     return [row for digest, row in rows if row is not None and row[HASH] == digest]
