@@ -47,15 +47,23 @@ if TYPE_CHECKING:
 class Reload:
     """The result of one reload; `problems` are what the agent must read first."""
 
-    def __init__(self, root: str, triggers: list[str], state: dict[str, Any]) -> None:
+    def __init__(
+        self, root: str, triggers: list[str], state: dict[str, Any], problems: list[str], *, has_workflow: bool = True
+    ) -> None:
         self.root = root
         self.triggers = triggers
         self.state = state
         self.attempts: list[tuple[Artifact, Loaded | ArtifactError]] = []
         self.skipped: list[Skipped] = []
-        self.other_problems: list[str] = []
-        self.has_workflow = True
+        self.other_problems = problems
+        self.has_workflow = has_workflow
         self.mapped: dict[str, str | None] = {}  # commands with a program, each with the reason if it cannot be run
+
+    @classmethod
+    def failed_to_gather(cls, root: str, state: dict[str, Any], error: Exception) -> Reload:
+        """Return a reload without artifacts, which reports the bug of ours that stopped it."""
+        warning = f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
+        return cls(root, ["session_start"], state, [warning], has_workflow=False)
 
     @property
     def loaded(self) -> list[Loaded]:
@@ -104,6 +112,12 @@ class Reload:
     def _to_run(self, loaded: Loaded) -> str:
         command = loaded["content"].split()[0]
         return messages.to_run(loaded, is_mapped=command in self.mapped, problem=self.mapped.get(command))
+
+    def find_programs(self, commands: dict[str, list[str]], surroundings: Surroundings) -> None:
+        """Find out which of the loaded commands have one of the user's programs, without starting any."""
+        from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
+
+        self.mapped = mapped_programs(self.loaded, commands, surroundings)
 
     def not_loaded(self) -> list[str]:
         """Return a line for each optional artifact that is there, or named by the state, but could not be loaded."""
@@ -230,6 +244,8 @@ def gather(
     dry_run: bool,
     stop_at_failure: bool,
     max_bytes: float = float("inf"),
+    problems: list[str] | None = None,
+    has_workflow: bool = True,
 ) -> Reload:
     """Load artifacts; one loaded in the last five minutes is skipped, unless `force` or its content has changed.
 
@@ -237,9 +253,10 @@ def gather(
     answer of a user's program can only be known by running it: such an artifact is skipped if the program answered in
     the last five minutes, so that a `dry_run`, which starts no program, shows what the load would do. With
     `stop_at_failure`, nothing is loaded after a required artifact that failed (RELOAD, Step 5). After `max_bytes` of
-    required artifacts no more of these are read, and likewise for optional ones.
+    required artifacts no more of these are read, and likewise for optional ones. `problems` and
+    `has_workflow` are the result's.
     """
-    result = Reload(surroundings["root"], triggers, surroundings["state"])
+    result = Reload(surroundings["root"], triggers, surroundings["state"], problems or [], has_workflow=has_workflow)
     without_programs: Surroundings = {**surroundings, "commands": {}}
     left = {True: max_bytes, False: max_bytes}
     for artifact in selected:
@@ -314,13 +331,11 @@ def gather_for_hook(
         dry_run=False,
         stop_at_failure=False,
         max_bytes=MAX_BYTES_READ,
+        problems=problems,
+        has_workflow=has_workflow,
     )
-    result.has_workflow = has_workflow
     if config["commands"]:
-        from faber_ledger.context.artifact_command import mapped_programs  # most projects map no program
-
-        result.mapped = mapped_programs(result.loaded, config["commands"], surroundings)
-    result.other_problems = problems
+        result.find_programs(config["commands"], surroundings)
     return result
 
 

@@ -96,8 +96,7 @@ class Hook:
         for text in found:  # the state's own problem is reported when the call is recorded
             self.warn(" / ".join([line for line in text.split("\n")[:5] if line]))
         settings = self._incoming.settings()
-        self._incoming.environment = environment.read()
-        self._incoming.remember_state(state)
+        self._incoming.remember_start(environment.read(), state)
 
         packet: str | None = None
         loads: list[Draft] = []
@@ -138,12 +137,7 @@ class Hook:
                 self.run, state, compacted=is_compacted, at=self.at, is_state_read=is_state_read
             )
         except Exception as error:  # noqa: BLE001 -- the agent gets its position all the same
-            nothing = reload.Reload(self.run.root, ["session_start"], state)
-            nothing.has_workflow = False
-            nothing.other_problems = [
-                f"⚠️ WARNING: a bug in faber-ledger kept it from loading artifacts, please report it: {error!r:.300}"
-            ]
-            return nothing
+            return reload.Reload.failed_to_gather(self.run.root, state, error)
 
     def _pack(
         self, gathered: Reload, problems: list[str], settings: Settings, log: Log | None

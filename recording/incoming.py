@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 class IncomingCall:
     """One hook call about a run.
 
-    Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is what a session's
-    start found out before the lock. `progress` and `status` are the state's, None until `remember_state`.
+    Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
+    `remember_start`. `progress` and `status` are the state's, None until `remember_state`.
     """
 
     def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None]) -> None:
@@ -71,6 +71,11 @@ class IncomingCall:
     def is_subagents(self) -> bool:
         """Whether a subagent made the call; its sessions are not sessions of the run."""
         return self.call.text("agent_id") is not None
+
+    def remember_start(self, environment: Environment, state: dict[str, object]) -> None:
+        """Keep what a session's start found out before the lock."""
+        self.environment = environment
+        self.remember_state(state)
 
     def remember_state(self, state: dict[str, object]) -> None:
         """Keep what the facts need from the run's state."""

@@ -56,9 +56,8 @@ def open_log(
         _check_git(run)  # before the file is made, which would be in git's way
     opened = RunLog(run, _open_file(run, warn, busy_seconds), mirror, warn)
     try:
-        if is_recovered:  # what it was recovered from is kept as a backup, and holds what was redacted
-            question = "SELECT 1 FROM event WHERE payload IS NULL"
-            opened.redacted = bool(opened.log.connection.execute(question).fetchone())
+        if is_recovered:
+            opened.expect_payloads_in_backup()
         opened.unite(compare=compare)
     except BaseException:
         opened.close()
@@ -109,6 +108,11 @@ class RunLog:
         self.redacted = False
         self._run = run
         self._warn = warn
+
+    def expect_payloads_in_backup(self) -> None:
+        """Set `redacted` after a recovery of a log with redactions: the backup that it made holds what they removed."""
+        question = "SELECT 1 FROM event WHERE payload IS NULL"
+        self.redacted = self.log.connection.execute(question).fetchone() is not None
 
     def unite(self, *, compare: bool = False) -> None:
         """Copy to log and mirror what each of them lacks; raises Locked, NotWritable, and as `Log.heads`.

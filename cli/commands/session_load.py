@@ -110,8 +110,8 @@ def session_load(
     requested = None if artifacts is None else [name.strip() for name in artifacts.split(",") if name.strip()]
     if requested == [] or run_id == "":
         raise click.UsageError("--artifacts and --run-id must not be empty.")
-    loading = Loading(run, config, trigger, requested, at, force)
     try:
+        loading = Loading(run, config, trigger, requested, at, force)
         if dry_run:
             tried = loading.dry_run()
             show(report.dry_data(tried), report.dry_lines(tried), as_json=as_json)
@@ -152,18 +152,22 @@ class Loading:
     def __init__(
         self, run: Run, config: UserConfig, trigger: str, requested: list[str] | None, at: float, force: bool
     ) -> None:
+        """Read the run's state, and choose its artifacts; raises LedgerError."""
         self.run = run
         self.config = config
         self.trigger = trigger
-        self.requested = requested
         self.at = at
         self.force = force
-        self.state: dict[str, Any] = {}
+        self.state: dict[str, Any] = state_file.read_state(run).value
+        state_file.check_required(run, self.state)
+        self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
+        self.selected = selection.select(
+            self.workflow, self.state, [trigger], requested, lambda text: warn(f"⚠️ WARNING: {text}")
+        )
         self.in_context: dict[str, dict[str, Any]] = {}
 
     def dry_run(self) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        self._choose(state_file.read_state(self.run).value)
         result = self._read(self._caller(None), dry=True)
         return report.DryRun(
             self.run.run_id, self.state, self.selected, self.in_context, self._surroundings(), self.at, result
@@ -176,7 +180,6 @@ class Loading:
         """
         environment = SessionEnvironment(self.run.root)
         writer = writer_of(self.run.root)
-        self._choose(state_file.read_state(self.run).value)
         for line in report.config_lines(self.workflow, self.state):
             log(line)
         caller = self._caller(environment.read(), writer)
@@ -209,14 +212,6 @@ class Loading:
     def _surroundings(self) -> Surroundings:
         """Return what artifacts are resolved against, with the programs that may run for slash commands."""
         return build_surroundings(self.run, self.state, self.config["plugin_roots"], self.config["commands"])
-
-    def _choose(self, state: dict[str, Any]) -> None:
-        state_file.check_required(self.run, state)
-        self.state = state
-        self.workflow = reload.workflow_of(self.run, state, self.config["plugin_roots"])
-        self.selected = selection.select(
-            self.workflow, state, [self.trigger], self.requested, lambda text: warn(f"⚠️ WARNING: {text}")
-        )
 
     def _caller(self, environment: Environment | None, writer: str = "") -> Caller:
         writer = writer or writer_of(self.run.root)
