@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,11 +85,7 @@ class Project:
     def made(cls, root: Path, state: dict[str, Any] | str | bytes | None = None, run_id: str = RUN) -> Project:
         """Make the project: a commit, the run's state (by default `usual_state`), the active file, the protocol."""
         project = cls(root, run_id)
-        root.mkdir(parents=True, exist_ok=True)
-        project.git("init", "--quiet", "--initial-branch=main")
-        project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
-        project.git("add", ".")
-        project.git("commit", "--quiet", "-m", "Begin")
+        shutil.copytree(_committed_project(), root, dirs_exist_ok=True)
         project.run.mkdir(parents=True)
         project.put_state(usual_state(run_id) if state is None else state)
         project.active_path.parent.mkdir(parents=True)
@@ -294,6 +294,19 @@ class Project:
     def log_lines(self) -> list[str]:
         """The lines of hooks.log."""
         return self.log_path.read_text().splitlines() if self.log_path.exists() else []
+
+
+@functools.cache
+def _committed_project() -> Path:
+    """Make a repository with one commit, which each project begins as a copy of."""
+    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
+    atexit.register(folder.cleanup)
+    project = Project(Path(folder.name))
+    project.git("init", "--quiet", "--initial-branch=main")
+    project.write(PROTOCOL, "# Orchestration\n\nOne step after the other.\n")
+    project.git("add", ".")
+    project.git("commit", "--quiet", "-m", "Begin")
+    return project.root
 
 
 def usual_state(run_id: str = RUN) -> dict[str, Any]:
