@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 CONTROLS = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)] if chr(code) not in "\n\t"}
-DIRECTIONS = (
-    0x061C,
-    0x200E,
-    0x200F,
-    *range(0x202A, 0x202F),
-    *range(0x2066, 0x206A),
-)  # they reverse text
+DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))  # they reverse text
 CONTROLS |= {code: f"\\u{code:04x}" for code in DIRECTIONS}
 
 

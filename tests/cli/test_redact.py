@@ -208,8 +208,8 @@ def test_gits_cache_of_ledgers_as_text_goes_too(project: Project, packed: bool) 
     if packed:
         project.git("pack-refs", "--all")
     name = note_id(project)
-    told = redact(project, name)
-    assert f"removed: {TEXT_CACHE}, git's cache of ledgers as text" in told
+    output = redact(project, name)
+    assert f"removed: {TEXT_CACHE}, git's cache of ledgers as text" in output
     assert project.git("for-each-ref", "refs/notes") == ""
     assert not any(TEXT_CACHE in path for path in holders(project.root / ".git", TEXT_CACHE))
     verified = project.faber("verify", "--git").stdout
