@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +26,7 @@ from faber_ledger.ledger.row import (
     PAYLOAD,
     are_canonical,
     decode_rows,
+    parse_payload,
     parse_payloads,
     split_hashes,
 )
@@ -116,7 +116,7 @@ class Staged:
     def _stage(self, number: int, event: dict[str, Any]) -> None:
         self.lines += 1
         if event["type"] in NAMING and event["payload"] is not None:
-            self._name(json.loads(event["payload"]))
+            self._name(parse_payload(event["payload"]) or {})
         elif event["type"] == "event_redacted" and event["payload"] is not None:
             redaction = redaction_of(event["id"], event["payload"])
             self._name(redaction.remains if redaction else {})

@@ -119,10 +119,11 @@ def merge_rows(
     with closing(Positions()) as seqs:
         for _, group in itertools.groupby(_in_order(streams), key=_position):
             same = list(group)
-            row = _check_place(_choose_copy(same), seqs)
+            row, payload = _choose_copy(same)
+            _check_place(row, seqs)
             # An event that every log has was checked before; checking those of two long logs would be most of the work.
             if check_event is not None and not 1 < len(streams) == same.count(row):
-                _check_shape(row, check_event)
+                _check_shape(row, payload, check_event)
             yield without_payload(row) if row[ID] in gone else row
 
 
@@ -156,7 +157,8 @@ def missing_rows(log: Log, other: Log) -> Iterator[Row]:
         for row in rows_of(other):
             known = None if is_new else hash_in(log, row[ID])
             if known is None:
-                yield _check_place(_choose_copy([row]), seqs)
+                _choose_copy([row])
+                yield _check_place(row, seqs)
             elif known != row[HASH]:
                 ours = log.connection.execute(f"{ROW} WHERE id = ?", (row[ID],)).fetchone()
                 _choose_copy([ours, row])
@@ -228,8 +230,8 @@ def _fill(log: Log, rows: Iterable[Row]) -> int:
     return count
 
 
-def _choose_copy(same: list[Row]) -> Row:
-    """Choose a copy of one event that has its payload; redactions are applied later."""
+def _choose_copy(same: list[Row]) -> tuple[Row, dict[str, Any] | None]:
+    """Return a copy of one event that has its payload, and the payload parsed; redactions are applied later."""
     intact = [row for row in dict.fromkeys(same) if compute_hash(row) == row[HASH]]
     if not intact:
         raise IntegrityError(
@@ -238,24 +240,29 @@ def _choose_copy(same: list[Row]) -> Row:
         )
     if len({row[HASH] for row in intact}) > 1:
         raise _conflict(intact)
-    if not all([_is_readable(row[PAYLOAD]) for row in intact]):
+    return max([(row, _parse_payload(row)) for row in intact], key=lambda copy: copy[1] is not None)
+
+
+def _parse_payload(row: Row) -> dict[str, Any] | None:
+    """Return a row's payload, None if it has none; raises IntegrityError if a later reader could not read it.
+
+    One unreadable event would stop the log for good.
+    """
+    text = row[PAYLOAD]
+    payload = None if text is None else parse_payload(text)
+    if text is not None and (payload is None or is_too_long(text)):
         raise IntegrityError(
-            f"event {same[0][ID]} has a payload that is not a canonical JSON object, which no ledger writes",
+            f"event {row[ID]} has a payload that is not a canonical JSON object, which no ledger writes",
             hint=HINT_VERIFY_EACH,
         )
-    return max(intact, key=lambda row: row[PAYLOAD] is not None)
+    return payload
 
 
-def _is_readable(payload: str | None) -> bool:
-    """Return whether every later reader can read a payload: one unreadable event would stop the log for good."""
-    return payload is None or (parse_payload(payload) is not None and not is_too_long(payload))
-
-
-def _check_shape(row: Row, check_event: Check) -> None:
+def _check_shape(row: Row, payload: dict[str, Any] | None, check_event: Check) -> None:
     """Raise IntegrityError if a payload does not fit its type; types that only a newer program knows may pass."""
-    if row[PAYLOAD] is None or not is_known(row[TYPE], row[VERSION]):
+    if payload is None or not is_known(row[TYPE], row[VERSION]):
         return
-    problems = check_event(event_of(row[TYPE], row[SESSION], json.loads(row[PAYLOAD])))
+    problems = check_event(event_of(row[TYPE], row[SESSION], payload))
     if problems:
         raise IntegrityError(
             f"event {row[ID]} is not a {row[TYPE]} as any ledger writes it: {problems[0]}", hint=HINT_VERIFY_EACH
