@@ -10,7 +10,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import claim_run, claimed_run
+from faber_ledger.runs.active import claim_if_active
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Draft
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
+    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
 
@@ -37,13 +38,16 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
-    """One hook call about the active run of the project in `folder`; `warn` prints a message and logs it."""
+    """One hook call about `run`, the active one of the project in `folder`; `warn` prints a message and logs it."""
 
-    def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None], folder: TrackedFolder) -> None:
+    def __init__(
+        self, call: Call, run: Run, active: ActiveRun, at: float, warn: Callable[[str], None], folder: TrackedFolder
+    ) -> None:
         self.call = call
         self.run = run
         self.at = at
         self.warn = warn
+        self._active = active
         self._folder = folder
         self._was_there = os.path.isdir(run.directory)
         self._earlier: JsonText | None = None  # the state as it was read before the lock
@@ -114,7 +118,7 @@ class Hook:
         else:
             if is_repeated:
                 return None
-            self._claim_run()
+            claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
         self._export_variables(state)
         return packet
 
@@ -153,15 +157,6 @@ class Hook:
             budget=settings.packet_budget,
             has_summaries_in_git=settings.summaries,
         )
-
-    def _claim_run(self) -> None:
-        """Claim the run for this work tree, so that an active file that git brings does not switch it."""
-        if claimed_run(self.run.root) == self.run.run_id:
-            return
-        try:
-            claim_run(self.run.root, self.run.run_id)
-        except LedgerError as error:
-            self.warn(f"{error.message} - {error.hint}")
 
     def _export_variables(self, state: dict[str, Any]) -> None:
         path = os.environ.get("CLAUDE_ENV_FILE")

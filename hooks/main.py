@@ -61,7 +61,7 @@ def run_hook(name: str) -> int:
             from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the run
 
             restore_run_from_mirror(root, active.run_id, warn)
-        text = Hook(call, run, at, warn, held).answer()
+        text = Hook(call, run, active, at, warn, held).answer()
         if text is not None:
             _print(call.hook, text)
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on

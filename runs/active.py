@@ -124,6 +124,15 @@ def claim_run(root: str, run_id: str) -> None:
         ) from error
 
 
+def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> None:
+    """Claim a run if it is the active one, so that an active file that git brings does not switch it."""
+    if active.run_id == run_id != active.claim:
+        try:
+            claim_run(root, run_id)
+        except LedgerError as error:  # what happened on the run is in its ledger
+            warn(f"{error.message} - {error.hint}")
+
+
 def claimed_run(root: str) -> str | None:
     """Return the run that was last started or resumed in this work tree; None if there is none, or without git."""
     tree = work_tree_of(root)

@@ -25,7 +25,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.environment import SessionEnvironment
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import active_run, claim_run
+from faber_ledger.runs.active import active_run, claim_if_active
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
@@ -118,7 +118,7 @@ def session_load(
             return
         shows = as_json or content or not sys.stdout.isatty()
         result, packet, recording = loading.load(budget if shows else 0, log)
-        _claim_run(root, run)
+        claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)
         raise
@@ -134,16 +134,6 @@ def session_load(
     data = report.data(run, loading.state, recording.blocks, result)
     lines = report.lines(run, loading.state, recording.blocks, result)
     show({**data, "context": packet}, lines, as_json=as_json)
-
-
-def _claim_run(root: str, run: Run) -> None:
-    """Claim the active run for this work tree, so that an active file that git brings does not switch it."""
-    active = active_run(root)
-    if active.run_id == run.run_id != active.claim:
-        try:
-            claim_run(root, run.run_id)
-        except LedgerError as error:  # what was loaded is in the ledger
-            warn(f"⚠️  {error.message} - {error.hint}")
 
 
 class Loading:

@@ -19,6 +19,7 @@ from faber_ledger.files.folders import TrackedFolder
 from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import spool
 from faber_ledger.recording.call import Call
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import find_run
 from faults.calls import break_call, stop_at
 from faults.crowds import run_crowd, run_rewrites
@@ -188,7 +189,9 @@ def test_a_clock_set_back_by_a_day_changes_no_order(project: Project, monkeypatc
     content = json.dumps({"session_id": "one", "hook_event_name": "SessionEnd"}).encode()
     run = find_run(str(project.root), project.run_id)
     yesterday = time.time() - 86_400
-    Hook(Call("SessionEnd", content, {}), run, yesterday, pytest.fail, TrackedFolder(run.root)).answer()
+    Hook(
+        Call("SessionEnd", content, {}), run, active_run(run.root), yesterday, pytest.fail, TrackedFolder(run.root)
+    ).answer()
     assert [event["seq"] for event in project.events] == list(range(1, len(project.events) + 1))
     assert_ended_once(project)
 

@@ -28,6 +28,7 @@ from faber_ledger.hooks.hook import Hook
 from faber_ledger.recording import incoming, recording, spool
 from faber_ledger.recording.call import Call
 from faber_ledger.recording.spooled import VARIABLES
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.run import find_run
 
 START, PRE, POST, END = (
@@ -368,7 +369,9 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
-    return Hook(Call(hook, content, {}), run, at, lambda output: None, TrackedFolder(run.root)).answer()
+    return Hook(
+        Call(hook, content, {}), run, active_run(run.root), at, lambda output: None, TrackedFolder(run.root)
+    ).answer()
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])
