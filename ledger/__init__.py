@@ -11,6 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+# The endings of the files beside a ledger: SQLite's journal, an unfinished recovery, and a copy from before a change.
+JOURNAL_ENDING = "-journal"
+RECOVERED_ENDING = ".recovered"
+BACKUP_ENDING = ".backup"
+
 # Return whether git tracks a file beside a ledger, None without git. A journal or a recovery that git tracks came with
 # a commit, so it is not trusted. This package does not ask git: `faber_ledger.runs` sets this. Until then every file
 # counts as tracked, so that nothing is used that may have come with a commit.

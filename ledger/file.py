@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import (
     IntegrityError,
     LedgerError,
@@ -271,7 +272,7 @@ def check_companions(path: str) -> bool:
     """
     has_journal = False
     for suffix, what in (
-        ("-journal", "is not a regular file, and no ledger made it"),
+        (JOURNAL_ENDING, "is not a regular file, and no ledger made it"),
         ("-wal", "does not belong to a ledger"),
     ):
         try:

@@ -10,6 +10,7 @@ import os
 import stat
 
 from faber_ledger import ledger
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.file import HINT_RESTORE, MAX_VALUE_BYTES, connect, no_ledger_error, sqlite3
 
@@ -22,7 +23,7 @@ MAX_PAGE_BYTES = 65536
 def find_refusal(path: str) -> str | None:
     """Return why the journal beside the database at `path` must not be played, as the end of a sentence, else None."""
     fault = find_fault(path)
-    if fault is None and os.path.lexists(path + "-journal") and ledger.is_tracked(path + "-journal") is True:
+    if fault is None and os.path.lexists(path + JOURNAL_ENDING) and ledger.is_tracked(path + JOURNAL_ENDING) is True:
         return "is tracked by git, or git cannot say"
     return fault
 
@@ -37,7 +38,7 @@ def find_fault(path: str) -> str | None:
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
-        descriptor = os.open(path + "-journal", flags)
+        descriptor = os.open(path + JOURNAL_ENDING, flags)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -84,7 +85,7 @@ def check_journal(path: str) -> None:
 def refusal_error(path: str, why: str) -> JournalRefused:
     """Return the error for a journal beside `path` that is not played."""
     return JournalRefused(
-        f"{path}-journal {why}: it is never played", hint="run `faber-ledger project`, or move it aside"
+        f"{path}{JOURNAL_ENDING} {why}: it is never played", hint="run `faber-ledger project`, or move it aside"
     )
 
 
@@ -93,11 +94,11 @@ def move_aside(path: str) -> str:
 
     The name is a backup's: git ignores it, and a redaction removes it.
     """
-    aside, number = f"{path}-journal.malformed.backup", 1
+    aside, number = f"{path}{JOURNAL_ENDING}.malformed{BACKUP_ENDING}", 1
     while os.path.lexists(aside):
         number += 1
-        aside = f"{path}-journal.malformed-{number}.backup"
-    os.replace(path + "-journal", aside)
+        aside = f"{path}{JOURNAL_ENDING}.malformed-{number}{BACKUP_ENDING}"
+    os.replace(path + JOURNAL_ENDING, aside)
     return aside
 
 
@@ -106,8 +107,8 @@ def copy_and_play(path: str, copy: str) -> None:
 
     Raises LedgerError and sqlite3.Error if the two do not belong together, and JournalRefused.
     """
-    _check_size(path, path + "-journal")
-    for suffix in ("", "-journal"):
+    _check_size(path, path + JOURNAL_ENDING)
+    for suffix in ("", JOURNAL_ENDING):
         with open(path + suffix, "rb") as source, open(copy + suffix, "wb") as target:
             while piece := source.read(1 << 20):
                 target.write(piece)

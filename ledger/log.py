@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.canonical import clean
 from faber_ledger.ledger.errors import EventConflict, LedgerError
 from faber_ledger.ledger.file import (
@@ -50,9 +51,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.redaction import Redaction
 
     Head = tuple[int, bytes]
-
-
-RECOVERED = ".recovered"
 
 
 class Log:
@@ -324,8 +322,8 @@ def _file_to_read(path: str) -> str:
 
     A file that git tracks, that is outside a work tree, or that has a journal beside it is not a recovery's.
     """
-    done = path + RECOVERED
-    if not os.path.isfile(done) or any([os.path.lexists(name) for name in (path + "-journal", done + "-journal")]):
+    done = path + RECOVERED_ENDING
+    if not os.path.isfile(done) or any([os.path.lexists(one + JOURNAL_ENDING) for one in (path, done)]):
         return path
     from faber_ledger import ledger
 

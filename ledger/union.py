@@ -16,6 +16,7 @@ import sqlite3
 from contextlib import closing
 from operator import itemgetter
 
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, UnionConflict
 from faber_ledger.ledger.event_types import is_known
@@ -318,7 +319,7 @@ def _pass(heads: dict[bytes, int], seq: int, parents: bytes, digest: bytes) -> N
 
 def remove_database(path: str) -> None:
     """Remove what a killed writer left at `path`: a database, and its journal."""
-    for name in (path, path + "-journal"):
+    for name in (path + JOURNAL_ENDING, path):
         try:
             os.unlink(name)
         except FileNotFoundError:

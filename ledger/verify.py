@@ -13,6 +13,7 @@ from contextlib import closing
 from functools import cached_property
 from typing import Any
 
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.errors import IntegrityError
 from faber_ledger.ledger.event_types import EVENT_TYPES
@@ -53,7 +54,7 @@ def find_problems(
     `check_event` returns what is wrong with one event's shape; `advance` is called with the number of events done.
     Raises NewerFormat, Locked, and LedgerError if the file cannot be read; a file that is not a ledger is reported.
     """
-    if not os.path.isfile(path + "-journal") or os.path.islink(path + "-journal"):
+    if not os.path.isfile(path + JOURNAL_ENDING) or os.path.islink(path + JOURNAL_ENDING):
         yield from _findings(path, _open_unchecked, check_event, advance)
         return
     why = find_refusal(path)

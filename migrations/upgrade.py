@@ -15,7 +15,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
-from faber_ledger.ledger import file
+from faber_ledger.ledger import JOURNAL_ENDING, file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, RunNotFound
 from faber_ledger.ledger.file import connect
 from faber_ledger.ledger.journal import play_journal
@@ -70,7 +70,7 @@ def migrate_file(
             raise IntegrityError(
                 f"{path} has format {before}, which does not exist", hint="restore the ledger from git"
             )
-        if os.path.exists(path + "-journal"):
+        if os.path.exists(path + JOURNAL_ENDING):
             play_journal(path)
         with closing(connect(path, "ro")) as old, _temporary(path) as copy:
             file.check_schema(old, path, known[before].schema)

@@ -168,7 +168,7 @@ class IncomingCall:
         """
         from faber_ledger.runs.copies import mirror_with_events  # only until the run has a log
 
-        if is_recovery_due(self.run.ledger_path) or mirror_with_events(self.run) or os.path.isdir(spool_path(self.run)):
+        if is_recovery_due(self.run) or mirror_with_events(self.run) or os.path.isdir(spool_path(self.run)):
             return False
         try:
             state = state_file.read_state(self.run).value

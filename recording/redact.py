@@ -253,7 +253,7 @@ def _append(opened: RunLog, plan: RedactionPlan, at: float, writer: str, client:
 
 def _check_ready(run: Run) -> None:
     """Check what could stop a redaction halfway: a broken ledger or state in a work tree."""
-    has_journal = os.path.lexists(run.ledger_path + "-journal")
+    has_journal = os.path.lexists(run.journal_path)
     is_there = os.path.lexists(run.ledger_path) and os.path.getsize(run.ledger_path) > 0
     if is_there and not has_journal and not is_sound(run.ledger_path):
         raise IntegrityError(

@@ -11,7 +11,6 @@ import errno
 import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.whole_file import sync_directory
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.run import LEDGER, LOGS
@@ -148,9 +147,9 @@ def _read_writer(path: str) -> str | None:
 # What stands beside a log
 
 
-def is_recovery_due(path: str) -> bool:
-    """Return whether a journal is beside a log, or a recovery of it that was killed before its last step."""
-    return os.path.lexists(path + "-journal") or is_recovery(path + RECOVERED)
+def is_recovery_due(run: Run) -> bool:
+    """Return whether a journal is beside a run's log, or a recovery of it that was killed before its last step."""
+    return os.path.lexists(run.journal_path) or is_recovery(run.recovered_path)
 
 
 def is_recovery(path: str) -> bool:

@@ -6,7 +6,7 @@ import os
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
-from faber_ledger.ledger.log import RECOVERED, Log
+from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import is_empty, is_recovery, mirror_path
 from faber_ledger.runs.git import GitQuery, other_roots, work_tree_of
 from faber_ledger.runs.run import find_run
@@ -66,11 +66,10 @@ def copies_of(run: Run, names: Collection[str] = ALL) -> Iterator[Copy]:
     is_file = os.path.isfile(run.ledger_path) and not os.path.islink(run.ledger_path)
     if FILE in names and is_file:
         yield Copy(FILE, run, run.ledger_path)
-    if JOURNAL in names and is_file and os.path.lexists(run.ledger_path + "-journal"):
+    if JOURNAL in names and is_file and os.path.lexists(run.journal_path):
         yield Copy(JOURNAL, run, run.ledger_path)
-    recovered = run.ledger_path + RECOVERED
-    if RECOVERY in names and is_recovery(recovered) and not os.path.islink(recovered):
-        yield Copy(RECOVERY, run, recovered)
+    if RECOVERY in names and is_recovery(run.recovered_path) and not os.path.islink(run.recovered_path):
+        yield Copy(RECOVERY, run, run.recovered_path)
     mirror = mirror_with_events(run) if MIRROR in names else None
     if mirror is not None:
         yield Copy(MIRROR, run, mirror)

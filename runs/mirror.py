@@ -49,7 +49,7 @@ def open_log(
     `recover` and `Log.open`, and Locked or NotWritable.
     """
     mirror = Mirror(run, warn)
-    is_recovered = mirror.state != DISABLED and is_recovery_due(run.ledger_path)
+    is_recovered = mirror.state != DISABLED and is_recovery_due(run)
     if is_recovered:
         _recover(run, warn)
     if is_empty(run.ledger_path):
@@ -68,7 +68,7 @@ def open_log(
 def _recover(run: Run, warn: Callable[[str], None]) -> None:
     from faber_ledger.runs.recovery import recover  # only after a kill, or git at the wrong moment
 
-    what = "a journal" if os.path.lexists(run.ledger_path + "-journal") else "an unfinished recovery"
+    what = "a journal" if os.path.lexists(run.journal_path) else "an unfinished recovery"
     sources = ", ".join(recover(run, warn)) or "nothing: it had no event yet"
     warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
 
@@ -328,7 +328,7 @@ class Mirror:
 
     def repair(self, error: Exception) -> bool:
         """Write a mirror again whose events are sound, or move it aside; return whether it can be tried again."""
-        from faber_ledger.runs.recovery import is_sound, put_refused_journal_aside
+        from faber_ledger.runs.recovery import is_sound, put_aside, put_refused_journal_aside
 
         path = self.path
         if isinstance(error, sqlite3.Error) and is_busy(error):
@@ -344,9 +344,7 @@ class Mirror:
             write_union([path], path)
             return True
         self.close()
-        os.replace(path, path + ".backup")
-        if os.path.lexists(path + "-journal"):
-            os.replace(path + "-journal", path + "-journal.backup")
+        put_aside(path)
         self._warn(f"the mirror of this run under the git directory was damaged and is made again: {error}")
         return True
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
 from faber_ledger.runs.clone import doctor_folders, mirror_path
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
-from faber_ledger.runs.run import BACKUP_ENDING, COPY_ENDINGS, JOURNAL_ENDING, STATE_BACKUP, UNFINISHED_ENDINGS
+from faber_ledger.runs.run import COPY_ENDINGS, STATE_BACKUP, UNFINISHED_ENDINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

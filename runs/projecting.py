@@ -6,6 +6,7 @@ import json
 import os
 from itertools import chain
 
+from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
@@ -174,7 +175,7 @@ def _replace_by_backup(run: Run) -> str:
     name, backup = found
     if os.path.lexists(run.state_path):
         state_file.check_writable(run, os.lstat(run.state_path))
-        os.replace(run.state_path, run.state_path + ".broken.backup")
+        os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
     state_file.write_new(run, backup.text, like=os.path.join(run.directory, name))
     return name
 

@@ -15,12 +15,13 @@ import shutil
 import sqlite3
 import tempfile
 
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_refusal, move_aside, refusal_error
-from faber_ledger.ledger.log import RECOVERED
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
+from faber_ledger.runs.run import LEDGER_JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,10 +39,9 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
     The list is empty if the log had no event yet. The caller holds the run's lock. The file and the journal are kept as
     backups beside it; `warn` is called for a journal that is refused. Raises IntegrityError if no copy is readable.
     """
-    journal, united_path = run.ledger_path + "-journal", run.ledger_path + RECOVERED
-    if os.path.lexists(journal) and (os.path.islink(journal) or not os.path.isfile(journal)):
+    if os.path.lexists(run.journal_path) and (os.path.islink(run.journal_path) or not os.path.isfile(run.journal_path)):
         raise IntegrityError(
-            f"{run.shown('ledger.db-journal')} is not a regular file, and no ledger made it",
+            f"{run.shown(LEDGER_JOURNAL)} is not a regular file, and no ledger made it",
             hint="remove it, then run the command again",
         )
     if os.path.isfile(run.ledger_path) and os.path.getsize(run.ledger_path) > LARGEST:
@@ -67,25 +67,25 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             )
         if why is not None:
             put_refused_journal_aside(run.ledger_path, refusal_error(run.ledger_path, why), warn)
-        for path in (run.ledger_path, journal):
+        for path in (run.ledger_path, run.journal_path):
             if os.path.isfile(path) and not os.path.islink(path):
                 _keep_copy(path)
         if found:
-            write_union(list(found.values()), united_path)
+            write_union(list(found.values()), run.recovered_path)
         elif os.path.lexists(run.ledger_path):
             os.unlink(run.ledger_path)  # killed in its very first transaction, it had no event yet
         # Before the union is put in place: a reader that finds both would play the journal into it.
-        if os.path.lexists(journal):
-            os.unlink(journal)
+        if os.path.lexists(run.journal_path):
+            os.unlink(run.journal_path)
         # A kill here leaves a file without its journal; the next writer finds the recovered file, and continues here.
         if found:
-            os.replace(united_path, run.ledger_path)
+            os.replace(run.recovered_path, run.ledger_path)
         return list(found)
 
 
 def _keep_copy(path: str) -> None:
     """Copy a file to its backup. A link of that name is removed first: it may lead anywhere."""
-    backup = path + ".backup"
+    backup = path + BACKUP_ENDING
     if os.path.lexists(backup):
         os.unlink(backup)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
@@ -108,6 +108,13 @@ def _is_readable(path: str) -> bool:
     except (LedgerError, OSError, sqlite3.Error):
         return False
     return True
+
+
+def put_aside(path: str) -> None:
+    """Rename a log, and a journal beside it, to their backups; raises OSError."""
+    os.replace(path, path + BACKUP_ENDING)
+    if os.path.lexists(path + JOURNAL_ENDING):
+        os.replace(path + JOURNAL_ENDING, path + JOURNAL_ENDING + BACKUP_ENDING)
 
 
 def put_refused_journal_aside(path: str, error: Exception, warn: Callable[[str], None]) -> bool:

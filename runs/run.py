@@ -1,13 +1,14 @@
 """A run, the files in its folder, and where a project keeps its runs.
 
-The lists of file names below are the only ones: which files a run has, which of them travel in git, and how the copies
-are called that this program makes of them.
+The lists of file names below are the only ones: which files a run has, which of them travel in git, and which copies
+this program makes of them. What may stand beside any ledger is in `ledger/__init__.py`.
 """
 
 from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 
 TYPE_CHECKING = False
@@ -24,18 +25,17 @@ HOOK_LOG = f"{LOGS}/hooks.log"
 STATE = "state.json"
 LEDGER = "ledger.db"
 LOCK = "ledger.lock"
-JOURNAL_ENDING = "-journal"
+LEDGER_JOURNAL = LEDGER + JOURNAL_ENDING
 
 # One of these makes a folder a run, and a run without both cannot be resumed on another machine.
 RUN_FILES = (STATE, LEDGER)
 # What `seal` stages. `metadata.json` is committed with a run that has one, but a run is complete without it.
 TRACKED_FILES = (LEDGER, STATE, "metadata.json")
 # What this program reads and writes in a run's folder: not material for the agent.
-OWN_FILES = (STATE, LEDGER, LEDGER + JOURNAL_ENDING, LOCK)
+OWN_FILES = (STATE, LEDGER, LEDGER_JOURNAL, LOCK)
 
 STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD); ours is `state.json.backup`
-BACKUP_ENDING = ".backup"
-UNFINISHED_ENDINGS = (".tmp", ".recovered", ".migrating")  # a killed writer leaves such files
+UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
 LONGEST_ID = 255
@@ -49,9 +49,13 @@ class Run:
         self.root = root
         self.run_id = run_id
         self.directory = directory
-        self.state_path = os.path.join(directory, STATE)
-        self.ledger_path = os.path.join(directory, LEDGER)
-        self.lock_path = os.path.join(directory, LOCK)
+        inside = os.path.join(directory, "")
+        self.state_path = inside + STATE
+        self.backup_path = self.state_path + BACKUP_ENDING
+        self.ledger_path = inside + LEDGER
+        self.journal_path = self.ledger_path + JOURNAL_ENDING
+        self.recovered_path = self.ledger_path + RECOVERED_ENDING
+        self.lock_path = inside + LOCK
 
     def shown(self, name: str) -> str:
         """Return the path of a file in the run's folder as reports show it: relative to the project, with slashes."""

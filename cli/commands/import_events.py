@@ -61,7 +61,7 @@ def import_events(file: str, run_id: str | None, dry_run: bool, as_json: bool) -
         if not staged.lines:
             raise LedgerError(f"{file} has no events", hint="name a file that `faber-ledger export` wrote")
         run = _target(staged, run_id, file)
-        if not dry_run and is_recovery_due(run.ledger_path):
+        if not dry_run and is_recovery_due(run):
             _recover(run)
         new = lacks_ledger(run)
         log = None if new else stack.enter_context(Log.read(run.ledger_path))

@@ -104,7 +104,7 @@ def _unite(run: Run, conflict: Conflict, dry_run: bool) -> str:
         else:
             os.makedirs(run.directory, exist_ok=True)
             with RunLock(run.lock_path):
-                if is_recovery_due(run.ledger_path):
+                if is_recovery_due(run):
                     recover(run, warn)
                 events = write_union([*sides, *_list_readable(run.ledger_path)], run.ledger_path, check_event)
     return f"{'both sides' if len(sides) == 2 else 'the side that has it'}, {events_shown(events)}"

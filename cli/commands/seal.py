@@ -87,7 +87,7 @@ def _seal(run: Run) -> dict[str, Any]:
     _check(run)
     project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file
-        if is_recovery_due(run.ledger_path):
+        if is_recovery_due(run):
             recover(run, warn)
         with Log.read(run.ledger_path) as log:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()

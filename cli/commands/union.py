@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.foreign import open_untrusted
@@ -69,7 +70,7 @@ def _check_keeps_all(ledgers: tuple[str, ...], out: str) -> None:
 
 
 def _check_at_rest(path: str) -> None:
-    if os.path.exists(path + "-journal"):
+    if os.path.exists(path + JOURNAL_ENDING):
         raise LedgerError(
             f"there is a journal beside {path}: a writer is using it, or was killed",
             hint="run `faber-ledger project RUN` in its project, which recovers it, then run this again",

@@ -105,7 +105,7 @@ def _check_spool(run: Run) -> Iterator[Finding]:
     fix = Fix(
         f"spool {run.run_id}",
         f"{run.run_id}: record what waits in the spool",
-        (run.state_path, f"{run.state_path}.backup", run.ledger_path, *paths),
+        (run.state_path, run.backup_path, run.ledger_path, *paths),
         lambda warn: drain_waiting(run, now(), warn=warn),
         lambda: [command],
     )

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.hooks.main import LONGEST_LOG
+from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, STATE_BACKUP
 from faber_ledger.runs.state_file import BACKUPS
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MB = 1024 * 1024
 LARGE_STATE = MB  # what a reload refuses of a required artifact (AGENT, Session Load, Error Handling)
 LARGE_LEDGER = 50 * MB  # above it, hosts of git repositories warn
 OLD_DAYS = 30
-BACKUP = re.compile(r".*\.backup|state\.backup\.json|.*\.broken-\d+")
+BACKUP = re.compile(rf".*{re.escape(BACKUP_ENDING)}|{re.escape(STATE_BACKUP)}|.*\.broken-\d+")
 
 
 def files_can_be_used(patient: Patient) -> Iterator[Finding]:

@@ -13,11 +13,22 @@ from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, list_switche
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
+from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
-from faber_ledger.runs.run import ACTIVE_FILES, COPY_ENDINGS, HOOK_LOG, LOGS, RUN_FILES, STATE_BACKUP
+from faber_ledger.runs.run import (
+    ACTIVE_FILES,
+    COPY_ENDINGS,
+    HOOK_LOG,
+    LEDGER,
+    LEDGER_JOURNAL,
+    LOCK,
+    LOGS,
+    RUN_FILES,
+    STATE_BACKUP,
+)
 from faber_ledger.runs.settings import PATH
 
 if TYPE_CHECKING:
@@ -27,12 +38,13 @@ if TYPE_CHECKING:
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
-    rf"(?:^|/)(?:{re.escape(STATE_BACKUP)}|[^/]*(?:\.lock|-(?:journal|wal|shm)|{COPIES}))$"
+    rf"(?:^|/)(?:{re.escape(STATE_BACKUP)}|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )
 # Of those, what no command reads if git tracks it.
-NOT_READ = re.compile(rf"(?:/ledger\.(?:lock|db-journal|db\.recovered)|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
+NAMES = "|".join([re.escape(name) for name in (LOCK, LEDGER_JOURNAL, LEDGER + RECOVERED_ENDING)])
+NOT_READ = re.compile(rf"(?:/(?:{NAMES})|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:

@@ -11,12 +11,22 @@ from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.doctor.patient import has_false_journal
 from faber_ledger.cli.reports.project import project_run
 from faber_ledger.files.change import FileChange, read_file
+from faber_ledger.ledger import BACKUP_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.journal import find_refusal
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS, UNFINISHED_ENDINGS, Run, find_run, is_run_id
+from faber_ledger.runs.run import (
+    ACTIVE_FILES,
+    LEDGER_JOURNAL,
+    RUN_FILES,
+    RUNS,
+    UNFINISHED_ENDINGS,
+    Run,
+    find_run,
+    is_run_id,
+)
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -171,18 +181,18 @@ def _hint(patient: Patient, fix: Fix | None) -> str:
 
 def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
-        what = f"{run.shown('ledger.db-journal')} is not a regular file, and not from a ledger"
+        what = f"{run.shown(LEDGER_JOURNAL)} is not a regular file, and not from a ledger"
         yield Finding("error", what, "remove it, then run the command again")
-    elif "ledger.db-journal" in names and (why := find_refusal(run.ledger_path)) is not None:
-        what = f"{run.shown('ledger.db-journal')} {why}: it is never rolled back"
+    elif LEDGER_JOURNAL in names and (why := find_refusal(run.ledger_path)) is not None:
+        what = f"{run.shown(LEDGER_JOURNAL)} {why}: it is never rolled back"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield Finding("warning", what, hint, project_fix(run, "move aside the journal that is never rolled back"))
-    elif "ledger.db-journal" in names:
-        what = f"{run.shown('ledger.db-journal')} was left by a killed writer, or a writer is at work"
+    elif LEDGER_JOURNAL in names:
+        what = f"{run.shown(LEDGER_JOURNAL)} was left by a killed writer, or a writer is at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, project_fix(run, "recover what is in the journal"))
     for name in names:
-        if name.endswith(".recovered") and is_tracked(os.path.join(run.directory, name)) is True:
+        if name.endswith(RECOVERED_ENDING) and is_tracked(os.path.join(run.directory, name)) is True:
             continue  # reported by the check of what git tracks
         if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
             what = f"{run.shown(name)} was left by a killed program, or a program is at work"
@@ -191,8 +201,7 @@ def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
 
 def project_fix(run: Run, what: str, *, restore: bool = False) -> Fix:
     """Return a fix that writes a run's blocks from its log, which also recovers events from mirror and journal."""
-    state, ledger = run.state_path, run.ledger_path
-    touched = (state, f"{state}.backup", ledger, f"{ledger}.backup", f"{ledger}-journal")
+    touched = (run.state_path, run.backup_path, run.ledger_path, run.ledger_path + BACKUP_ENDING, run.journal_path)
     return Fix(
         f"project {run.run_id}",
         f"{run.run_id}: {what}",

@@ -150,7 +150,7 @@ class Patient:
 def has_false_journal(run: Run) -> bool:
     """Return whether a journal's path is not a regular file: SQLite would open even a pipe."""
     try:
-        return not stat.S_ISREG(os.lstat(run.ledger_path + "-journal").st_mode)
+        return not stat.S_ISREG(os.lstat(run.journal_path).st_mode)
     except OSError:
         return False
 

@@ -22,7 +22,7 @@ from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.progress import current_phase
-from faber_ledger.runs.run import JOURNAL_ENDING, Run, find_run, run_ids
+from faber_ledger.runs.run import Run, find_run, run_ids
 from faber_ledger.runs.state_file import read_state
 
 CACHE, VERSION = "run-list.json", 1
@@ -50,7 +50,7 @@ def list_runs(root: str) -> list[Row]:
     for run in runs:
         files = [_file_key(path) for path in (run.state_path, run.ledger_path)]
         entry = known.get(run.directory)
-        has_journal = os.path.lexists(run.ledger_path + JOURNAL_ENDING)
+        has_journal = os.path.lexists(run.journal_path)
         row = entry[1] if entry is not None and entry[0] == files and not has_journal else _read_row(run)
         if not has_journal and _is_settled(files) and _is_row(row):
             entries[run.directory] = (files, row)

@@ -9,6 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.output_file import output_file, replace_file
+from faber_ledger.ledger import JOURNAL_ENDING
 from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
@@ -86,7 +87,7 @@ def _check_companions(path: str) -> None:
     A repository can bring one along: it would be played by whoever opens the export, and can delete a file.
     """
     target = os.path.realpath(path)
-    for name in [target + suffix for suffix in ("-journal", "-wal", "-shm")]:
+    for name in [target + suffix for suffix in (JOURNAL_ENDING, "-wal", "-shm")]:
         if os.path.lexists(name):
             raise LedgerError(
                 f"{name} is there, and whoever opens {path} would let SQLite play it",

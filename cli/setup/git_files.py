@@ -6,8 +6,9 @@ import os
 
 from faber_ledger.files.change import FileChange, block_lines, read_file, with_block, without_block
 from faber_ledger.files.untrusted import folder_around
+from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import ACTIVE_FILES, BACKUP_ENDING, JOURNAL_ENDING, RUNS, STATE_BACKUP, UNFINISHED_ENDINGS
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, STATE_BACKUP, UNFINISHED_ENDINGS
 
 IGNORE_FILE = ".fractary/.gitignore"
 IGNORED = block_lines(

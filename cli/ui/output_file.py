@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from faber_ledger.ledger.errors import LedgerError, NotWritable
+from faber_ledger.ledger.union import remove_database
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,19 +71,13 @@ def replace_file(path: str) -> Iterator[str]:
         raise NotWritable(f"cannot write {path}: {why}", hint="name a file in a folder that exists")
     temporary = f"{target}.{os.getpid()}.tmp"
     try:
-        _remove(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
+        remove_database(temporary)  # a repository can contain one, and a journal that SQLite would roll back into it
         yield temporary
         os.replace(temporary, target)
     except OSError as error:
         raise _not_writable(path, error) from error
     finally:
-        _remove(temporary)
-
-
-def _remove(path: str) -> None:
-    for name in (path, path + "-journal"):
-        if os.path.lexists(name):
-            os.unlink(name)
+        remove_database(temporary)
 
 
 def check_no_database(path: str) -> None:

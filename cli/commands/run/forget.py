@@ -13,6 +13,7 @@ from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
@@ -81,9 +82,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
 
 def _remove(path: str, top: str) -> None:
     """Remove a mirror and the folders below `top` that hold nothing else."""
-    for name in (path + "-journal", path):
-        if os.path.lexists(name):
-            os.unlink(name)
+    remove_database(path)
     folder = os.path.dirname(path)
     while folder.startswith(os.path.join(top, "")):
         try:
