@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
@@ -28,10 +29,18 @@ from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
-@click.option("--all", "every", is_flag=True, help="Every run of the project that has a ledger.")
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Every run that has a ledger; list only those that changed.",
+)
 @json_option
 def seal(run: str | None, every: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
@@ -53,8 +62,13 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
     _check_settled(root, top)
+    before = _read_index(root)
     results = [_seal(one) for one in runs_with_ledgers(run, every=every)]
-    show({"runs": results, "why": None}, [_line(result) for result in results], as_json=as_json)
+    after = _read_index(root)
+    for result in results:
+        result["changed"] = [path for path in result["staged"] if before.get(path) != after.get(path)]
+    lines = [*_changed_lines(results)] if every else [_line(result) for result in results]
+    show({"runs": results, "why": None}, lines, as_json=as_json)
 
 
 def _nothing_to_seal(root: str) -> str | None:
@@ -112,6 +126,12 @@ def _check(run: Run) -> None:
         )
 
 
+def _read_index(root: str) -> dict[str, str]:
+    """Return what git's index has for each of this program's files, by its path in the project."""
+    listed = os.fsdecode(git("ls-files", "--stage", "-z", "--", ".fractary", at=root)).split("\0")
+    return {path: entry for entry, _, path in [line.partition("\t") for line in listed] if path}
+
+
 def _stage(run: Run) -> list[str]:
     """Stage a run's files and return them; nothing in a commit of named paths, which must contain only those."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
@@ -123,6 +143,14 @@ def _stage(run: Run) -> list[str]:
         paths += [path for path in named if os.path.isfile(path)][:1]
     git("add", "--", *paths)
     return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+
+
+def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
+    """Return a line for each run that changed, or whose staged files did, and one for all others."""
+    changed = [result for result in results if result["changed"] or result["returned"]]
+    yield from [_line(result | {"staged": result["changed"]}) for result in changed]
+    if len(changed) < len(results):
+        yield f"{plural(len(results) - len(changed), 'run')} unchanged"
 
 
 def _line(result: dict[str, Any]) -> str:

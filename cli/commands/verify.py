@@ -10,6 +10,7 @@ import click
 from faber_ledger.cli.reports.verify import run_findings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
+from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 from faber_ledger.ledger.problems import LogProblem
@@ -36,7 +37,11 @@ def verify(run: str | None, every: bool, with_git: bool, as_json: bool) -> int:
     runs = _every_run() if every and run is None else runs_with_ledgers(run, every=every)
     if not runs:
         warn("no run of this project has a ledger")
-    found = {one.run_id: _lost(one) if lacks_ledger(one) else run_findings(one) for one in runs}
+    found = {}
+    with progress_over(runs, "verifying") as advance:
+        for one in runs:
+            found[one.run_id] = _lost(one) if lacks_ledger(one) else run_findings(one, is_one_of_many=len(runs) > 1)
+            advance(1)
     there = [one for one in runs if with_git and not lacks_ledger(one)]
     anchors = {one.run_id: _anchors(one, found[one.run_id]) for one in there}
     show(

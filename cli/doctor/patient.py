@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.setup.summaries import project_settings
+from faber_ledger.cli.ui.progress import progress_over
 from faber_ledger.cli.worktrees.git import run_git
 from faber_ledger.files.folders import MOUNTS
 from faber_ledger.ledger.command_errors import GitFailed
@@ -133,17 +134,21 @@ class Patient:
         from faber_ledger.cli.reports.verify import run_findings  # imported here: it loads the models of all events
 
         found: dict[str, list[LogProblem]] = {}
-        left = BYTES_VERIFIED
+        runs, left = [], BYTES_VERIFIED
         for run in self.logged[:MOST_VERIFIED]:
             left -= _size(run.ledger_path)
             if left < 0:
                 break
-            try:
-                found[run.run_id] = run_findings(run)
-            except LedgerError as error:
-                found[run.run_id] = [LogProblem(error.code, None, error.message, error.hint)]
-            except (OSError, sqlite3.Error) as error:
-                found[run.run_id] = [LogProblem("damaged", None, str(error), "run `faber-ledger verify`")]
+            runs.append(run)
+        with progress_over(runs, "verifying") as advance:
+            for run in runs:
+                try:
+                    found[run.run_id] = run_findings(run, is_one_of_many=len(runs) > 1)
+                except LedgerError as error:
+                    found[run.run_id] = [LogProblem(error.code, None, error.message, error.hint)]
+                except (OSError, sqlite3.Error) as error:
+                    found[run.run_id] = [LogProblem("damaged", None, str(error), "run `faber-ledger verify`")]
+                advance(1)
         return found
 
 

@@ -26,12 +26,15 @@ from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
 
 
-def run_findings(run: Run) -> list[LogProblem]:
-    """Return everything that is wrong with a run's log, its mirror and its state.json; raises as `find_problems`."""
+def run_findings(run: Run, *, is_one_of_many: bool = False) -> list[LogProblem]:
+    """Return everything that is wrong with a run's log, its mirror and its state.json; raises as `find_problems`.
+
+    A progress bar is shown for a long log, if the run is not one of many.
+    """
     from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
     found: list[LogProblem] = []
-    with progress(run, "verifying") as advance:
+    with progress(run, "verifying", is_one_of_many=is_one_of_many) as advance:
         found += find_problems(run.ledger_path, check_event=check_event, advance=advance)
     changed = {finding.event for finding in found if finding.kind == "hash" and finding.event is not None}
     hint = hint_to_restore(run, changed) if changed else None

@@ -1,4 +1,4 @@
-"""A progress bar on standard error while a long log is read, only on a terminal."""
+"""A progress bar on standard error while a long log, or many runs, are read, only on a terminal."""
 
 from __future__ import annotations
 
@@ -14,30 +14,56 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.runs.run import Run
 
 
 LONG = 20_000_000  # bytes; reading a larger ledger takes over a second
+EACH_RUN = 300_000  # bytes that are read in the time that a run takes, however small its ledger is
 
 
 @contextmanager
-def progress(run: Run, label: str, *, is_printing: bool = False) -> Iterator[Callable[[int], object]]:
+def progress(
+    run: Run, label: str, *, is_printing: bool = False, is_one_of_many: bool = False
+) -> Iterator[Callable[[int], object]]:
     """Show a progress bar while a run's log is read; yield a function that takes the number of events just read.
 
-    With `is_printing`, each event is printed as it is read: on a terminal there is no place for a bar then.
+    With `is_printing`, each event is printed as it is read: on a terminal there is no place for a bar then. Nor is
+    there if the run is one of many (`is_one_of_many`), over which `progress_over` shows a bar.
     """
     count = 0
-    if sys.stderr.isatty() and not (is_printing and sys.stdout.isatty()) and os.path.getsize(run.ledger_path) > LONG:
+    has_place = sys.stderr.isatty() and not is_one_of_many and not (is_printing and sys.stdout.isatty())
+    if has_place and os.path.getsize(run.ledger_path) > LONG:
         with suppress(LedgerError, sqlite3.DatabaseError):
             count = summarize(run.ledger_path).events
     if not count:
-        yield lambda done: None
+        yield _show_nothing
         return
     with click.progressbar(length=count, label=f"{label} {run.run_id}", file=sys.stderr, update_min_steps=1000) as bar:
         yield bar.update
+
+
+@contextmanager
+def progress_over(runs: Sequence[Run], label: str) -> Iterator[Callable[[int], object]]:
+    """Show a progress bar while several runs are read; yield a function that takes the number of runs just read."""
+    if len(runs) < 2 or not sys.stderr.isatty() or sum(map(_size_of_work, runs)) < LONG:
+        yield _show_nothing
+        return
+    with click.progressbar(length=len(runs), label=f"{label} {len(runs)} runs", file=sys.stderr) as bar:
+        yield bar.update
+
+
+def _size_of_work(run: Run) -> int:
+    try:
+        return EACH_RUN + os.lstat(run.ledger_path).st_size
+    except OSError:
+        return EACH_RUN
+
+
+def _show_nothing(done: int) -> None:
+    """Take what a bar's `update` takes, and show no bar."""
 
 
 def track_progress(events: Iterable[Recorded], advance: Callable[[int], object]) -> Iterator[Recorded]:

@@ -108,6 +108,20 @@ def test_a_run_can_be_named_and_the_active_file_is_staged_with_its_own_run_alone
     assert "no such" not in one.faber("seal", "nowhere", code=10).stderr
 
 
+def test_a_seal_of_all_runs_lists_those_that_changed(one: Clone) -> None:
+    one.faber("run", "start", "--work-id", "9", "--run-id", "second", "--yes")
+    lines = one.faber("seal", "--all").stdout.splitlines()
+    assert lines[0].startswith("second: 1 event; staged .fractary/runs/second/ledger.db, ")
+    assert lines[1:] == ["1 run unchanged"]
+    assert one.faber("seal", "--all").stdout == "2 runs unchanged\n"
+    one.faber("note", "add", "more", "--run-id", "second")
+    lines = one.faber("seal", "--all").stdout.splitlines()
+    assert lines == ["second: 2 events; staged .fractary/runs/second/ledger.db", "1 run unchanged"]
+    data = json.loads(one.faber("seal", "--all", "--json").stdout)["data"]
+    assert [run["changed"] for run in data["runs"]] == [[], []]
+    assert all(len(run["staged"]) >= 2 for run in data["runs"])
+
+
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
     (one.root / ACTIVE).write_text("gone-run\n")
     assert one.faber("seal").stdout == "nothing to seal: the active run gone-run has no ledger here\n"
