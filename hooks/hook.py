@@ -81,9 +81,9 @@ class Hook:
 
     def _start(self) -> str | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
-        from faber_ledger.recording.environment import SessionEnvironment  # other hooks rarely need it
+        from faber_ledger.recording.environment import EnvironmentQuery  # other hooks rarely need it
 
-        environment = SessionEnvironment(self.run.root, self.call.text("cwd"))
+        environment = EnvironmentQuery(self.run.root, self.call.text("cwd"))
         try:
             state, problem = self._read_state()
         except ForeignState as error:

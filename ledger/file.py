@@ -178,7 +178,6 @@ class Writing:
 
 
 SCHEMA = sorted(statements(FORMAT_1))
-HINT_VERIFY = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
 # An event has a larger seq than its parents, so the newest is always a head.
 HEADS_FIT = """\
 SELECT (SELECT max(seq) FROM head) IS (SELECT max(seq) FROM event) AND NOT EXISTS (
@@ -246,7 +245,8 @@ def check_whole(connection: sqlite3.Connection, path: str | None) -> None:
             raise locked_error(path or "the ledger") from error
         fault = f"cannot be read: {error}"
     if fault is not None:
-        raise IntegrityError(f"{path or 'the ledger'} {fault}", hint=HINT_VERIFY)
+        hint = "run `faber-ledger verify`, which names everything that is wrong, and what to run"
+        raise IntegrityError(f"{path or 'the ledger'} {fault}", hint=hint)
 
 
 def _first_fault(connection: sqlite3.Connection, path: str | None) -> str | None:

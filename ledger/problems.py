@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
 
 
-HINT_RESTORE = (
+HINT_NEWEST = (
     "run `git log --oneline -- ledger.db` in the run's folder, keep this file aside,"
     " and restore the newest version that verifies, or another machine's"
 )
@@ -62,7 +62,7 @@ def find_damage(log: Log, doubles: set[Any]) -> Iterator[LogProblem]:
     connection = log.connection
     for (what,) in connection.execute("PRAGMA integrity_check"):
         if what != "ok" and not (doubles and "non-unique entry in index event_id" in what):
-            yield LogProblem("damaged", None, f"SQLite finds the file damaged: {what}", HINT_RESTORE)
+            yield LogProblem("damaged", None, f"SQLite finds the file damaged: {what}", HINT_NEWEST)
     revisions = [revision for (revision,) in connection.execute("SELECT version_num FROM alembic_version")]
     if revisions != [REVISION]:
         named = ", ".join(map(repr, revisions)) or "none"
@@ -90,20 +90,20 @@ def find_event_problems(
         yield (
             "too_long",
             f"its payload is longer than {MAX_PAYLOAD_BYTES // 1024 // 1024} MB, which no reader accepts",
-            HINT_RESTORE,
+            HINT_NEWEST,
         )
         return
     mistyped = [name for name, kinds in COLUMNS.items() if type(event[name]) not in kinds]
     if mistyped:
-        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", HINT_RESTORE
+        yield "mistyped", f"its {', '.join(mistyped)} has another type than any ledger writes", HINT_NEWEST
         return
     if not ULID.fullmatch(event["id"]):
-        yield "id", "its id is not a ULID", HINT_RESTORE
+        yield "id", "its id is not a ULID", HINT_NEWEST
     if seconds_of(event["at"]) is None:
-        yield "at", f"its time {event['at']!r} is not a time", HINT_RESTORE
+        yield "at", f"its time {event['at']!r} is not a time", HINT_NEWEST
     parents = split_hashes(event["parents"])
     if parents != sorted(set(parents)):
-        yield "parents", "its parents are not in order, or one is there twice", HINT_RESTORE
+        yield "parents", "its parents are not in order, or one is there twice", HINT_NEWEST
     yield from _payload_problems(event, check_event)
     yield from _hash_problems(event)
 
@@ -114,23 +114,23 @@ def _payload_problems(event: dict[str, Any], check_event: Callable[[Any], list[s
         return
     value = parse_payload(payload)
     if value is None:
-        yield "payload", "its payload is not canonical JSON", HINT_RESTORE
+        yield "payload", "its payload is not canonical JSON", HINT_NEWEST
         return
     if not is_known(event["type"], event["version"]):
         what = f"its shape ({event['type']}, version {event['version']}) is not known to this program"
         yield "unknown_shape", what, HINT_UPGRADE
         return
     for problem in check_event(event_of(event["type"], event["session_id"], value)):
-        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", HINT_RESTORE
+        yield "shape", f"it is not a {event['type']} as this program writes it: {problem}", HINT_NEWEST
 
 
 def _hash_problems(event: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     salt, payload, stored = event["salt"], event["payload"], event["payload_hash"]
     is_redacted = payload is None and salt is None and stored is not None
     if not is_redacted and (payload is None or salt is None or stored is not None):
-        yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", HINT_RESTORE
+        yield "payload_hash", "it holds neither a salted payload nor, in its place, a payload's hash", HINT_NEWEST
     elif compute_digest(event) != event["hash"]:
-        yield "hash", "its hash does not match what it says: it was changed after it was written", HINT_RESTORE
+        yield "hash", "its hash does not match what it says: it was changed after it was written", HINT_NEWEST
 
 
 def compute_digest(event: dict[str, Any]) -> bytes | None:

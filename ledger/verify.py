@@ -24,7 +24,7 @@ from faber_ledger.ledger.positions import Positions
 from faber_ledger.ledger.problems import (
     DOUBLES,
     FORGED,
-    HINT_RESTORE,
+    HINT_NEWEST,
     HINT_REWRITE,
     LONG,
     LogProblem,
@@ -94,7 +94,7 @@ def _findings(
     try:
         log = opened(path)
     except IntegrityError as error:
-        yield LogProblem(error.code, None, error.message, error.hint or HINT_RESTORE)
+        yield LogProblem(error.code, None, error.message, error.hint or HINT_NEWEST)
         return
     with closing(log):
         log.connection.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
@@ -108,7 +108,7 @@ def _findings(
         except sqlite3.DatabaseError as error:
             if is_busy(error):
                 raise locked_error(path) from error
-            yield LogProblem("damaged", None, f"the file cannot be read to its end: {error}", HINT_RESTORE)
+            yield LogProblem("damaged", None, f"the file cannot be read to its end: {error}", HINT_NEWEST)
 
 
 class _Walk:
@@ -140,7 +140,7 @@ class _Walk:
             event = dict(zip(COLUMNS, row, strict=True))
             name = event["id"] if isinstance(event["id"], str) else repr(event["id"])
             if event["id"] in self.reported:
-                yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_RESTORE)
+                yield LogProblem("duplicate_id", name, "another event in the log has the same id", HINT_NEWEST)
                 if event["hash"] not in self.seqs:
                     self._remember(event)
                 continue
@@ -151,7 +151,7 @@ class _Walk:
                 is_own_fault = True
                 yield LogProblem(kind, name, what, hint)
             if not is_own_fault and (misplaced := self._find_misplacement(event)):
-                later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, misplaced, HINT_RESTORE)))
+                later.append((set(split_hashes(event["parents"])), LogProblem("seq", name, misplaced, HINT_NEWEST)))
             self._remember(event)
             self.advance(1)
         # An event that matches its hash has its own seq: if its parent's was changed, that is reported already.
@@ -178,7 +178,7 @@ class _Walk:
             self.is_missing_some = True
             yield "missing_parent", f"its parent {_short(missing)} is not in the log", HINT_FIND_COPY
         elif "hash" in kinds and (what := self._find_misplacement(event)):
-            yield "seq", what, HINT_RESTORE
+            yield "seq", what, HINT_NEWEST
 
     def _find_misplacement(self, event: dict[str, Any]) -> str | None:
         due = self._due(split_hashes(event["parents"]))
@@ -222,11 +222,11 @@ class _Walk:
         for before in (self._due(parents), seq - 1, seq + 1):
             if compute_digest({**event, "seq": before}) == event["hash"]:
                 self.moved.add(event["hash"])
-                return ("order", f"it was written as seq {before}, and was moved to {seq}", HINT_RESTORE), parents
+                return ("order", f"it was written as seq {before}, and was moved to {seq}", HINT_NEWEST), parents
         for (parent,) in self.connection.execute("SELECT hash FROM event WHERE seq = ?", (seq - 1,)).fetchall():
             if isinstance(parent, bytes) and compute_digest({**event, "parents": parent}) == event["hash"]:
                 what = f"its parent was {_short([parent])}, and {_short(parents)} was put in its place"
-                return ("forged_parent", what, HINT_RESTORE), [parent]
+                return ("forged_parent", what, HINT_NEWEST), [parent]
         return None, parents
 
     def _head_findings(self) -> Iterator[LogProblem]:
@@ -260,7 +260,7 @@ def _redaction_findings(
             )
         elif name not in explained:
             what = "its payload is gone, and no event_redacted says so"
-            yield LogProblem("unexplained_redaction", str(name), what, HINT_RESTORE)
+            yield LogProblem("unexplained_redaction", str(name), what, HINT_NEWEST)
     for one in forged:
         what = f"it is forged, and removes nothing: {found.forged[one.id]}"
         yield LogProblem(FORGED, one.id, what, f"run `faber-ledger show {one.id}` to see who wrote it, and when")
@@ -290,7 +290,7 @@ def _redaction_findings(
         if row is not None and row[0] in EVENT_TYPES:
             for problem in check_event(event_of(row[0], row[1], remains(row[0], several))):
                 yield LogProblem(
-                    "shape", several[0].id, f"what it leaves does not fit a {row[0]}: {problem}", HINT_RESTORE
+                    "shape", several[0].id, f"what it leaves does not fit a {row[0]}: {problem}", HINT_NEWEST
                 )
 
 

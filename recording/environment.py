@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Environment
 
 
-class SessionEnvironment:
+class EnvironmentQuery:
     """Where this process runs; git is asked for the commit in the background, from the moment this is made."""
 
     def __init__(self, root: str, cwd: str | None = None) -> None:

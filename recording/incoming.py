@@ -202,9 +202,9 @@ class IncomingCall:
         if session_id is None:
             return sessions.ignore_delivery(caller, self.call.delivery(), "no_session")
         if sessions.lacks_environment(view, session_id):
-            from faber_ledger.recording.environment import SessionEnvironment  # the session's start recorded one
+            from faber_ledger.recording.environment import EnvironmentQuery  # the session's start recorded one
 
-            caller["environment"] = SessionEnvironment(self.run.root, self.call.text("cwd")).read()
+            caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
         return [sessions.end_session(view, caller, session_id, reason, said, delivery=self.call.delivery())]

@@ -11,7 +11,7 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import SessionEnvironment
+from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git, check_active_folder, claim_run, write_active_file
@@ -99,7 +99,7 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
     write_active_file(run.root, run.run_id)
     if sessions.client_of(environ) is None:
         return
-    environment = SessionEnvironment(run.root)
+    environment = EnvironmentQuery(run.root)
     writer = writer_of(run.root)
     if left is not None and left != run.run_id:
         _leave_run(run.root, left, at=at, environ=environ, writer=writer, warn=warn)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
-from faber_ledger.ledger.file import BUSY_SECONDS as LOG_BUSY_SECONDS
-from faber_ledger.ledger.file import DURABLE, is_busy, sqlite3
+from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
 
 HINT = "check permissions and space of the run's folder"
 VACUUM_MILLISECONDS = 10_000
-BUSY_SECONDS = 0.5  # another work tree's append takes milliseconds, and what a longer one holds up is united later
+# Another work tree's append takes milliseconds, and what a longer one holds up is united later.
+MIRROR_BUSY_SECONDS = 0.5
 
 # The states of a mirror.
 DISABLED = "disabled"  # there is none: the project has no git
@@ -40,7 +40,7 @@ REFUSED = "refused"  # it could not be opened or written: the next commit tries 
 
 
 def open_log(
-    run: Run, warn: Callable[[str], None], busy_seconds: float = LOG_BUSY_SECONDS, *, compare: bool = False
+    run: Run, warn: Callable[[str], None], busy_seconds: float = BUSY_SECONDS, *, compare: bool = False
 ) -> RunLog:
     """Recover a run's log where a writer was killed, open it for appending, and unite it with its mirror.
 
@@ -284,12 +284,12 @@ class Mirror:
         self.diverged_at: int | None = None  # seq of the damaged log's newest event at that time
         self._run = run
         self._warn = warn
-        self._retry_seconds = BUSY_SECONDS
+        self._retry_seconds = MIRROR_BUSY_SECONDS
 
     def open(self) -> Log:
         """Open the mirror, and make it if it does not exist; raises OSError and as `Log.open`."""
         make_kept_folder(self._run, os.path.dirname(self.path))
-        log = self._open_file(BUSY_SECONDS)
+        log = self._open_file(MIRROR_BUSY_SECONDS)
         self._use(log)
         return log
 
@@ -421,4 +421,4 @@ class Mirror:
             mirror.connection.execute(f"PRAGMA busy_timeout = {VACUUM_MILLISECONDS}")
             mirror.connection.execute("VACUUM")
         self.close()
-        self._use(self._open_file(BUSY_SECONDS))
+        self._use(self._open_file(MIRROR_BUSY_SECONDS))

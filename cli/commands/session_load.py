@@ -22,7 +22,7 @@ from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import SessionEnvironment
+from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_if_active
@@ -168,7 +168,7 @@ class Loading:
 
         Whatever takes long, above all the user's programs, runs before the run is locked: hooks wait for the lock.
         """
-        environment = SessionEnvironment(self.run.root)
+        environment = EnvironmentQuery(self.run.root)
         writer = writer_of(self.run.root)
         for line in report.config_lines(self.workflow, self.state):
             log(line)

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.environment import SessionEnvironment
+from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
@@ -70,7 +70,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             session_id = blocks.current_session(recording.blocks)
             if session_id is not None:
                 lacks = sessions.lacks_environment(recording.view, session_id)
-                environment = SessionEnvironment(root).read() if lacks else None
+                environment = EnvironmentQuery(root).read() if lacks else None
                 caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
                 recording.append([sessions.end_session(recording.view, caller, session_id, reason)])
     except StateMissing as error:
