@@ -39,6 +39,19 @@ MAX_COMMITS = 100  # that are searched for a state.json, of HEAD and of all loca
 NEVER_KNOWN = ("status", "workflow_version", "target", "started_at", "phases", "artifacts")
 
 
+class Reprojection:
+    """What `reproject` did.
+
+    `source` is the name of the backup or commit that a missing state.json was restored from; `unknown` has the keys
+    that the new file lacks if there was none.
+    """
+
+    def __init__(self, source: str | None, *, is_changed: bool, unknown: list[str] | None = None) -> None:
+        self.source = source
+        self.is_changed = is_changed
+        self.unknown = unknown or []
+
+
 def reproject(
     run: Run,
     *,
@@ -46,14 +59,13 @@ def reproject(
     warn: Callable[[str], None],
     redacted: bool = False,
     defaults: dict[str, str] | None = None,
-) -> tuple[bool, str | None, list[str]]:
-    """Write a run's blocks from its log; return whether state.json changed, its source, and the keys that it lacks.
+) -> Reprojection:
+    """Write a run's blocks from its log.
 
-    A missing state.json is restored from a backup or a commit, and the source is its name. If there is none, the file
-    is written from the log and from `defaults`, and the keys that neither knows are returned; without `defaults`
-    StateMissing is raised. With `redacted` a payload was removed from the log just before: once state.json lacks it
-    too, older copies are removed. Raises as `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound
-    for a log without an event.
+    A missing state.json is restored from a backup or a commit. If there is none, the file is written from the log and
+    from `defaults`, and lacks the keys that neither knows; without `defaults` StateMissing is raised. With `redacted` a
+    payload was removed from the log just before: once state.json lacks it too, older copies are removed. Raises as
+    `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound for a log without an event.
     """
     with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
@@ -70,7 +82,7 @@ def reproject(
 
 def _project(
     run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], defaults: dict[str, str] | None
-) -> tuple[bool, str | None, list[str]]:
+) -> Reprojection:
     source = None
     try:
         state = state_file.read_known(run)
@@ -83,15 +95,15 @@ def _project(
             state_file.commit_with_checkpoint(opened, state_file.texts_of(blocks))
             state_file.write_new(run, json.dumps({**known, **blocks}, indent=2, ensure_ascii=False) + "\n")
             names = ("workflow_id", "work_id", "current_phase", *NEVER_KNOWN)
-            return True, None, [name for name in names if name not in known]
+            return Reprojection(None, is_changed=True, unknown=[name for name in names if name not in known])
         state = state_file.read_known(run)
     if not rebuild and state.shows(opened.log):
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
-        return source is not None, source, []
+        return Reprojection(source, is_changed=source is not None)
     changed = state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
     if state.value.get("status") in progress.FINISHED:
         state_file.remove_backup(run)
-    return changed or source is not None, source, []
+    return Reprojection(source, is_changed=changed or source is not None)
 
 
 def _restore_state(run: Run) -> str | None:
@@ -240,14 +252,14 @@ def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], N
 
     os.makedirs(run.directory)
     try:
-        _, source, unknown = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
+        result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
     except LedgerError:
         _remove_empty(run)
         raise
-    state = f"made of the log, which does not know: {', '.join(unknown)}; its status is set to in_progress"
+    state = f"made of the log, which does not know: {', '.join(result.unknown)}; its status is set to in_progress"
     warn(
         f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
-        f" state.json is {f'taken from {source}' if source else state}"
+        f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
 
 

@@ -25,9 +25,9 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
         name, is_projected = restore_backup(run, warn=warn)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     drain_waiting(run, now(), warn=warn)
-    changed, source, unknown = reproject(run, rebuild=rebuild, warn=warn, defaults={})
-    if source is not None:
-        return {"run_id": run.run_id, "outcome": "restored", "backup": source, "projected": True}
+    result = reproject(run, rebuild=rebuild, warn=warn, defaults={})
+    if result.source is not None:
+        return {"run_id": run.run_id, "outcome": "restored", "backup": result.source, "projected": True}
     if missing:
-        return {"run_id": run.run_id, "outcome": "made", "unknown": unknown}
-    return {"run_id": run.run_id, "outcome": "written" if changed else "unchanged"}
+        return {"run_id": run.run_id, "outcome": "made", "unknown": result.unknown}
+    return {"run_id": run.run_id, "outcome": "written" if result.is_changed else "unchanged"}

@@ -91,7 +91,7 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
     other tools' keys in every clone.
     """
     try:
-        _, source, _ = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted)
+        source = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted).source
     except StateMissing:
         message = f"{run.shown('state.json')} is missing, and no backup and no commit of a local branch has one"
         warn(f"note: {message}: it is left so; `faber-ledger project {run.run_id}` writes one from the ledger")
