@@ -212,7 +212,7 @@ def test_a_gutted_side_does_not_win_over_a_complete_side(one: Clone, other: Clon
 
 
 @pytest.mark.parametrize("gutted_here", [False, True])
-def test_nor_without_a_base(one: Clone, other: Clone, gutted_here: bool) -> None:
+def test_a_gutted_side_does_not_win_without_a_base(one: Clone, other: Clone, gutted_here: bool) -> None:
     poor, whole = (one, other) if gutted_here else (other, one)
     whole.put({**whole.state, "current_phase": "architect"})
     poor.put({**gutted(poor.state), "current_phase": "frame", "new": 3})

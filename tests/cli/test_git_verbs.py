@@ -23,7 +23,7 @@ def other(one: Clone) -> Clone:
     return one.clone("other")
 
 
-def settled(clone: Clone, *clients: str) -> None:
+def assert_settled(clone: Clone, *clients: str) -> None:
     """Let the next thing be written, and check that the sessions of all these clients are there."""
     clone.faber("project")
     assert {"first", *clients} <= clone.clients()
@@ -35,7 +35,9 @@ def status(clone: Clone) -> str:
 
 
 @pytest.mark.parametrize("how", [("--no-rebase",), ("--rebase",)])
-def test_pull_over_what_is_not_committed(one: Clone, other: Clone, how: tuple[str]) -> None:
+def test_a_pull_over_what_is_not_committed_keeps_the_events_of_both_sides(
+    one: Clone, other: Clone, how: tuple[str]
+) -> None:
     other.advance("there")
     one.advance("here")
     one.record("uncommitted")
@@ -43,7 +45,7 @@ def test_pull_over_what_is_not_committed(one: Clone, other: Clone, how: tuple[st
     assert "Created autostash" in output
     assert "Applied autostash" in output
     assert one.clients() == {"first", "there", "here", "uncommitted"}
-    settled(one, "there", "here", "uncommitted")
+    assert_settled(one, "there", "here", "uncommitted")
 
 
 def test_pull_without_autostash_is_refused_and_a_commit_lets_it_through(one: Clone, other: Clone) -> None:
@@ -54,20 +56,20 @@ def test_pull_without_autostash_is_refused_and_a_commit_lets_it_through(one: Clo
     one.faber("seal")
     one.git("commit", "-qm", "keep")
     one.git("pull", "-q", "--no-rebase", "../other", "main")
-    settled(one, "there", "uncommitted")
+    assert_settled(one, "there", "uncommitted")
 
 
-def test_merge(one: Clone, other: Clone) -> None:
+def test_a_merge_keeps_the_events_of_both_sides(one: Clone, other: Clone) -> None:
     other.advance("there")
     one.advance("here")
     one.git("fetch", "-q", "../other", "main:theirs")
     one.record("uncommitted")
     one.git("merge", "-q", "theirs")
     assert one.clients() == {"first", "there", "here", "uncommitted"}
-    settled(one, "there", "here", "uncommitted")
+    assert_settled(one, "there", "here", "uncommitted")
 
 
-def test_merge_on_a_clone_without_the_driver(one: Clone, other: Clone) -> None:
+def test_a_merge_without_the_driver_stops_and_resolve_keeps_the_events_of_both_sides(one: Clone, other: Clone) -> None:
     one.forget_driver()
     other.advance("there")
     one.advance("here")
@@ -75,7 +77,7 @@ def test_merge_on_a_clone_without_the_driver(one: Clone, other: Clone) -> None:
     assert f"CONFLICT (content): Merge conflict in {LEDGER}" in output
     one.faber("resolve")
     one.git("commit", "-q", "--no-edit")
-    settled(one, "there", "here")
+    assert_settled(one, "there", "here")
     assert status(one) == ""
 
 
@@ -90,10 +92,10 @@ def test_an_octopus_merge_that_git_refuses_works_one_branch_at_a_time(one: Clone
     one.git("merge", "-q", "other")
     one.git("merge", "-q", "third")
     assert one.clients() == {"first", "other", "third", "here"}
-    settled(one, "other", "third", "here")
+    assert_settled(one, "other", "third", "here")
 
 
-def test_a_criss_cross_merge(one: Clone, other: Clone) -> None:
+def test_a_criss_cross_merge_keeps_the_events_of_both_sides(one: Clone, other: Clone) -> None:
     """Two merge bases: git runs the drivers on those first."""
     one.advance("here")
     other.advance("there")
@@ -106,10 +108,10 @@ def test_a_criss_cross_merge(one: Clone, other: Clone) -> None:
         clone.faber("project")
         clone.advance(f"after-{clone.root.name}")
     one.git("pull", "-q", "--no-rebase", "../other", "main")
-    settled(one, "here", "there", "after-one", "after-other")
+    assert_settled(one, "here", "there", "after-one", "after-other")
 
 
-def test_checkout_of_another_branch(one: Clone) -> None:
+def test_a_checkout_of_another_branch_is_refused_or_merges_what_is_not_committed(one: Clone) -> None:
     one.git("branch", "older")
     one.advance("newer")
     one.record("uncommitted")
@@ -117,7 +119,7 @@ def test_checkout_of_another_branch(one: Clone) -> None:
     assert status(one) == DIRTY
     one.git("checkout", "-m", "-q", "older")
     assert {"uncommitted", "newer"} <= one.clients()
-    settled(one, "newer", "uncommitted")
+    assert_settled(one, "newer", "uncommitted")
 
 
 def test_checkout_that_git_does_not_refuse_rolls_back_and_the_next_record_brings_it_back(one: Clone) -> None:
@@ -128,26 +130,26 @@ def test_checkout_that_git_does_not_refuse_rolls_back_and_the_next_record_brings
     assert "rolled_back" in one.faber("verify", code=20).stdout
     one.record("on-older")
     assert one.clients() == {"first", "newer", "on-older"}
-    settled(one, "newer", "on-older")
+    assert_settled(one, "newer", "on-older")
 
 
 @pytest.mark.parametrize("verb", [("checkout", "HEAD", "--", "."), ("restore", "."), ("reset", "-q", "--hard")])
-def test_what_puts_committed_files_back(one: Clone, verb: tuple[str, ...]) -> None:
+def test_what_was_recorded_comes_back_after_committed_files_are_put_back(one: Clone, verb: tuple[str, ...]) -> None:
     one.record("taken")
     one.git(*verb)
     assert one.clients() == {"first"}
     assert "rolled_back" in one.faber("verify", code=20).stdout
-    settled(one, "taken")
+    assert_settled(one, "taken")
 
 
-def test_reset_to_an_older_commit(one: Clone) -> None:
+def test_the_events_of_a_commit_that_was_reset_come_back(one: Clone) -> None:
     one.advance("second")
     one.git("reset", "-q", "--hard", "HEAD~1")
     one.record("third")
-    settled(one, "second", "third")
+    assert_settled(one, "second", "third")
 
 
-def test_rebase(one: Clone, other: Clone) -> None:
+def test_a_rebase_keeps_every_commit_and_every_event(one: Clone, other: Clone) -> None:
     other.advance("there")
     one.advance("here-1")
     one.advance("here-2")
@@ -156,17 +158,17 @@ def test_rebase(one: Clone, other: Clone) -> None:
     one.git("rebase", "-q", "theirs")
     assert one.git("rev-list", "--count", "theirs..main") == "2\n"
     assert one.clients() == {"first", "there", "here-1", "here-2", "uncommitted"}
-    settled(one, "there", "here-1", "here-2", "uncommitted")
+    assert_settled(one, "there", "here-1", "here-2", "uncommitted")
 
 
-def test_cherry_pick(one: Clone, other: Clone) -> None:
+def test_a_cherry_pick_brings_the_events_of_earlier_commits_too(one: Clone, other: Clone) -> None:
     other.advance("skipped")
     other.advance("picked")
     one.advance("here")
     one.git("fetch", "-q", "../other", "main:theirs")
     one.git("cherry-pick", "theirs")
     assert one.clients() == {"first", "picked", "skipped", "here"}
-    settled(one, "picked", "skipped", "here")
+    assert_settled(one, "picked", "skipped", "here")
 
 
 def test_revert_removes_no_event(one: Clone) -> None:
@@ -176,7 +178,7 @@ def test_revert_removes_no_event(one: Clone) -> None:
     one.git("revert", "--no-edit", "HEAD~1")
     assert not (one.root / "code.py").exists()
     assert one.clients() == {"first", "second", "third"}
-    settled(one, "second", "third")
+    assert_settled(one, "second", "third")
 
 
 def test_revert_of_the_newest_commit_rolls_back_and_the_next_record_brings_it_back(one: Clone) -> None:
@@ -184,16 +186,16 @@ def test_revert_of_the_newest_commit_rolls_back_and_the_next_record_brings_it_ba
     one.advance("second")
     one.git("revert", "--no-edit", "HEAD")
     assert one.clients() == {"first"}
-    settled(one, "second")
+    assert_settled(one, "second")
 
 
-def test_stash_and_pop(one: Clone) -> None:
+def test_a_stash_rolls_back_and_its_pop_brings_the_events_back(one: Clone) -> None:
     one.record("stashed")
     one.git("stash", "-q")
     assert one.clients() == {"first"}
     assert "rolled_back" in one.faber("verify", code=20).stdout
     one.git("stash", "pop", "-q")
-    settled(one, "stashed")
+    assert_settled(one, "stashed")
 
 
 def test_stash_pop_over_new_events_is_refused_until_they_are_committed(one: Clone) -> None:
@@ -207,21 +209,21 @@ def test_stash_pop_over_new_events_is_refused_until_they_are_committed(one: Clon
     one.git("commit", "-qm", "keep")
     one.git("stash", "pop", "-q")
     assert (one.root / "code.py").exists()
-    settled(one, "stashed", "since")
+    assert_settled(one, "stashed", "since")
 
 
-def test_stash_of_untracked_files_and_clean(one: Clone) -> None:
+def test_a_stash_of_untracked_files_and_a_clean_lose_no_event(one: Clone) -> None:
     one.git("rm", "-rq", "--cached", ".fractary/runs")
     one.git("commit", "-qm", "not tracked")
     one.git("stash", "-uq")
     assert not one.ledger.exists()
     one.git("stash", "pop", "-q")
-    settled(one)
+    assert_settled(one)
     one.record("second")
     one.git("clean", "-fdxq")
     assert not one.ledger.parent.exists()
     one.faber("project", RUN)
-    settled(one, "second")
+    assert_settled(one, "second")
 
 
 def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
@@ -231,4 +233,4 @@ def test_linked_worktrees_bring_each_others_events(one: Clone) -> None:
     linked.record("elsewhere")
     one.record("here")
     assert {"elsewhere", "here"} <= one.clients()
-    settled(linked, "elsewhere", "here")
+    assert_settled(linked, "elsewhere", "here")

@@ -212,7 +212,7 @@ def test_what_a_gutted_side_lacks_is_not_removed(one: Clone, other: Clone, gutte
     one.assert_sound()
 
 
-def test_nor_where_the_other_side_deleted_the_run(one: Clone, other: Clone) -> None:
+def test_what_a_gutted_side_lacks_is_not_removed_where_the_other_side_deleted_the_run(one: Clone, other: Clone) -> None:
     before = one.state
     gut(one)
     one.advance("here")
@@ -249,7 +249,7 @@ def test_a_rebase_that_stopped_is_resolved_too(one: Clone, other: Clone) -> None
     one.assert_sound()
 
 
-def test_it_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: Path) -> None:
+def test_resolve_works_from_a_folder_below_and_in_a_project_below_the_top(tmp_path: Path) -> None:
     one = Clone.first(tmp_path / "one", driver=False)
     (one.root / "part").mkdir()
     one.git("mv", ".fractary", "part/.fractary")

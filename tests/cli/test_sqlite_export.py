@@ -106,7 +106,7 @@ def test_nothing_is_written_beside_a_journal_that_sqlite_would_play(project: Pat
     assert sorted((path.name, path.read_bytes()) for path in project.iterdir() if path.is_file()) == before
 
 
-def test_nor_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) -> None:
+def test_nothing_is_written_beside_the_journal_of_the_file_that_a_link_leads_to(project: Path) -> None:
     export(project, "--sqlite", "real.db")
     (project / "audit.db").symlink_to("real.db")
     (project / "real.db-journal").write_bytes(b"brought along")

@@ -86,7 +86,7 @@ def test_a_hook_loads_only_the_modules_of_ours_that_it_needs(project: Path, name
 
 
 @pytest.mark.parametrize("name", HOOKS)
-def test_a_hook_loads_no_patterns(project: Path, name: str) -> None:
+def test_only_a_finished_compaction_loads_patterns_and_no_hook_loads_json(project: Path, name: str) -> None:
     """They cost two thirds of starting Python. Of pip's own scripts, those of versions before 25 load them anyway."""
     activate_run(project)
     delivery = json.dumps({"session_id": "3f1c", "cwd": str(project)} | HOOKS[name]).encode()

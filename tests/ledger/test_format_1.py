@@ -33,12 +33,12 @@ def test_the_frozen_ledger_is_the_one_that_was_frozen() -> None:
     assert hashlib.sha256((FOLDER / "ledger.db").read_bytes()).hexdigest() == (FOLDER / "SHA256").read_text().strip()
 
 
-def test_it_holds_an_event_of_every_type_of_its_time() -> None:
+def test_the_frozen_ledger_has_an_event_of_every_type_of_its_time() -> None:
     assert {one["event"]["type"] for one in EXPECTED} <= set(event_types.EVENT_TYPES)
     assert len({one["event"]["type"] for one in EXPECTED}) == 10
 
 
-def test_its_events_are_read_as_they_were_written(frozen: str) -> None:
+def test_events_of_format_1_are_read_as_they_were_written(frozen: str) -> None:
     with Log.read(frozen) as log:
         hashes = [row[HASH].hex() for row in rows_of(log)]
         read = [{**one, "hash": digest} for one, digest in zip(log.stream(), hashes, strict=True)]
@@ -48,19 +48,19 @@ def test_its_events_are_read_as_they_were_written(frozen: str) -> None:
     ] == EXPECTED
 
 
-def test_its_blocks_are_what_they_were(frozen: str) -> None:
+def test_events_of_format_1_fold_to_the_blocks_of_their_time(frozen: str) -> None:
     with Log.read(frozen) as log:
         blocks = fold(log.stream())
     assert json.dumps(blocks, indent=2, ensure_ascii=False) + "\n" == (FOLDER / "blocks.json").read_text("utf-8")
 
 
-def test_it_verifies_and_needs_no_migration_that_loses_anything(frozen: str) -> None:
+def test_a_ledger_of_format_1_verifies_and_a_migration_keeps_its_events(frozen: str) -> None:
     assert list(find_problems(frozen, check_event=check_event)) == []
     migrate_file(frozen)
-    test_its_events_are_read_as_they_were_written(frozen)
+    test_events_of_format_1_are_read_as_they_were_written(frozen)
 
 
-def test_it_can_be_appended_to(frozen: str) -> None:
+def test_a_ledger_of_format_1_can_be_appended_to(frozen: str) -> None:
     with Log.open(frozen) as log:
         assert len(log.heads()) == 2
         log.append(drafts(), at=START + 999, writer=WRITER)

@@ -69,14 +69,16 @@ def test_a_hook_opens_the_active_file_once_and_finds_git_once(tmp_path: Path, re
 
 
 @pytest.mark.parametrize("recorded", HOOKS)
-def test_so_does_the_first_hook_of_a_run(tmp_path: Path, recorded: str) -> None:
+def test_the_first_hook_of_a_run_opens_the_active_file_once_and_finds_git_once(tmp_path: Path, recorded: str) -> None:
     project = Project.made(tmp_path / "project")
     opened = opened_by(project, recorded)
     assert opened[".fractary/faber/.active-run-id"] == opened[".git/commondir"] == 1
 
 
 @pytest.mark.parametrize("recorded", HOOKS)
-def test_so_does_a_hook_in_a_linked_work_tree(tmp_path: Path, recorded: str) -> None:
+def test_a_hook_in_a_linked_work_tree_opens_the_active_file_once_and_finds_git_once(
+    tmp_path: Path, recorded: str
+) -> None:
     """It reads the file `.git` once, and once the active file and git's folder of the main work tree."""
     project = Project.made(tmp_path / "project")
     project.git("add", "-A")

@@ -41,7 +41,7 @@ def programs_of(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 @pytest.mark.parametrize(
     ("arguments", "is_started"), [(["note", "add", "--from-stdin"], False), (["hook", "session-end"], True)]
 )
-def test_it_is_a_child_of_ours_that_dies_of_its_signals(
+def test_a_command_is_a_child_of_ours_that_dies_of_its_signals(
     project: Project, arguments: list[str], is_started: bool
 ) -> None:
     with Command([COMMAND, *arguments], cwd=project.root, env=project.environment(), stdin=subprocess.PIPE) as process:
@@ -52,7 +52,7 @@ def test_it_is_a_child_of_ours_that_dies_of_its_signals(
     assert (program == str(COMMAND)) == (arguments[0] == "hook")
 
 
-def test_it_reads_what_is_written_to_it(project: Project) -> None:
+def test_a_forked_command_reads_what_is_written_to_it(project: Project) -> None:
     command: list[str | Path] = [COMMAND, "note", "add", "--from-stdin"]
     done = run_command(command, cwd=project.root, env=project.environment(), input=b"from a pipe", capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -70,7 +70,7 @@ def show_on_terminal(start: type[subprocess.Popen[bytes]], project: Project) -> 
     return shown
 
 
-def test_it_sees_the_terminal_that_it_was_given(project: Project) -> None:
+def test_a_forked_command_sees_the_terminal_that_it_was_given(project: Project) -> None:
     forked = show_on_terminal(Command, project)
     assert forked == show_on_terminal(subprocess.Popen, project)
     assert forked.startswith(b"paged ")
