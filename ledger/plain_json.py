@@ -28,11 +28,11 @@ else:
 __all__ = ["after_space", "decode_error", "dumps", "encoder", "loads", "quoted", "quoted_ascii", "raw_decoder"]
 SPACE = " \t\n\r"
 CONSTANTS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
-CHUNK = 256  # characters that are looked at at once
+CHUNK = 256  # characters per step
 
 
-class _Hooks:
-    """What the scanner in C asks for: how numbers and constants are read."""
+class _ScannerOptions:
+    """The attributes that the scanner in C asks for: how numbers and constants are read."""
 
     strict = True
     object_hook = None
@@ -42,7 +42,6 @@ class _Hooks:
     def __init__(self, parse_float: Callable[[str], Any], parse_constant: Callable[[str], Any]) -> None:
         self.parse_float = parse_float
         self.parse_constant = parse_constant
-        self.memo: dict[str, str] = {}
 
 
 def raw_decoder(
@@ -53,7 +52,7 @@ def raw_decoder(
         from json import JSONDecoder
 
         return JSONDecoder(parse_float=parse_float, parse_constant=parse_constant).raw_decode
-    scan = make_scanner(_Hooks(parse_float, parse_constant))
+    scan = make_scanner(_ScannerOptions(parse_float, parse_constant))
 
     def raw_decode(text: str, at: int) -> tuple[Any, int]:
         found: tuple[Any, int]
@@ -101,9 +100,9 @@ dumps = encoder()
 def loads(text: Any) -> Any:
     """Return the value that a text is, as `json.loads` does."""
     if not isinstance(text, str) or text.startswith("\ufeff"):
-        from json import loads as unusual
+        import json
 
-        return unusual(text)
+        return json.loads(text)
     value, end = _raw_decode(text, after_space(text, 0))
     end = after_space(text, end)
     if end != len(text):

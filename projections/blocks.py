@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import encoder
 
 TYPE_CHECKING = False
@@ -28,11 +27,6 @@ def empty() -> Blocks:
 def blocks_of(state: dict[str, Any]) -> Blocks:
     """Return the blocks that a state has; raises TypeError for a state that is not an object."""
     return {name: state[name] for name in NAMES if name in state}
-
-
-def digest(blocks: Blocks) -> bytes:
-    """Hash blocks with the order of their keys (SHA-256, 32 bytes), as versions up to 0.1.1 wrote it."""
-    return sha256(text_of(blocks).encode("utf-8", "surrogatepass")).digest()
 
 
 def text_of(blocks: Blocks) -> str:

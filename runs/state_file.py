@@ -9,6 +9,7 @@ import stat
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import (
     ForeignState,
     LedgerError,
@@ -17,7 +18,7 @@ from faber_ledger.ledger.errors import (
     StateNotWritten,
     StateRefused,
 )
-from faber_ledger.projections.blocks import NAMES, blocks_of, digest, is_named, text_of
+from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
 from faber_ledger.runs.run import STATE_BACKUP
 
@@ -138,7 +139,7 @@ class KnownState:
     def shows(self, log: Log) -> bool:
         """Return whether its blocks are what this version of the projector made of the log as it is now.
 
-        Mostly they stand as they were written, which is known without writing them again.
+        Usually the file has them as we wrote them, so the digest matches without encoding them again.
         """
         blocks = blocks_of(self.value)
         texts = {name: text for name in blocks if (text := self.document.text_of(name)) is not None}
@@ -148,7 +149,7 @@ class KnownState:
         if log.is_checkpoint(PROJECTOR, digest_of(self.texts)):
             return True
         try:
-            return log.is_checkpoint(PROJECTOR, digest(blocks))
+            return log.is_checkpoint(PROJECTOR, digest_before_0_2(blocks))
         except RecursionError:
             return False
 
@@ -185,6 +186,11 @@ def digest_of(texts: Mapping[str, str]) -> bytes:
     return hashed.digest()
 
 
+def digest_before_0_2(blocks: Blocks) -> bytes:
+    """Hash blocks as one line of JSON (SHA-256, 32 bytes), as versions up to 0.1.1 do for the checkpoint."""
+    return sha256(text_of(blocks).encode("utf-8", "surrogatepass")).digest()
+
+
 def project_blocks(
     run: Run,
     opened: RunLog,
@@ -196,8 +202,8 @@ def project_blocks(
 ) -> bool:
     """Commit an open log with the blocks that were folded from it, and write them; return whether state.json changed.
 
-    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. Facts that
-    were folded onto its blocks since are of the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
+    The caller holds the run's lock; `known` is the state if it was read under it, and not written since. The facts that
+    were folded onto its blocks since belong to the sessions `touched`. Raises as `RunLog.commit` and `write_members`.
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     commit_with_checkpoint(opened, texts)

@@ -16,7 +16,7 @@ from support.project import RUN, Project
 from faber_ledger.files import json_text
 from faber_ledger.files.json_text import JsonText
 from faber_ledger.ledger.log import Log
-from faber_ledger.projections.blocks import NAMES, blocks_of, digest, session_history, text_of
+from faber_ledger.projections.blocks import NAMES, blocks_of, session_history, text_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -217,7 +217,7 @@ def test_a_history_that_grows_is_the_one_that_is_written_whole(
 
 def old_digest(walk: Walk) -> None:
     """Make the checkpoint that of 0.1.1."""
-    old = digest(blocks_of(walk.project.state))
+    old = state_file.digest_before_0_2(blocks_of(walk.project.state))
     with closing(sqlite3.connect(walk.run.ledger_path)) as connection, connection:
         connection.execute("UPDATE projection SET digest = ?", (old,))
 
