@@ -11,6 +11,7 @@ import stat
 
 from faber_ledger import ledger
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger.aside import free_name
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.file import HINT_RESTORE, MAX_VALUE_BYTES, connect, no_ledger_error, sqlite3
 
@@ -94,10 +95,7 @@ def move_aside(path: str) -> str:
 
     The name is a backup's: git ignores it, and a redaction removes it.
     """
-    aside, number = f"{path}{JOURNAL_ENDING}.malformed{BACKUP_ENDING}", 1
-    while os.path.lexists(aside):
-        number += 1
-        aside = f"{path}{JOURNAL_ENDING}.malformed-{number}{BACKUP_ENDING}"
+    aside = free_name(f"{path}{JOURNAL_ENDING}.malformed", BACKUP_ENDING)
     os.replace(path + JOURNAL_ENDING, aside)
     return aside
 

@@ -8,6 +8,7 @@ import time
 
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.aside import free_name
 from faber_ledger.recording.call import MAX_BESIDES_TEXTS, besides_texts
 from faber_ledger.recording.spooled import is_spooled
 from faber_ledger.runs.clone import make_kept_folder, spool_path
@@ -115,11 +116,7 @@ def read(path: str) -> Spooled:
 
 def move_aside(path: str) -> str:
     """Move a file that is not a delivery aside, and return its new path; raises OSError."""
-    bare, number = path.removesuffix(SUFFIX), 1
-    aside = bare + ASIDE
-    while os.path.lexists(aside):  # brought by a repository, or moved aside before; os.replace fails on a folder
-        number += 1
-        aside = f"{bare}-{number}{ASIDE}"
+    aside = free_name(path.removesuffix(SUFFIX), ASIDE)
     os.replace(path, aside)
     return aside
 

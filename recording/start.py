@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 
-from faber_ledger.ledger import clock
+from faber_ledger.ledger import clock, whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks
@@ -71,8 +71,8 @@ def _fill_folder(
 ) -> None:
     metadata = os.path.join(run.directory, "metadata.json")
     try:
-        with open(metadata, "w", encoding="utf-8", newline="\n") as file:
-            file.write(json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n"
+        whole_file.put(metadata, text.encode())
     except OSError as error:  # the error of a full disk names no file
         hint = "free the disk or the folder's permissions, then start the run again"
         raise NotWritable(f"cannot write {run.shown('metadata.json')}: {error.strerror}", hint=hint) from error

@@ -11,7 +11,7 @@ import errno
 import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
-from faber_ledger.ledger.whole_file import sync_directory
+from faber_ledger.ledger import whole_file
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.run import LEDGER, LOGS
 
@@ -103,7 +103,7 @@ def make_kept_folder(run: Run, folder: str) -> None:
             os.mkdir(folder)
         except FileExistsError:
             continue  # another process has made it
-        sync_directory(os.path.dirname(folder))
+        whole_file.sync_directory(os.path.dirname(folder))
 
 
 def writer_of(root: str) -> str:
@@ -122,15 +122,13 @@ def writer_of(root: str) -> str:
             os.mkdir(os.path.dirname(path))  # not its parents: a project renamed at this moment is not made again
         except FileExistsError:
             pass  # as nearly always; or another first hook was faster
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(made + "\n")
+        whole_file.write(temporary, f"{made}\n".encode(), durable=False)
         try:
             os.link(temporary, path)  # the first of two processes wins, and both read its id
         except FileExistsError:
             if not _read_writer(path):
                 os.replace(temporary, path)
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        whole_file.remove(temporary)
     except OSError:
         return _read_writer(path) or made  # the folder is not writable: an id for this process alone
     return _read_writer(path) or made

@@ -11,15 +11,16 @@ is refused is not played at all.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import tempfile
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
+from faber_ledger.ledger.aside import copy_private
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 from faber_ledger.ledger.foreign import open_untrusted
 from faber_ledger.ledger.journal import find_refusal, move_aside, refusal_error
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
+from faber_ledger.ledger.whole_file import move_into_place, remove
 from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
 from faber_ledger.runs.run import LEDGER_JOURNAL
 
@@ -69,7 +70,8 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             put_refused_journal_aside(run.ledger_path, refusal_error(run.ledger_path, why), warn)
         for path in (run.ledger_path, run.journal_path):
             if os.path.isfile(path) and not os.path.islink(path):
-                _keep_copy(path)
+                remove(path + BACKUP_ENDING)  # a link there may lead anywhere
+                copy_private(path, path + BACKUP_ENDING)
         if found:
             write_union(list(found.values()), run.recovered_path)
         elif os.path.lexists(run.ledger_path):
@@ -79,18 +81,8 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
             os.unlink(run.journal_path)
         # A kill here leaves a file without its journal; the next writer finds the recovered file, and continues here.
         if found:
-            os.replace(run.recovered_path, run.ledger_path)
+            move_into_place(run.recovered_path, run.ledger_path)
         return list(found)
-
-
-def _keep_copy(path: str) -> None:
-    """Copy a file to its backup. A link of that name is removed first: it may lead anywhere."""
-    backup = path + BACKUP_ENDING
-    if os.path.lexists(backup):
-        os.unlink(backup)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
-    with open(path, "rb") as source, open(os.open(backup, flags, 0o600), "wb") as target:
-        shutil.copyfileobj(source, target)
 
 
 def is_sound(path: str) -> bool:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
+from faber_ledger.ledger.aside import copy_private, free_name
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.whole_file import sync_directory
 from faber_ledger.runs.clone import doctor_folders
 
 if TYPE_CHECKING:
@@ -52,12 +51,7 @@ def make_fixes(patient: Patient, fixes: list[Fix], warn: Warn) -> list[FixResult
 def _folder_of_copies(patient: Patient) -> str:
     """Return a new folder for copies: in the git directory, which commit and clean do not touch, or beside the log."""
     stamp = utc_text(patient.at).replace(":", "").replace("-", "")
-    folder = os.path.join(doctor_folders(patient.root)[0], stamp)
-    number, free = 1, folder
-    while os.path.lexists(free):
-        number += 1
-        free = f"{folder}-{number}"
-    return free
+    return free_name(os.path.join(doctor_folders(patient.root)[0], stamp))
 
 
 def _copy(path: str, folder: str, root: str) -> str:
@@ -68,9 +62,5 @@ def _copy(path: str, folder: str, root: str) -> str:
     if os.path.exists(copy):
         return copy  # another change has touched the file: the first copy is the original
     os.makedirs(os.path.dirname(copy), mode=0o700, exist_ok=True)
-    with open(path, "rb") as source, open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
-        shutil.copyfileobj(source, target)
-        target.flush()
-        os.fsync(target.fileno())
-    sync_directory(os.path.dirname(copy))
+    copy_private(path, copy)
     return copy
