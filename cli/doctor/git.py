@@ -80,7 +80,12 @@ def drivers_are_registered(patient: Patient) -> Iterator[Finding]:
         return
     due = [one for one in settings_to_make(patient.root) if one.key in DRIVER and one.before != one.after]
     older = [one.key for one in due if one.before == OLDER.get(one.key, "")]
-    missing = [one.key for one in due if one.key not in older]
+    harmful = [one.key for one in due if one.after is None]
+    missing = [one.key for one in due if one.key not in (*older, *harmful)]
+    if harmful:
+        what = f"git knows no name and email to commit with: with {CACHE}, `git log -p` and `git diff` fail"
+        hint = "set user.name and user.email with `git config`, or run `faber-ledger init --git-only`, which unsets it"
+        yield Finding("warning", what, hint, _git_config_fix(patient))
     if missing == [CACHE]:
         what = f"this clone's git lacks {CACHE}: `git log -p`, `-S` and `-G` read every version of a ledger each time"
         yield Finding("note", what, "run `faber-ledger init --git-only`, which sets it", _git_config_fix(patient))

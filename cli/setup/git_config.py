@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 from faber_ledger.runs.git_command import git, run_git
 
-CACHE = "diff.faber-ledger.cachetextconv"  # without it git shows a ledger too, but converts each version every time
+# Without it git shows a ledger too, but converts each version every time. Git keeps the text in commits: where it knows
+# no name and email to commit with, `git log -p` would fail.
+CACHE = "diff.faber-ledger.cachetextconv"
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",
     "merge.faber-ledger.driver": "faber-ledger merge-driver %O %A %B -- %P",
@@ -38,7 +40,9 @@ class Setting(NamedTuple):
 
 def settings_to_make(root: str) -> list[Setting]:
     """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
-    planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items()]
+    planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items() if key != CACHE]
+    cached = Setting(CACHE, _local(root, CACHE), DRIVER[CACHE] if _can_commit(root) else None)
+    planned += [cached] if cached.before != cached.after or cached.after else []
     ours = _read_marked(root)
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
     planned += [Setting(key, _local(root, key), "true") for key in mine]
@@ -71,6 +75,11 @@ def make_settings(root: str, settings: list[Setting]) -> None:
 def list_switched_off(root: str) -> list[str]:
     """Return those of STASHES that the user has switched off."""
     return [key for key in STASHES if _effective(root, key) not in (None, "true")]
+
+
+def _can_commit(root: str) -> bool:
+    """Return whether git knows a name and an email address to commit with."""
+    return all([run_git("var", f"GIT_{role}_IDENT", at=root).returncode == 0 for role in ("AUTHOR", "COMMITTER")])
 
 
 def _read_marked(root: str) -> list[str]:

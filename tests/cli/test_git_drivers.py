@@ -697,6 +697,25 @@ def test_a_second_reading_of_history_runs_no_driver(one: Clone) -> None:
     assert "unable to read files to diff" in one.call("git", "log", "-p", "--", LEDGER, PATH=path).stderr
 
 
+def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: Clone) -> None:
+    """Git makes a commit for its cache, and `git log -p` ends with 128 where it knows no name and email."""
+    nobody: Any = {f"GIT_{role}_{what}": "" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    one.git("config", "user.useConfigOnly", "true")
+    assert one.call("git", "log", "-p", "--", LEDGER, **nobody).returncode == 128
+    findings = one.call(str(COMMAND), "doctor", **nobody).stdout
+    assert "warning  git.drivers: git knows no name and email to commit with" in findings
+    planned = one.call(str(COMMAND), "init", "--git-only", "--dry-run", **nobody).stdout
+    assert planned == "git config --local --unset-all diff.faber-ledger.cachetextconv\n"
+    one.call(str(COMMAND), "init", "--git-only", **nobody)
+    logged = one.call("git", "log", "-p", "--", LEDGER, **nobody)
+    assert (logged.returncode, "session started" in logged.stdout) == (0, True)
+    assert one.call(str(COMMAND), "init", "--git-only", "--dry-run", **nobody).stdout == "nothing to change\n"
+    assert (
+        one.faber("init", "--git-only", "--dry-run").stdout
+        == "git config --local diff.faber-ledger.cachetextconv 'true'\n"
+    )
+
+
 def test_the_cache_is_not_pushed(one: Clone, tmp_path: Path) -> None:
     one.git("log", "-p", "--", LEDGER)
     one.git("init", "--quiet", "--bare", str(tmp_path / "hub.git"))

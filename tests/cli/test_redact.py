@@ -26,6 +26,9 @@ from faber_ledger.runs.text_cache import TEXT_CACHE
 
 SECRET = "hunter2-§-hunter2"
 TRIGGER = "SELECT sql FROM sqlite_master WHERE name = 'event_is_never_updated'"
+CACHED = {"textconv": f"{COMMAND} textconv", "cachetextconv": "true"}
+SETTINGS = [word for key, value in CACHED.items() for word in ("-c", f"diff.faber-ledger.{key}={value}")]
+SHOW_CACHED = (*SETTINGS, "log", "-p")
 ROLLBACKS = [["reset", "--hard", "--quiet", "HEAD~1"], ["stash", "--quiet"], ["checkout", "--", "."]]
 
 
@@ -203,8 +206,7 @@ def test_every_reader_says_redacted_and_none_fails(project: Project, tmp_path: P
 def test_gits_cache_of_ledgers_as_text_goes_too(project: Project, packed: bool) -> None:
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "With a secret")
-    show = ("-c", f"diff.faber-ledger.textconv={COMMAND} textconv", "log", "-p")
-    project.git(*show)
+    project.git(*SHOW_CACHED)
     if packed:
         project.git("pack-refs", "--all")
     name = note_id(project)
@@ -214,7 +216,7 @@ def test_gits_cache_of_ledgers_as_text_goes_too(project: Project, packed: bool) 
     assert not any(TEXT_CACHE in path for path in holders(project.root / ".git", TEXT_CACHE))
     verified = project.faber("verify", "--git").stdout
     assert "still holds the payload of 1 event redacted by now\n" in verified
-    project.git(*show)  # git's history still has it, so it is in the cache again
+    project.git(*SHOW_CACHED)  # git's history still has it, so it is in the cache again
     verified = project.faber("verify", "--git").stdout
     assert f"redacted by now, and so does {TEXT_CACHE}, git's cache of ledgers as text\n" in verified
     assert "redacted already" in (again := redact(project, name))
@@ -224,7 +226,7 @@ def test_gits_cache_of_ledgers_as_text_goes_too(project: Project, packed: bool) 
 def test_a_cache_that_git_cannot_remove_stops_the_redaction_before_it_changes_anything(project: Project) -> None:
     project.git("add", "-A")
     project.git("commit", "--quiet", "-m", "With a secret")
-    project.git("-c", f"diff.faber-ledger.textconv={COMMAND} textconv", "log", "-p")
+    project.git(*SHOW_CACHED)
     (project.root / ".git" / f"{TEXT_CACHE}.lock").touch()
     before = project.ledger_path.read_bytes()
     assert "`git update-ref` failed" in redact(project, note_id(project), code=1)
