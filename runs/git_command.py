@@ -87,17 +87,6 @@ def top_of(root: str) -> str | None:
     return os.fsdecode(done.stdout).removesuffix("\n") if done.returncode == 0 and done.stdout.strip() else None
 
 
-def worktree_roots(root: str) -> list[str]:
-    """Return a project's root in each work tree of its clone, this one first; without git only this one."""
-    roots, top = [root], top_of(root)
-    if top is not None:
-        inside = os.path.relpath(os.path.realpath(root), os.path.realpath(top))
-        listed = os.fsdecode(run_git("worktree", "list", "--porcelain", at=root).stdout).splitlines()
-        trees = [line.removeprefix("worktree ") for line in listed if line.startswith("worktree ")]
-        roots += [os.path.normpath(os.path.join(tree, inside)) for tree in trees]
-    return roots
-
-
 def complaint(done: subprocess.CompletedProcess[bytes]) -> str:
     """Return the first line of git's complaint, or its exit code if it printed none."""
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines()

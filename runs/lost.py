@@ -7,6 +7,7 @@ import stat
 
 from faber_ledger.ledger.errors import LedgerLost
 from faber_ledger.runs.copies import is_in_head, is_other_than_head, mirror_with_events
+from faber_ledger.runs.run import LEDGER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def loss_of_events(run: Run) -> tuple[str, str] | None:
         return None
     return (
         f"the ledger of {run.run_id} holds no event; git's last commit has another one",
-        f"run `git checkout HEAD -- {run.shown('ledger.db')}` in {run.root} to bring it back",
+        f"{_hint_to_check_out(run)} to bring it back",
     )
 
 
@@ -43,10 +44,9 @@ def loss_of(run: Run) -> tuple[str, str] | None:
             f"run `faber-ledger project {run.run_id}` to bring it back",
         )
     if is_in_head(run):
-        path = run.shown("ledger.db")
         return (
             f"the ledger of {run.run_id} is gone; git's last commit still has it",
-            f"run `git checkout HEAD -- {path}` in {run.root} to bring it back",
+            f"{_hint_to_check_out(run)} to bring it back",
         )
     return None
 
@@ -54,9 +54,12 @@ def loss_of(run: Run) -> tuple[str, str] | None:
 def check_not_lost(run: Run) -> None:
     """Raise LedgerLost if git's last commit has a log of a run that has none here: a run must not get a second one."""
     if is_in_head(run):
-        path = run.shown("ledger.db")
         raise LedgerLost(
             f"the ledger of {run.run_id} is gone; git's last commit still has it, and a second one is not begun",
-            hint=f"run `git checkout HEAD -- {path}` in {run.root}; or, if it is to be gone, `git rm --cached {path}`"
-            " and commit that",
+            hint=f"{_hint_to_check_out(run)}; or, if it is to be gone, `git rm --cached {run.shown(LEDGER)}` and commit"
+            " that",
         )
+
+
+def _hint_to_check_out(run: Run) -> str:
+    return f"run `git checkout HEAD -- {run.shown(LEDGER)}` in {run.root}"

@@ -8,8 +8,8 @@ import posixpath
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirrors_folder
-from faber_ledger.runs.copies import has_events, mirror_with_events
-from faber_ledger.runs.git_command import run_git, top_of, worktree_roots
+from faber_ledger.runs.copies import has_events, mirror_with_events, runs_in_other_work_trees
+from faber_ledger.runs.git_command import run_git, top_of
 from faber_ledger.runs.run import LEDGER, RUN_FILES, RUNS, Run, find_run
 
 
@@ -25,7 +25,7 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
             f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
         )
         raise LedgerError(message, hint=hint)
-    places = places_of(run, worktree_roots(run.root)) if everywhere else []
+    places = places_of(run) if everywhere else []
     if places:
         raise LedgerError(f"{message}: {', '.join(places)}", hint="give another --run-id, or none to have one made")
     if everywhere and mirror_with_events(run):
@@ -33,11 +33,11 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
         raise LedgerError(f"{message}: its folder is gone, but this clone's mirror still has its events", hint=hint)
 
 
-def places_of(run: Run, roots: list[str]) -> list[str]:
+def places_of(run: Run) -> list[str]:
     """Return the folders of a run in all worktrees, which share its mirror; if none, the refs that have it."""
-    places = [find_run(root, run.run_id).directory for root in roots]
-    there = [place for place in places if any([os.path.lexists(os.path.join(place, name)) for name in RUN_FILES])]
-    return list(dict.fromkeys([os.path.realpath(place) for place in there])) or _refs(run)
+    folders = [one.directory for one in (run, *runs_in_other_work_trees(run))]
+    there = [folder for folder in folders if any([os.path.lexists(os.path.join(folder, name)) for name in RUN_FILES])]
+    return [os.path.realpath(folder) for folder in there] or _refs(run)
 
 
 def _refs(run: Run) -> list[str]:
@@ -66,8 +66,7 @@ def _refs(run: Run) -> list[str]:
 
 def gone_runs(root: str) -> list[tuple[Run, str]]:
     """Return the runs that are in no worktree any more, each with the path of its mirror in this clone."""
-    roots = worktree_roots(root)
-    return [(run, path) for run, path in mirrored_runs(root) if not places_of(run, roots)]
+    return [(run, path) for run, path in mirrored_runs(root) if not places_of(run)]
 
 
 def mirrored_runs(root: str) -> list[tuple[Run, str]]:

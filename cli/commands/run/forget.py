@@ -17,7 +17,6 @@ from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git_command import worktree_roots
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.run import find_root, find_run
 
@@ -50,7 +49,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     path = mirror_with_events(run)
     if path is None:
         raise RunNotFound(f"this clone has no mirror of a run {run_id}", hint="run `faber-ledger run forget --list`")
-    places = places_of(run, worktree_roots(root))
+    places = places_of(run)
     if places:
         raise LedgerError(
             f"the run {run_id} still exists: {', '.join(places)}", hint="a run that exists keeps its mirror"
