@@ -11,7 +11,6 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import active_run
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.mirror import open_log
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.mirror import RunLog
     from faber_ledger.runs.run import Run
 
@@ -240,12 +240,11 @@ def _members_of(recorded: Recorded) -> dict[str, Any]:
 DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncommitted
 
 
-def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run, or the active one, from the mirror if its folder is gone; raises as `reproject`.
+def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], None]) -> None:
+    """Restore the named run from the mirror if its folder is gone; raises as `reproject`.
 
     A run that a commit has is not restored: it was deleted, or is on another branch, where it would be in git's way.
     """
-    named = text or active_run(root).run_id
     run = _find_restorable(root, named)
     if run is None:
         return
@@ -263,12 +262,11 @@ def restore_run_from_mirror(root: str, text: str | None, warn: Callable[[str], N
     )
 
 
-def find_removed_run(root: str) -> str | None:
+def find_removed_run(root: str, active: ActiveRun) -> str | None:
     """Return the id of the active run if git removed its folder and the mirror can restore it, else None.
 
     `git clean -x` removes the active file as well: then the claim of this work tree says which run it was.
     """
-    active = active_run(root)
     run = _find_restorable(root, active.run_id or active.claim)
     return run.run_id if run else None
 

@@ -16,6 +16,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
 from faber_ledger.runs.projecting import restore_run_from_mirror
@@ -59,8 +60,9 @@ def add(
     if not written:
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
-    restore_run_from_mirror(root, run_id, warn)
-    run = choose_run(root, run_id)
+    active = active_run(root)
+    restore_run_from_mirror(root, run_id or active.run_id, warn)
+    run = choose_run(root, run_id, active)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))

@@ -105,9 +105,10 @@ class _Chooser:
 
 def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
     """Return the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
-    named = named or active_run(root).run_id
+    active = active_run(root)
+    named = named or active.run_id
     if named is None:
-        return run_to_load(root, None, log, example="reconstitute")
+        return run_to_load(root, None, active, log, example="reconstitute")
     try:
         return match_run(root, named)
     except RunNotFound as error:

@@ -53,8 +53,9 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
-    restore_run_from_mirror(root, run, warn)
-    why = None if run or every else _nothing_to_seal(root)
+    active = active_run(root).run_id
+    restore_run_from_mirror(root, run or active, warn)
+    why = None if run or every else _nothing_to_seal(root, active)
     top = top_of(root)
     if why is None and top is None:
         why = "there is no git repository here, so there is nothing to stage"
@@ -71,9 +72,8 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     show({"runs": results, "why": None}, lines, as_json=as_json)
 
 
-def _nothing_to_seal(root: str) -> str | None:
+def _nothing_to_seal(root: str, active: str | None) -> str | None:
     """Return why there is nothing to seal; None if the active run has a ledger."""
-    active = active_run(root).run_id
     if active is None:
         return "no run is active here"
     try:

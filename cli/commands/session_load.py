@@ -101,9 +101,10 @@ def session_load(
     """
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
+    active = active_run(root)
     if not dry_run:
-        restore_run_from_mirror(root, run_id, lambda text: warn(f"⚠️  {text}"))
-    run = run_to_load(root, run_id, log)
+        restore_run_from_mirror(root, run_id or active.run_id, lambda text: warn(f"⚠️  {text}"))
+    run = run_to_load(root, run_id, active, log)
     config = read_user_config()
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")
@@ -118,6 +119,7 @@ def session_load(
             return
         shows = as_json or content or not sys.stdout.isatty()
         result, packet, recording = loading.load(budget if shows else 0, log)
+        # Again: what was recorded may make the run this work tree's own.
         claim_if_active(root, active_run(root), run.run_id, lambda text: warn(f"⚠️  {text}"))
     except (StateMissing, StateInvalid, NotWritable) as error:
         error.block = texts.load_failed(run, error)

@@ -126,9 +126,10 @@ def runs_to_report(text: str | None, *, every: bool) -> list[Run]:
 LOAD = "session-load --run-id"
 
 
-def run_to_load(root: str, run_id: str | None, log: Callable[[str], None], example: str = LOAD) -> Run:
+def run_to_load(
+    root: str, run_id: str | None, active: ActiveRun, log: Callable[[str], None], example: str = LOAD
+) -> Run:
     """Return the run to load; raises LedgerError if there is none, or several and no terminal to ask on."""
-    active = active_run(root)
     named = run_id or active.run_id
     if named is not None:
         try:
@@ -206,19 +207,21 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> 
     active = active or active_run(root)
     if active.run_id is None:
         message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
-        raise NoActiveRun(message, hint=_hint_to_restore(root) or "name one; `faber-ledger run list` shows them")
+        raise NoActiveRun(
+            message, hint=_hint_to_restore(root, active) or "name one; `faber-ledger run list` shows them"
+        )
     run = find_run(root, active.run_id)
     if not os.path.isdir(run.directory):
         raise RunNotFound(
             f"the active run {active.run_id} is not there",
-            hint=_hint_to_restore(root)
+            hint=_hint_to_restore(root, active)
             or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
         )
     return run
 
 
-def _hint_to_restore(root: str) -> str:
+def _hint_to_restore(root: str, active: ActiveRun) -> str:
     from faber_ledger.runs.projecting import find_removed_run  # only if the run's folder is missing
 
-    taken = find_removed_run(root)
+    taken = find_removed_run(root, active)
     return f"`faber-ledger run resume {taken}` restores the run that was active here" if taken else ""

@@ -1,4 +1,4 @@
-"""How often a hook looks for what decides the active run: it opens the active file once, and finds git once."""
+"""How often a hook, or `session-load`, looks for what decides the active run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ def leave(code, leave=os._exit):
 os._exit = leave  # a hook ends with it
 report = sys.argv.pop(1)
 sys.addaudithook(watch)
-main()
+try:
+    main()
+except SystemExit as done:
+    leave(done.code or 0)
 leave(0)
 """
 HOOKS = ["SessionStart.resume.print", "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"]
@@ -43,9 +46,16 @@ HOOKS = ["SessionStart.resume.print", "PreCompact.auto.print", "PostCompact.auto
 def opened_by(project: Project, recorded: str, errors: str = "") -> Counter[str]:
     """Deliver to a hook in a process of its own; return how often it tried to open each path, relative to the root."""
     content, environment, argument = project.prepared(recorded)
+    return opened_by_command(project, ["hook", argument], environment, content, errors)
+
+
+def opened_by_command(
+    project: Project, arguments: list[str], environment: dict[str, str], content: bytes = b"", errors: str = ""
+) -> Counter[str]:
+    """Run a command in a process of its own; return how often it tried to open each path, relative to the root."""
     report = project.root.parent / "opened.json"
     done = subprocess.run(
-        [sys.executable, "-c", COUNTING, report, "hook", argument],
+        [sys.executable, "-c", COUNTING, report, *arguments],
         cwd=project.root,
         env=environment,
         input=content,
@@ -102,3 +112,11 @@ def test_a_hook_without_an_active_run_asks_no_more_than_that(tmp_path: Path, rec
     # A file that does not exist is not even opened.
     assert opened[".fractary/faber/.active-run-id"] == opened[".fractary/faber/runs/.active-run-id"] == 0
     assert opened[".git/commondir"] == 1
+
+
+def test_session_load_opens_the_active_file_before_and_after_it_records(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    _, environment, _ = project.prepared("SessionStart.startup.print")
+    opened = opened_by_command(project, ["session-load"], environment)
+    assert opened[".fractary/faber/.active-run-id"] == 2  # what was recorded may make the run this work tree's own
+    project.assert_projected()

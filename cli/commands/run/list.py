@@ -11,6 +11,7 @@ from faber_ledger.cli.reports.run_list import list_runs
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.table import plural, table
 from faber_ledger.runs import progress
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.projecting import find_removed_run
 from faber_ledger.runs.run import find_root
 
@@ -41,7 +42,7 @@ def run_list(status: str | None, work_id: str | None, limit: int | None, as_json
     lines = [*_table(rows, is_filtered=bool(status or work_id))]
     if left_out:
         lines.append(f"{plural(left_out, 'older run')} not shown")
-    taken = None if as_json else find_removed_run(root)
+    taken = None if as_json else find_removed_run(root, active_run(root))
     if taken:
         lines.append(f"{taken}: it was active here and was removed; `faber-ledger run resume {taken}` restores it")
     show(rows, lines, as_json=as_json)
