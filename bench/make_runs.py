@@ -17,7 +17,7 @@ from stage import WRITER
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 
-GIT = ["git", "-c", "user.name=Bench", "-c", "user.email=bench@example.invalid", "-c", "gc.auto=0"]
+GIT = ["git", "-c", "gc.auto=0"]
 COMMITTED_AT_ONCE = 5
 LONG = 30
 SHARE = 40
@@ -28,6 +28,8 @@ def main() -> None:
     """Write the runs with their states, and commit them with some code."""
     project, count, events = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     subprocess.run([*GIT, "init", "--quiet", str(project)], check=True)
+    for key, value in (("user.name", "Bench"), ("user.email", "bench@example.invalid")):
+        subprocess.run([*GIT, "config", key, value], cwd=project, check=True)  # git's cache of texts needs them
     subprocess.run(["faber-ledger", "init"], cwd=project, check=True, stdout=subprocess.DEVNULL)
     long = events // SHARE
     short = (events - long * (count // LONG)) // (count - count // LONG)
