@@ -34,7 +34,8 @@ TRACKED_FILES = (LEDGER, STATE, "metadata.json")
 # What this program reads and writes in a run's folder: not material for the agent.
 OWN_FILES = (STATE, LEDGER, LEDGER_JOURNAL, LOCK)
 
-STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD); ours is `state.json.backup`
+STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
+BACKUPS = (STATE + BACKUP_ENDING, STATE_BACKUP)  # of the state; the first is ours
 UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 

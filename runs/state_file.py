@@ -20,7 +20,7 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
-from faber_ledger.runs.run import STATE_BACKUP
+from faber_ledger.runs.run import BACKUPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
-BACKUPS = ("state.json.backup", STATE_BACKUP)  # AGENT and RELOAD name the second
 TRIES = 20
 MAX_BYTES = 64 * 1024 * 1024
 LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
@@ -278,7 +277,7 @@ def check_writable(run: Run, status: os.stat_result) -> None:
 def remove_backup(run: Run) -> None:
     """Remove a finished run's backup, which may hold sensitive data (END, Security Considerations)."""
     try:
-        os.unlink(run.state_path + ".backup")
+        os.unlink(run.backup_path)
     except FileNotFoundError:
         pass
 
@@ -388,8 +387,8 @@ def _replace_if_unchanged(
         whole_file.write(temporary, after, like=like)
         _check_written(run, temporary, members, texts or {})
         try:
-            beside = whole_file.own_name(run.directory, "state.json.backup")
-            whole_file.put(run.state_path + ".backup", before, like=like, durable=False, temporary=beside)
+            beside = whole_file.own_name(run.directory, BACKUPS[0])
+            whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")
         seen = _version(run.state_path)

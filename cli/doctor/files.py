@@ -13,8 +13,7 @@ from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, STATE_BACKUP
-from faber_ledger.runs.state_file import BACKUPS
+from faber_ledger.runs.run import ACTIVE_FILES, BACKUPS, HOOK_LOG, STATE_BACKUP
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
