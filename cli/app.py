@@ -162,10 +162,19 @@ def run(arguments: list[str]) -> int:
             raise
         return 0  # the reader of our output has left: click puts another file in its place then, and exits with 1
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_unwritten_output()
         return 0
     except (click.ClickException, LedgerError, sqlite3.DatabaseError, OSError) as error:
+        _drop_unwritten_output()
         return _report(_as_ledger_error(error), pending_warnings, as_json="--json" in arguments)
+
+
+def _drop_unwritten_output() -> None:
+    """Drop what standard output cannot take, so that Python does not try again, and fail, when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_ledger_error(error: click.ClickException | LedgerError | sqlite3.DatabaseError | OSError) -> LedgerError:
