@@ -30,7 +30,8 @@ LARGEST = 64 * 1024 * 1024
 LONGEST_VALUE = 300
 # A file may be written twice within what its file system counts as one moment: some count in steps of two seconds.
 SETTLED_SECONDS = 3.0
-WORDS = {"work_id", "status", "phase", "open_session", "last_event_at"}
+WORDS = {"phase", "open_session", "last_event_at"}
+WORDS_OR_NUMBERS = {"work_id", "status"}  # as another tool wrote them into state.json
 COUNTS = {"sessions", "events"}
 PROBLEMS = {"problem", "ledger_problem"}
 
@@ -110,15 +111,16 @@ def _is_row(row: object) -> bool:
     """Return whether a row, which may come from the file, has only what is kept: no problem, nothing unprintable."""
     return (
         isinstance(row, dict)
-        and row.keys() == WORDS | COUNTS | PROBLEMS
+        and row.keys() == WORDS | WORDS_OR_NUMBERS | COUNTS | PROBLEMS
         and all([row[name] is None or _is_word(row[name]) for name in WORDS])
+        and all([row[name] is None or _is_word(row[name]) or type(row[name]) is int for name in WORDS_OR_NUMBERS])
         and all([type(row[name]) is int and row[name] >= 0 for name in COUNTS])
         and all([row[name] is None for name in PROBLEMS])
     )
 
 
 def _is_word(value: object) -> bool:
-    return type(value) is int or (isinstance(value, str) and len(value) <= LONGEST_VALUE and value.isprintable())
+    return isinstance(value, str) and len(value) <= LONGEST_VALUE and value.isprintable()
 
 
 def _cache_path(root: str) -> str | None:

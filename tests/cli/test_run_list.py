@@ -119,6 +119,25 @@ def test_a_hostile_cache_is_ignored_and_made_again(project: Project, value: obje
 
 
 @pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[(name, 5) for name in ("phase", "open_session", "last_event_at", "problem", "ledger_problem")],
+        *[(name, 1.5) for name in ("work_id", "status")],
+        *[(name, "5") for name in ("sessions", "events")],
+    ],
+)
+def test_a_cached_value_of_the_wrong_kind_is_read_again(project: Project, name: str, value: object) -> None:
+    good = project.faber("run", "list").stdout
+    whole = cache(project).read_bytes()
+    kept = json.loads(whole)
+    next(iter(kept["runs"].values()))[1][name] = value
+    cache(project).write_text(json.dumps(kept))
+    done = project.faber("run", "list")
+    assert (done.returncode, done.stdout, done.stderr) == (0, good, "")
+    assert json.loads(cache(project).read_bytes()) == json.loads(whole)
+
+
+@pytest.mark.parametrize(
     "content",
     [
         b"",
