@@ -41,8 +41,10 @@ class Setting(NamedTuple):
 def settings_to_make(root: str) -> list[Setting]:
     """Return what `init` sets, including settings that are right already, but not those that the user has chosen."""
     planned = [Setting(key, _local(root, key), value) for key, value in DRIVER.items() if key != CACHE]
-    cached = Setting(CACHE, _local(root, CACHE), DRIVER[CACHE] if _can_commit(root) else None)
-    planned += [cached] if cached.before != cached.after or cached.after else []
+    cached = _local(root, CACHE)
+    if cached == "true" or _effective(root, CACHE) is None:
+        due = "true" if _can_commit(root) else None
+        planned += [Setting(CACHE, cached, due)] if cached or due else []
     ours = _read_marked(root)
     mine = [key for key in STASHES if key in ours or _effective(root, key) is None]
     planned += [Setting(key, _local(root, key), "true") for key in mine]

@@ -12,6 +12,7 @@ import pytest
 from support.clones import ACTIVE, FOLDER, LEDGER, RUN, STATE, Clone, forge
 from support.command import COMMAND
 
+from faber_ledger.cli.setup.git_config import CACHE
 from faber_ledger.cli.ui import ledger_text
 from faber_ledger.runs.state_merge import merge_by_key
 from faber_ledger.runs.text_cache import TEXT_CACHE
@@ -732,3 +733,20 @@ def test_doctor_notes_a_clone_without_the_cache_and_switches_it_on(one: Clone) -
     ]
     one.call(str(COMMAND), "doctor", "--fix")
     assert one.git("config", "--local", "diff.faber-ledger.cachetextconv") == "true\n"
+
+
+@pytest.mark.parametrize("is_global", [False, True])
+@pytest.mark.parametrize("can_commit", [True, False])
+def test_a_cache_that_the_user_has_switched_off_stays_off(one: Clone, *, is_global: bool, can_commit: bool) -> None:
+    """A user who wants no payloads in notes sets `false`: it is neither overwritten nor unset, and no finding."""
+    file = one.root / ("global.ini" if is_global else ".git/config")
+    variables: Any = {"GIT_CONFIG_GLOBAL": str(file)} if is_global else {}
+    if not can_commit:
+        variables |= {f"GIT_{role}_{what}": "" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    one.git("config", "user.useConfigOnly", "true")
+    one.git("config", "--local", "--unset", CACHE)
+    one.git("config", "--file", str(file), CACHE, "false")
+    assert "git.drivers" not in one.call(str(COMMAND), "doctor", **variables).stdout
+    for words in (["init", "--git-only"], ["doctor", "--fix"], ["uninstall"]):
+        one.call(str(COMMAND), *words, **variables)
+        assert one.call("git", "config", "--get-all", CACHE, **variables).stdout == "false\n", words
