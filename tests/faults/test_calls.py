@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+DECISIVE = {"fdatasync", "fsync", "rename", "unlink"}
 MANY = 20  # calls; a short story is broken at each of them
 
 
@@ -34,9 +35,14 @@ def outcomes(story: Story, cells: list[tuple[Call, str]], folder: Path) -> list[
 
 
 def once(calls: list[Call], *, last: bool = False) -> list[Call]:
-    """Return the first, or last, call of each name on each file; of many every second. `make faults` breaks all."""
-    found = {str(call): call for call in (calls if last else reversed(calls))}.values()
-    return sorted(found, key=calls.index)[:: pick(2, 1) if len(found) > MANY else 1]
+    """Return the first, or last, call of each name on each file; `make faults` breaks every one.
+
+    Of many, `make test` takes those that decide what is recorded, the first and the last, and every second other one.
+    """
+    distinct = {str(call): call for call in (calls if last else reversed(calls))}.values()
+    found = sorted(distinct, key=calls.index)
+    step = pick(2, 1) if len(found) > MANY else 1
+    return [call for at, call in enumerate(found) if at % step == 0 or call is found[-1] or call.name in DECISIVE]
 
 
 def assert_breaks_in_order(story: Story, calls: list[Call], folder: Path) -> None:

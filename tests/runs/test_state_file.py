@@ -236,10 +236,10 @@ def test_another_tools_temporary_file_survives_every_hook_and_command(project: P
     """It is always between `jq … > state.json.tmp` and `mv state.json.tmp state.json`."""
     temporary = project.run / "state.json.tmp"
     temporary.write_text(json.dumps({**project.state, "foreign": 1}))
-    before = (temporary.stat(), temporary.read_bytes())
+    before = (temporary.stat().st_ino, temporary.stat().st_mtime_ns, temporary.read_bytes())
     for recorded in ("SessionStart.startup.print", "PreCompact.auto.print", "PostCompact.auto.print"):
         assert project.deliver(recorded).code == 0
-        assert (temporary.stat(), temporary.read_bytes()) == before, recorded
+        assert (temporary.stat().st_ino, temporary.stat().st_mtime_ns, temporary.read_bytes()) == before, recorded
     for named in COMMANDS:
         notes = [one["id"] for one in project.events if one["event"]["type"] == "note_recorded"]
         command = [notes[0] if word == "NOTE" else word for word in named]
@@ -247,7 +247,7 @@ def test_another_tools_temporary_file_survives_every_hook_and_command(project: P
             project.state_path.write_text("{")
         done = project.faber(*command)
         assert done.returncode in (0, 23), (command, done.stderr)
-        assert (temporary.stat(), temporary.read_bytes()) == before, command
+        assert (temporary.stat().st_ino, temporary.stat().st_mtime_ns, temporary.read_bytes()) == before, command
     assert project.deliver("SessionEnd.other.print").code == 0
     temporary.rename(project.state_path)
     assert project.state["foreign"] == 1

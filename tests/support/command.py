@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import functools
+import inspect
 import os
 import socket
 import subprocess
@@ -27,14 +28,31 @@ COMMAND = Path(sys.executable).with_name("faber-ledger")
 READ_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "TZ")  # variables that Python or the loader reads at its start
 PR_SET_CHILD_SUBREAPER = 36
 STARTING = threading.Lock()  # threads want their first command at the same time
-PLAIN_IDENTITY = [None, None, None, -1, False, -1]  # gid, gids, uid, umask, start_new_session, process_group
+LIGHT = {"hook", "textconv"}
+# What `subprocess.Popen` hands to its private `_execute_child`, which Python 3.11 to 3.14 call by position.
+CHILD_PARAMETERS = tuple(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]
+PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
+PLAIN: dict[str, Any] = {
+    "executable": None,
+    "shell": False,
+    "preexec_fn": None,
+    "pass_fds": (),
+    "start_new_session": False,
+    "gid": None,
+    "gids": None,
+    "uid": None,
+    "umask": -1,
+    "process_group": -1,
+}
+assert sys.platform == "win32" or {*PIPES, *PLAIN, "args", "cwd", "env"} <= {*CHILD_PARAMETERS}
 
 
 class _ForkServer:
     """The process that forks commands."""
 
     def __init__(self) -> None:
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)  # what it forks twice becomes a child of ours
+        # What it forks twice becomes a child of ours.
+        assert ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
         self.environment = dict(os.environ)
         self.lock = threading.Lock()
         self.channel, theirs = socket.socketpair()
@@ -56,7 +74,9 @@ class _ForkServer:
 
     def fork(self, words: list[str], directory: str, environment: Mapping[str, str], descriptors: list[int]) -> int:
         """Return the id of a new process that runs a command with these standard files."""
-        request = {"arguments": words, "directory": directory, "environment": dict(environment)}
+        umask = os.umask(0)
+        os.umask(umask)
+        request = {"arguments": words, "directory": directory, "environment": dict(environment), "umask": umask}
         with self.lock:
             fork_server.send(self.channel, request, descriptors)
             return int(fork_server.receive(self.channel)[0]["pid"])
@@ -73,35 +93,33 @@ def _fork_server() -> _ForkServer:
 
 
 class Command(subprocess.Popen[Any]):
-    """A process of the installed command, forked where that makes no difference to it; a hook is started."""
+    """A process of the installed command, forked where that makes no difference to it.
+
+    What `entry` answers without click is started: a hook, and git's `textconv`.
+    """
 
     forks_hooks = False
 
-    def _execute_child(  # Python 3.11 to 3.14 call it with these
-        self, args: Any, executable: Any, preexec_fn: Any, close_fds: Any, pass_fds: Any, cwd: Any, env: Any, *rest: Any
-    ) -> None:
-        pipes, (_, *identity) = rest[3:9], rest[9:]
-        words = [os.fsdecode(word) for word in args]
-        environment = {os.fsdecode(name): os.fsdecode(value) for name, value in (env or os.environ).items()}
+    def _execute_child(self, *values: Any) -> None:
+        given = dict(zip(CHILD_PARAMETERS, values, strict=True))
+        words = [os.fsdecode(word) for word in given["args"]]
+        env = os.environ if given["env"] is None else given["env"]
+        environment = {os.fsdecode(name): os.fsdecode(value) for name, value in env.items()}
         is_forked = (
             sys.platform == "linux"
             and words[0] == str(COMMAND)
-            and ("hook" not in words or self.forks_hooks)
-            and preexec_fn is None
-            and not pass_fds
-            and identity == PLAIN_IDENTITY
+            and (self.forks_hooks or not LIGHT.intersection(words))
+            and all(given[name] == value for name, value in PLAIN.items())
             and _fork_server().has_same_start(environment)
         )
         if not is_forked:
-            super()._execute_child(  # type: ignore[misc]  # private, so typeshed does not have it
-                args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest
-            )
+            super()._execute_child(*values)  # type: ignore[misc]  # private, so typeshed does not have it
             return
-        standard = (pipes[0], pipes[3], pipes[5])
+        standard = (given["p2cread"], given["c2pwrite"], given["errwrite"])
         descriptors = [at if descriptor == -1 else descriptor for at, descriptor in enumerate(standard)]
-        self.pid = _fork_server().fork(words, os.fspath(cwd or Path.cwd()), environment, descriptors)
+        self.pid = _fork_server().fork(words, os.fspath(given["cwd"] or Path.cwd()), environment, descriptors)
         self._child_created = True
-        self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]  # as above
+        self._close_pipe_fds(*(given[name] for name in PIPES))  # type: ignore[attr-defined]  # as above
 
 
 def run_command(

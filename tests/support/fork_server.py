@@ -1,6 +1,8 @@
 """A process that has imported all that commands import, and forks one for each that is asked for.
 
-It has no threads and never runs a command itself, so that each child begins as a fresh process does.
+It has no threads and never runs a command itself, so that each child begins as a fresh process does. Two things differ:
+every module is imported already, and all children of one server share a hash seed. So tests of what a command imports,
+and of the order of sets, start their processes themselves.
 """
 
 from __future__ import annotations
@@ -34,7 +36,10 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], list[int]]:
         raise EOFError
     length, content = int.from_bytes(head, "big"), b""
     while len(content) < length:
-        content += channel.recv(length - len(content))
+        piece = channel.recv(length - len(content))
+        if not piece:
+            raise EOFError
+        content += piece
     return json.loads(content), descriptors
 
 
@@ -45,9 +50,10 @@ def serve(channel: socket.socket) -> None:
             request, descriptors = receive(channel)
         except EOFError:
             return
+        assert len(os.listdir("/proc/self/task")) == 1  # a fork copies the locks of other threads, and not the threads
         reading, writing = os.pipe()
-        between = os.fork()
-        if between == 0:
+        intermediate = os.fork()
+        if intermediate == 0:
             command = os.fork()
             if command == 0:
                 for descriptor in (reading, writing, channel.fileno()):
@@ -59,7 +65,7 @@ def serve(channel: socket.socket) -> None:
             os.close(descriptor)
         pid = os.read(reading, 32)
         os.close(reading)
-        os.waitpid(between, 0)
+        os.waitpid(intermediate, 0)
         send(channel, {"pid": int(pid)}, [])
 
 
@@ -70,9 +76,11 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     for descriptor in descriptors:
         os.close(descriptor)
     os.chdir(request["directory"])
+    os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["environment"])
     sys.argv = request["arguments"]
+    sys.path[0] = os.path.dirname(sys.argv[0])
     sys.stdin, sys.stdout, sys.stderr = _reopened(0, sys.stdin), _reopened(1, sys.stdout), _reopened(2, sys.stderr)
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     from faber_ledger.cli import entry
@@ -82,6 +90,8 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         entry.main()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else int(stop.code is not None)
+        if isinstance(stop.code, str):
+            sys.stderr.write(f"{stop.code}\n")
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
