@@ -131,7 +131,7 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: 
     common = sorted(others) if is_whole else []
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed
-        "list_removed": remove_run_list(places[0].root),
+        "list_removed": remove_run_list(places[0].root, warn),
         "scrubbed": scrub(places, plan.texts.difference(common)),
         "also_in_events": sorted({name for names in others.values() for name in names}),
         "common": common,

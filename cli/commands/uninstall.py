@@ -14,7 +14,7 @@ from faber_ledger.cli.setup.git_files import FILES, git_file_change
 from faber_ledger.cli.setup.pre_commit import pre_commit_change
 from faber_ledger.cli.setup.summaries import summaries_removal
 from faber_ledger.cli.ui.options import dry_run_option, scope_option
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.files.change import FileChange, make_changes, read_file
 from faber_ledger.hooks.client_settings import (
     decode_settings,
@@ -58,12 +58,12 @@ def uninstall(scope: str, dry_run: bool, as_json: bool) -> None:
             config = settings_to_remove(root)
             is_cached = has_text_cache(root)
     if not dry_run:
+        if not kept_for:
+            remove_run_list(root, warn)
         make_changes(changes)
         make_settings(root, config)
         if is_cached:
             remove_text_cache(root)
-        if not kept_for:
-            remove_run_list(root)
         _remove_empty_folders(changes, root)
     data = report(changes, root, dry_run=dry_run) | {
         "scope": scope,

@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import stat
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now, utc_text
@@ -24,6 +24,9 @@ from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run, find_run, run_ids
 from faber_ledger.runs.state_file import read_state
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CACHE, VERSION = "run-list.json", 1
 LARGEST = 64 * 1024 * 1024
@@ -62,12 +65,21 @@ def list_runs(root: str) -> list[Row]:
     return sorted(rows, key=lambda row: (times[row["run_id"]], row["run_id"]), reverse=True)
 
 
-def remove_run_list(root: str) -> str | None:
-    """Remove the cache, whose entries have words of events' payloads; return its path, None if there was none."""
+def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
+    """Remove the cache, whose entries have words of events' payloads; return its path, None if there was none.
+
+    A folder with its name is somebody else's: it is left, and `warn` is called.
+    """
     path = _cache_path(root)
-    if path is None or not os.path.lexists(path):
+    if path is None:
         return None
-    os.unlink(path)
+    if os.path.isdir(path) and not os.path.islink(path):
+        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
+        return None
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # another process may have removed it just now
     return path
 
 

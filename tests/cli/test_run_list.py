@@ -201,6 +201,20 @@ def test_redaction_and_uninstall_remove_the_cache(project: Project) -> None:
     assert not cache(project).exists()
 
 
+def test_a_folder_in_the_caches_place_is_left_and_named(project: Project) -> None:
+    (cache(project) / "theirs").mkdir(parents=True)
+    redact = ("redact", "1", "--field", "work_id", "--run", "first", "--yes")
+    forget = ("run", "forget", "second")
+    assert project.faber("note", "add", "kept in the mirror", "--run-id", "second").returncode == 0
+    shutil.rmtree(project.root / ".fractary/runs/second")
+    for command in (redact, forget, ("uninstall",)):
+        done = project.faber(*command)
+        assert done.returncode == 0, (command, done.stderr)
+        assert done.stderr == f"{cache(project)} is a folder, where `run list` would keep a file: it is not removed\n"
+        assert (cache(project) / "theirs").is_dir()
+    assert not (project.root / ".git/faber-ledger/runs/second").exists()
+
+
 def test_a_run_without_events_has_the_time_of_its_state(project: Project) -> None:
     for run_id, when in (("new", 1767600000 + 3600 * 12), ("old", 1767600000)):
         folder = project.root / ".fractary/runs" / run_id

@@ -7,7 +7,7 @@ import os
 import click
 
 from faber_ledger.cli.reports.run_list import remove_run_list
-from faber_ledger.cli.ui.output import json_option, show
+from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.cli.worktrees.places import count_events, gone_runs, places_of
@@ -62,6 +62,7 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
             hint=f"`faber-ledger run resume {run_id}` restores the run; `faber-ledger run forget {run_id} --yes`"
             " removes both",
         )
+    remove_run_list(root, warn)
     kept = summary_paths(run).values()
     for one in kept:
         whole_file.remove(one)
@@ -69,7 +70,6 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     for one in [*waits, *spool.moved_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
-    remove_run_list(root)
     beside = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
     removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {waiting}" if waits else "")
     show(
