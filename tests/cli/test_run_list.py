@@ -88,6 +88,37 @@ def test_a_run_whose_file_changed_is_read_again(project: Project) -> None:
     assert {row["run_id"]: row["events"] for row in listed(project)} == {**before, "third": before["third"] + 1}
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_a_file_of_the_same_size_is_read_again(project: Project, *, is_replaced: bool) -> None:
+    listed(project)
+    path = project.root / ".fractary/runs/second/state.json"
+    before = path.stat()
+    text = path.read_text().replace('"in_progress"', '"completed"  ')
+    if is_replaced:  # by one with the same time, as a copy that keeps times does
+        other = path.with_name("other.json")
+        other.write_text(text)
+        os.utime(other, ns=(before.st_atime_ns, before.st_mtime_ns))
+        other.replace(path)
+    else:
+        path.write_text(text)
+        age(project, "second", by=7200.0)
+    after = path.stat()
+    assert after.st_size == before.st_size
+    assert (after.st_ino == before.st_ino, after.st_mtime_ns == before.st_mtime_ns) == (not is_replaced, is_replaced)
+    assert {row["run_id"]: row["status"] for row in listed(project)}["second"] == "completed"
+
+
+def test_a_run_with_a_journal_is_read_again(project: Project) -> None:
+    listed(project)
+    kept = json.loads(cache(project).read_text())
+    for entry in kept["runs"].values():
+        entry[1]["events"] = 77
+    cache(project).write_text(json.dumps(kept))
+    assert {row["events"] for row in listed(project)} == {77}
+    (project.root / ".fractary/runs/second/ledger.db-journal").touch()
+    assert {row["run_id"]: row["events"] for row in listed(project)} == {"first": 77, "second": 1, "third": 77}
+
+
 def test_what_was_written_just_now_is_not_kept(project: Project) -> None:
     path = project.root / ".fractary/runs/second/state.json"
     path.touch()
