@@ -11,6 +11,7 @@ from faber_ledger.runs.git_command import git, run_git
 
 # Without it git shows a ledger too, but converts each version every time. Git keeps the text in commits: where it knows
 # no name and email to commit with, `git log -p` would fail.
+# Git keeps a `(not shown: …)` as well, until the cache is removed or the textconv line below changes.
 CACHE = "diff.faber-ledger.cachetextconv"
 DRIVER = {
     "merge.faber-ledger.name": "the union of a run's events",

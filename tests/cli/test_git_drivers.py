@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from faber_ledger.cli.setup.git_config import CACHE
 from faber_ledger.cli.ui import ledger_text
 from faber_ledger.runs.state_merge import merge_by_key
 from faber_ledger.runs.text_cache import TEXT_CACHE
+
+GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "GIT.md"
 
 
 @pytest.fixture
@@ -696,6 +699,22 @@ def test_a_second_reading_of_history_runs_no_driver(one: Clone) -> None:
     assert one.call("git", "log", "-p", "--", LEDGER, PATH=path).stdout == first
     one.git("update-ref", "-d", TEXT_CACHE)
     assert "unable to read files to diff" in one.call("git", "log", "-p", "--", LEDGER, PATH=path).stderr
+
+
+def test_a_version_that_git_could_not_show_is_converted_again_as_the_guide_says(one: Clone) -> None:
+    (one.root / "bin").mkdir()
+    driver = one.root / "bin/faber-ledger"
+    driver.write_text("#!/bin/sh\necho '(not shown: the ledger is locked)'\n")
+    driver.chmod(0o755)
+    path = f"{driver.parent}{os.pathsep}{one.environment['PATH']}"
+    failed = one.call("git", "log", "-p", "--", LEDGER, PATH=path).stdout
+    assert "+(not shown: the ledger is locked)" in failed
+    assert one.git("log", "-p", "--", LEDGER) == failed
+    (command,) = re.findall("remove the cache with `git ([^`]+)`", GUIDE.read_text(encoding="utf-8"))
+    one.git(*command.split())
+    logged = one.git("log", "-p", "--", LEDGER)
+    assert "session started" in logged
+    assert "not shown" not in logged
 
 
 def test_where_git_cannot_commit_it_keeps_no_text_and_still_shows_ledgers(one: Clone) -> None:
