@@ -704,11 +704,11 @@ def test_a_second_reading_of_history_runs_no_driver(one: Clone) -> None:
 def test_a_version_that_git_could_not_show_is_converted_again_as_the_guide_says(one: Clone) -> None:
     (one.root / "bin").mkdir()
     driver = one.root / "bin/faber-ledger"
-    driver.write_text("#!/bin/sh\necho '(not shown: the ledger is locked)'\n")
+    driver.write_text("#!/bin/sh\necho '(not shown: its format is newer)'\n")
     driver.chmod(0o755)
     path = f"{driver.parent}{os.pathsep}{one.environment['PATH']}"
     failed = one.call("git", "log", "-p", "--", LEDGER, PATH=path).stdout
-    assert "+(not shown: the ledger is locked)" in failed
+    assert "+(not shown: its format is newer)" in failed
     assert one.git("log", "-p", "--", LEDGER) == failed
     (command,) = re.findall("remove the cache with `git ([^`]+)`", GUIDE.read_text(encoding="utf-8"))
     one.git(*command.split())
