@@ -27,7 +27,7 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run
+from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,6 +54,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     active = active_run(root).run_id
+    files_before = _read_files(root)
     restore_run_from_mirror(root, run or active, warn)
     why = None if run or every else _nothing_to_seal(root, active)
     top = top_of(root)
@@ -63,11 +64,12 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
         show({"runs": [], "why": why}, [f"nothing to seal: {why}"], as_json=as_json)
         return
     _check_settled(root, top)
-    before = _read_index(root)
+    index_before = _read_index(root)
     results = [_seal(one) for one in runs_with_ledgers(run, every=every)]
-    after = _read_index(root)
+    index, files = _read_index(root), _read_files(root)
     for result in results:
-        result["changed"] = [path for path in result["staged"] if before.get(path) != after.get(path)]
+        result["changed"] = [path for path in result["staged"] if index_before.get(path) != index.get(path)]
+        result["is_written"] = files_before.get(result["run_id"]) != files.get(result["run_id"])
     lines = [*_changed_lines(results)] if every else [_line(result) for result in results]
     show({"runs": results, "why": None}, lines, as_json=as_json)
 
@@ -132,6 +134,21 @@ def _read_index(root: str) -> dict[str, str]:
     return {path: entry for entry, _, path in [line.partition("\t") for line in listed] if path}
 
 
+def _read_files(root: str) -> dict[str, list[tuple[int, int, int]]]:
+    """Return what tells whether a run's files were written: inode, size and time of each, by the run's id."""
+    return {run_id: [*_statuses(find_run(root, run_id))] for run_id in run_ids(root)}
+
+
+def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
+    for name in TRACKED_FILES:
+        try:
+            status = os.stat(os.path.join(run.directory, name))
+        except OSError:
+            yield (0, 0, 0)
+        else:
+            yield (status.st_ino, status.st_size, status.st_mtime_ns)
+
+
 def _stage(run: Run) -> list[str]:
     """Stage a run's files and return them; nothing in a commit of named paths, which must contain only those."""
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
@@ -146,8 +163,8 @@ def _stage(run: Run) -> list[str]:
 
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:
-    """Return a line for each run that changed, or whose staged files did, and one for all others."""
-    changed = [result for result in results if result["changed"] or result["returned"]]
+    """Return a line for each run whose files were written or staged anew, and one for all others."""
+    changed = [result for result in results if result["changed"] or result["is_written"]]
     yield from [_line(result | {"staged": result["changed"]}) for result in changed]
     if len(changed) < len(results):
         yield f"{plural(len(results) - len(changed), 'run')} unchanged"

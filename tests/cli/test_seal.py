@@ -122,6 +122,21 @@ def test_a_seal_of_all_runs_lists_those_that_changed(one: Clone) -> None:
     assert all(len(run["staged"]) >= 2 for run in data["runs"])
 
 
+def test_a_seal_of_all_runs_lists_one_that_it_wrote_and_did_not_stage(one: Clone) -> None:
+    shutil.copy2(one.root / ".git/index", one.root / ".git/next-index-7")
+
+    def seal_all() -> str:
+        """Seal as the pre-commit hook of a commit of named paths."""
+        return one.call(str(COMMAND), "seal", "--all", GIT_INDEX_FILE=".git/next-index-7").stdout
+
+    assert seal_all() == "1 run unchanged\n"
+    state = json.loads(one.state_path.read_text())
+    state["sessions"]["session_history"] = []
+    one.put(state)
+    assert seal_all() == f"{RUN}: {len(one.ids())} events; nothing staged\n"
+    assert seal_all() == "1 run unchanged\n"
+
+
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
     (one.root / ACTIVE).write_text("gone-run\n")
     assert one.faber("seal").stdout == "nothing to seal: the active run gone-run has no ledger here\n"
