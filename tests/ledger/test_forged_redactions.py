@@ -199,6 +199,7 @@ def test_payloads_that_0_1_0_redacted_stay_removed_in_every_order(tmp_path: Path
 # One redaction
 
 
+@pytest.mark.long
 def test_every_planned_redaction_is_effective_where_the_payload_still_is(tmp_path: Path) -> None:
     before = str(tmp_path / "before.db")
     names = sample(tmp_path / "before.db")
@@ -213,7 +214,7 @@ def test_every_planned_redaction_is_effective_where_the_payload_still_is(tmp_pat
             except LedgerError:
                 continue  # it cannot be redacted
             tried += 1
-            if tried % 7 and first and second:
+            if tried % pick(28, 7) and first and second:
                 continue  # only some of the pairs: all of them take a minute
             for fields in ([], second):
                 try:

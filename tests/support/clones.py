@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +37,12 @@ class Clone:
     @classmethod
     def first(cls, root: Path, *, driver: bool = True) -> Clone:
         """Make the repository, set up, with a run that has one session, all committed."""
+        shutil.copytree(_first_clone(root.name, driver), root, symlinks=True)
+        return cls(root)
+
+    @classmethod
+    def begin(cls, root: Path, *, driver: bool) -> Clone:
+        """Make what `first` copies."""
         clone = cls(root)
         root.mkdir()
         clone.git("init", "-q", "-b", "main")
@@ -153,6 +163,13 @@ class Clone:
         assert self.faber("verify", RUN).stdout == f"{RUN}: sound\n"
         with Log.read(str(self.ledger)) as log:
             assert text_of(blocks_of(self.state)) == text_of(fold(log.stream()))
+
+
+@functools.cache
+def _first_clone(name: str, driver: bool) -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="faber-ledger-")
+    atexit.register(folder.cleanup)
+    return Clone.begin(Path(folder.name) / name, driver=driver).root
 
 
 def forge(ledger: Path, payload: str, kind: str = "note") -> None:
