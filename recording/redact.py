@@ -238,7 +238,7 @@ def redact_event(
                 except StateMissing:
                     pass  # there is nothing to write the blocks into
                 rewritten.append(one.ledger_path)
-                removed += remove_old_copies(one, opened.log)
+                removed += remove_old_copies(one, opened.log, warn)
     mirror = mirror_path(run)
     return RedactionResult(recorded, [*rewritten, *([mirror] if mirror else [])], removed, cleaned)
 

@@ -1,4 +1,7 @@
-"""Old copies of a run's files: backups, those of `doctor`, and what killed writers left. A redaction removes them."""
+"""Old copies of a run's files, and of words in them, which a redaction removes.
+
+These are backups, those of `doctor`, what killed writers left, and what `run list` keeps to print it again.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,13 @@ import os
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import doctor_folders, mirror_path
+from faber_ledger.runs.clone import clone_folder, doctor_folders, mirror_path
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import COPY_ENDINGS, STATE_BACKUP, UNFINISHED_ENDINGS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.log import Log
     from faber_ledger.runs.run import Run
@@ -25,6 +28,7 @@ COPIES = (
     ("state.", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
     (".state.json.", (OURS,)),
 )
+RUN_LIST = "run-list.json"
 
 
 def old_copies(run: Run) -> list[str]:
@@ -50,16 +54,41 @@ def _is_of(path: str, run: Run) -> bool:
     return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}"))
 
 
-def remove_old_copies(run: Run, log: Log) -> list[str]:
-    """Remove the old copies of a run's files and the kept summaries that its log has redacted; return their paths.
+def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[str]:
+    """Remove the old copies of a run's files, the kept summaries that its log has redacted, and the list of all runs.
 
-    The caller holds the run's lock.
+    Return their paths. The caller holds the run's lock, and has written log and state.json: `run list` waits for none.
     """
     removed = remove_redacted_summaries(run, log)
     for path in old_copies(run):
         os.unlink(path)
         removed.append(path)
-    return removed
+    listed = remove_run_list(run.root, warn)
+    return [*removed, listed] if listed else removed
+
+
+def run_list_path(root: str) -> str | None:
+    """Return the file from which `run list` prints runs that have not changed; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, RUN_LIST) if folder else None
+
+
+def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
+    """Remove the list of all runs, which has words of events' payloads; return its path, None if there was none.
+
+    A folder with its name is somebody else's: it is left, and `warn` is called.
+    """
+    path = run_list_path(root)
+    if path is None:
+        return None
+    if os.path.isdir(path) and not os.path.islink(path):
+        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
+        return None
+    try:
+        os.unlink(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None  # another process may have removed it just now
+    return path
 
 
 def _copies_in(folder: str) -> Iterator[str]:

@@ -73,10 +73,10 @@ def reproject(
             result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults)
         except StateMissing:
             if redacted or opened.redacted:
-                remove_old_copies(run, opened.log)
+                remove_old_copies(run, opened.log, warn)
             raise
         if redacted or opened.redacted:
-            remove_old_copies(run, opened.log)
+            remove_old_copies(run, opened.log, warn)
         return result
 
 
@@ -168,7 +168,7 @@ def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]
                 return name, False
             state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
             if opened.redacted:
-                remove_old_copies(run, opened.log)
+                remove_old_copies(run, opened.log, warn)
             return name, True
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from faber_ledger.cli.reports.run_list import remove_run_list
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
@@ -131,7 +130,6 @@ def _clean_files(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: 
     common = sorted(others) if is_whole else []
     return {
         "text_cache_removed": remove_text_cache(places[0].root),  # first: if git refuses, nothing was changed
-        "list_removed": remove_run_list(places[0].root, warn),
         "scrubbed": scrub(places, plan.texts.difference(common)),
         "also_in_events": sorted({name for names in others.values() for name in names}),
         "common": common,
@@ -192,7 +190,7 @@ def _result_lines(
         yield f"✓ Removed {_what(plan)} from event {plan.target} ({plan.kind}), recorded as event {outcome.id}"
     for title, paths in (
         ("rewritten", outcome.rewritten),
-        ("removed", [*outcome.removed, *filter(None, [beside["list_removed"]])]),
+        ("removed", outcome.removed),
         ("cleaned", beside["scrubbed"]),
     ):
         for path in paths:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from faber_ledger.cli.reports.run_list import remove_run_list
 from faber_ledger.cli.setup.changes import describe, diff_lines, display_path, in_project, report
 from faber_ledger.cli.setup.git_config import Setting, make_settings, settings_to_remove
 from faber_ledger.cli.setup.git_files import FILES, git_file_change
@@ -24,6 +23,7 @@ from faber_ledger.hooks.client_settings import (
     settings_path,
 )
 from faber_ledger.runs.git_command import top_of
+from faber_ledger.runs.old_copies import remove_run_list
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_text_cache, remove_text_cache
 

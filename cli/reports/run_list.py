@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import stat
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now, utc_text
@@ -19,16 +19,13 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import blocks_of, current_session, session_history
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run, find_run, run_ids
 from faber_ledger.runs.state_file import read_state
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-CACHE, VERSION = "run-list.json", 1
+VERSION = 1
 LARGEST = 64 * 1024 * 1024
 LONGEST_VALUE = 300
 # A file may be written twice within what its file system counts as one moment: some count in steps of two seconds.
@@ -63,24 +60,6 @@ def list_runs(root: str) -> list[Row]:
     if any([known.get(folder) != entry for folder, entry in entries.items()]):
         _save(root, {folder: entry for folder, entry in known.items() if os.path.isdir(folder)} | entries)
     return sorted(rows, key=lambda row: (times[row["run_id"]], row["run_id"]), reverse=True)
-
-
-def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
-    """Remove the cache, whose entries have words of events' payloads; return its path, None if there was none.
-
-    A folder with its name is somebody else's: it is left, and `warn` is called.
-    """
-    path = _cache_path(root)
-    if path is None:
-        return None
-    if os.path.isdir(path) and not os.path.islink(path):
-        warn(f"{path} is a folder, where `run list` would keep a file: it is not removed")
-        return None
-    try:
-        os.unlink(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None  # another process may have removed it just now
-    return path
 
 
 def _read_row(run: Run) -> Row:
@@ -135,13 +114,8 @@ def _is_word(value: object) -> bool:
     return isinstance(value, str) and len(value) <= LONGEST_VALUE and value.isprintable()
 
 
-def _cache_path(root: str) -> str | None:
-    folder = clone_folder(root)
-    return os.path.join(folder, CACHE) if folder else None
-
-
 def _load(root: str) -> Entries:
-    path = _cache_path(root)
+    path = run_list_path(root)
     try:
         flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         descriptor = os.open(path or os.devnull, flags)
@@ -159,7 +133,7 @@ def _load(root: str) -> Entries:
 
 
 def _save(root: str, entries: Entries) -> None:
-    path = _cache_path(root)
+    path = run_list_path(root)
     if path is None or os.path.islink(os.path.dirname(path)):
         return
     content = json.dumps({"version": VERSION, "runs": entries}, separators=(",", ":")).encode()

@@ -494,7 +494,7 @@ def in_path(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
 
 
-@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",)])
+@pytest.mark.parametrize("command", [("note", "add", "and on"), ("seal",), ("project",)])
 def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     project: Project, other: Project, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
@@ -505,6 +505,7 @@ def test_another_clone_that_pulls_the_redaction_loses_the_payload_everywhere(
     committed(other, "Its own work")
     pulled(other)
     (other.run / "ledger.db.backup").write_text(SECRET)
+    (other.root / ".git/faber-ledger/run-list.json").write_text(SECRET)
     assert other.faber(*command).returncode == 0
     assert holders(other.root) == []
     other.assert_projected()
@@ -559,6 +560,7 @@ def test_an_import_never_restores_it_and_applies_a_redaction(
         assert holders(project.root) == []
     else:
         (other.run / "ledger.db.backup").write_text(SECRET)
+        (other.root / ".git/faber-ledger/run-list.json").write_text(SECRET)
         done = other.faber("import", str(taken))
         assert done.returncode == 0, done.stderr
         assert "are removed" in done.stdout

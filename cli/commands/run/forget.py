@@ -6,7 +6,6 @@ import os
 
 import click
 
-from faber_ledger.cli.reports.run_list import remove_run_list
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import events_shown
@@ -18,6 +17,7 @@ from faber_ledger.recording import spool
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept_summaries import summary_paths
+from faber_ledger.runs.old_copies import remove_run_list
 from faber_ledger.runs.run import find_root, find_run
 
 
