@@ -13,7 +13,7 @@ from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
-from faber_ledger.ledger.command_errors import ChoiceNeeded
+from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
 from faber_ledger.ledger.errors import NotFound
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import run_git
@@ -89,6 +89,10 @@ def redact(
         chosen, make_plan, clean, at=now(), writer=writer, client=client, warn=lambda text: warn(f"⚠️  {text}")
     )
     beside = outcome.cleaned
+    try:
+        beside["text_cache_removed"] |= remove_text_cache(chosen.root)  # `git log -p` may have made one meanwhile
+    except GitFailed as error:
+        warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
     texts = plan.texts.difference(beside.pop("common"))
     beside["also_in_files"] = [
         path for path in find_remains(runs_in_work_trees(chosen), texts) if not path.endswith("ledger.db")

@@ -406,6 +406,56 @@ def test_a_broken_ledger_is_not_changed(project: Project) -> None:
     assert project.ledger_path.read_bytes() == content.replace(b"says Ada", b"says Bob")
 
 
+FILLED_MEANWHILE = """
+import subprocess, sys
+from faber_ledger.cli import app
+from faber_ledger.recording import leftovers
+scrub, command, lock = leftovers.scrub, sys.argv.pop(1), sys.argv.pop(1)
+def fill(*given):
+    subprocess.run([command, "run", "list"], check=True)
+    subprocess.run(["git", "log", "-p"], check=True)
+    if lock:
+        open(lock, "x").close()
+    return scrub(*given)
+leftovers.scrub = fill
+app.run(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("is_locked", [False, True])
+def test_caches_that_are_filled_while_it_works_are_removed(project: Project, *, is_locked: bool) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "With a secret")
+    for key, value in {"user.name": "Ada", "user.email": "ada@example.com"}.items():
+        project.git("config", key, value)
+    for key, value in CACHED.items():
+        project.git("config", f"diff.faber-ledger.{key}", value)
+    for path in project.run.iterdir():
+        os.utime(path, (1767600000, 1767600000))  # what was written just now is not kept
+    name = note_id(project)
+    lock = f".git/{TEXT_CACHE}.lock" if is_locked else ""
+    done = subprocess.run(
+        [sys.executable, "-c", FILLED_MEANWHILE, COMMAND, lock, "redact", name, "--yes"],
+        cwd=project.root,
+        env=project.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "  removed: .git/faber-ledger/run-list.json\n" in done.stdout  # so it had been filled
+    assert holders(project.run) == []
+    if is_locked:
+        assert f"{TEXT_CACHE} is there again, and may hold what is redacted: `git update-ref` failed" in done.stderr
+        (project.root / lock).unlink()
+        assert f"  removed: {TEXT_CACHE}, " in redact(project, name)
+        return
+    assert done.stderr == ""
+    assert f"  removed: {TEXT_CACHE}, " in done.stdout
+    assert not (project.root / ".git/faber-ledger/run-list.json").exists()
+    assert project.git("for-each-ref", "refs/notes") == ""
+
+
 # Kills
 
 KILLED = """
