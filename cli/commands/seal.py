@@ -14,7 +14,7 @@ from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
-from faber_ledger.ledger.errors import IntegrityError, InvalidRunId
+from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import FORGED
@@ -65,13 +65,25 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
         return
     _check_settled(root, top)
     index_before = _read_index(root)
-    results = [_seal(one) for one in runs_with_ledgers(run, every=every)]
+    results: list[dict[str, Any]] = []
+    failures: list[LedgerError] = []
+    for one in runs_with_ledgers(run, every=every):
+        try:
+            results.append(_seal(one))
+        except LedgerError as error:
+            if not every:
+                raise
+            failures.append(error)  # the other runs are sealed, and printed, all the same
     index, files = _read_index(root), _read_files(root)
     for result in results:
         result["changed"] = [path for path in result["staged"] if index_before.get(path) != index.get(path)]
         result["is_written"] = files_before.get(result["run_id"]) != files.get(result["run_id"])
     lines = [*_changed_lines(results)] if every else [_line(result) for result in results]
     show({"runs": results, "why": None}, lines, as_json=as_json)
+    for failure in failures[1:]:
+        warn(f"error: {failure.message}")
+    if failures:
+        raise failures[0]
 
 
 def _nothing_to_seal(root: str, active: str | None) -> str | None:

@@ -122,6 +122,19 @@ def test_a_seal_of_all_runs_lists_those_that_changed(one: Clone) -> None:
     assert all(len(run["staged"]) >= 2 for run in data["runs"])
 
 
+def test_a_seal_of_all_runs_seals_the_others_where_one_is_damaged(one: Clone) -> None:
+    for name in ("a-damaged", "z-other"):
+        one.faber("run", "start", "--work-id", "9", "--run-id", name, "--yes")
+    path = one.root / ".fractary/runs/a-damaged/ledger.db"
+    path.write_bytes(path.read_bytes()[:5000])
+    done = one.faber("seal", "--all", code=20)
+    assert done.stdout.startswith("z-other: 1 event; staged .fractary/runs/z-other/ledger.db, ")
+    assert done.stdout.endswith("\n1 run unchanged\n")
+    assert done.stderr.startswith(f"error: {path}")
+    assert ".fractary/runs/z-other/ledger.db" in staged(one)
+    assert ".fractary/runs/a-damaged/ledger.db" not in staged(one)
+
+
 def test_a_seal_of_all_runs_lists_one_that_it_wrote_and_did_not_stage(one: Clone) -> None:
     shutil.copy2(one.root / ".git/index", one.root / ".git/next-index-7")
 
