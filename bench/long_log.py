@@ -24,7 +24,7 @@ def drafts(reloads: int = 1) -> Iterator[Draft]:
         session_id = f"claude-session-20260105-143022-{number:06d}"
         delivery = {"hook": "SessionStart", "digest": f"{number:064d}", "pid": "28355"}
         for fields in _session(number, delivery, reloads):
-            yield {"event": {"session_id": session_id, **fields}, "client": f"client-{number // 3}"}  # type: ignore[typeddict-item]
+            yield {"event": {"session_id": session_id, **fields}, "client": f"client-{number // 3}"}  # type: ignore[typeddict-item]  # an event with other fields
 
 
 def _session(number: int, delivery: dict[str, str], reloads: int) -> Iterator[dict[str, object]]:

@@ -56,7 +56,7 @@ def write_run(project: Path, run_id: str, work_id: str, number: int, events: int
     started = {"event": {"type": "run_started", "run_id": run_id, "workflow_id": "default", "work_id": work_id}}
     with Log.open(str(folder / "ledger.db")) as log:
         facts = itertools.islice(drafts(), events // SESSION * SESSION)
-        log.append([started, *facts], at=BEGIN + 3600 * number, writer=WRITER)  # type: ignore[list-item]
+        log.append([started, *facts], at=BEGIN + 3600 * number, writer=WRITER)  # type: ignore[list-item]  # plain dicts of events
         log.commit()
         blocks = fold(log.stream())
     state = {

@@ -72,7 +72,7 @@ def insert(log: Log, *, event: dict[str, object], count: int, parents: list[tupl
         "client": CLIENT,
     }
     hashes = sorted(digest for _, digest in parents)
-    digest = event_hash(**envelope, parents=hashes, payload_hash=payload_hash(salt, payload))  # type: ignore[arg-type]
+    digest = event_hash(**envelope, parents=hashes, payload_hash=payload_hash(salt, payload))  # type: ignore[arg-type]  # simpler than its type
     row = (*envelope.values(), b"".join(hashes), salt, payload, None, digest)
     log.connection.execute("INSERT INTO event VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)", row)
     return seq, digest

@@ -44,7 +44,8 @@ def show_long(lines: Callable[[], Iterable[str]]) -> None:
 def _pager() -> str:
     """Return the pager's command line, for a shell; empty for no pager."""
     context = click.get_current_context(silent=True)
-    if not sys.stdout.isatty() or (context is not None and context.meta.get(SWITCHED_OFF)):
+    is_on_terminal = sys.stdout is not None and sys.stdout.isatty()  # None: the shell closed it
+    if not is_on_terminal or (context is not None and context.meta.get(SWITCHED_OFF)):
         return ""
     for name in ("FABER_LEDGER_PAGER", "PAGER"):
         command = os.environ.get(name)

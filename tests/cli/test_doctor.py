@@ -325,7 +325,7 @@ def test_a_check_that_fails_is_a_finding_and_the_others_go_on(
     def refused(looked: Looked) -> object:
         raise PermissionError(13, "Permission denied", "/somewhere")
 
-    checks = [Check("half", half), Check("refused", refused), Check("whole", machine.versions_are_known)]  # type: ignore[arg-type]
+    checks = [Check("half", half), Check("refused", refused), Check("whole", machine.versions_are_known)]  # type: ignore[arg-type]  # simpler than its type
     monkeypatch.setattr("faber_ledger.cli.commands.doctor.CHECKS", checks)
     found = run_checks(Looked(str(patient.root), at=0))
     assert [one.what for one in found["half"]] == ["seen before", "this check failed: ZeroDivisionError()"]

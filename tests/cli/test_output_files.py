@@ -164,3 +164,9 @@ def test_a_reader_that_stops_early_is_not_an_error(project: Project, arguments: 
         os.close(end)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, b"")
+
+
+def test_an_output_that_the_shell_has_closed_is_no_error(project: Project) -> None:
+    command = ["sh", "-c", 'exec "$0" log >&-', str(COMMAND)]
+    done = subprocess.run(command, cwd=project.root, env=project.environment(), stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

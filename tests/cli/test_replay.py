@@ -55,7 +55,7 @@ def kept(path: str, drawn: list[Recorded]) -> list[Recorded]:
     """Append a drawn history to a log, each event at its own time, and read it back."""
     with Log.open(path, synchronous="OFF") as log:
         for one in drawn:
-            if one["event"]["type"] != "artifact_pinned":  # type: ignore[comparison-overlap]
+            if one["event"]["type"] != "artifact_pinned":  # type: ignore[comparison-overlap]  # of a newer program
                 log.append([{"event": one["event"]}], at=seconds_of(one["at"]) or 0.0, writer="w")
         log.commit()
         return list(log.stream())
@@ -225,7 +225,7 @@ def united(sample: Project, tmp_path: Path) -> Project:
     other = tmp_path / "other.db"
     shutil.copy(sample.ledger_path, other)
     for path, writer, late in ((sample.ledger_path, "laptop", 3600), (other, "desktop", 0)):
-        draft: Draft = {"event": {"type": "context_reloaded", "session_id": SECOND, "trigger": "manual"}}  # type: ignore[typeddict-item]
+        draft: Draft = {"event": {"type": "context_reloaded", "session_id": SECOND, "trigger": "manual"}}  # type: ignore[typeddict-item]  # an event with other fields
         for number in range(2):
             with Log.open(str(path)) as log:
                 log.append([draft], at=START + 200 + late + 10 * number, writer=writer)

@@ -54,7 +54,7 @@ def test_one_id_with_two_contents_is_refused_and_both_are_named(pair: tuple[Clon
         logs.append(str(tmp_path / f"{name}.db"))
         with Log.open(logs[-1]) as log:
             event = {"type": "run_started", "run_id": RUN, "workflow_id": name, "work_id": None}
-            log.append([{"id": "01KE7Q3S8W000000000000000A", "event": event}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+            log.append([{"id": "01KE7Q3S8W000000000000000A", "event": event}], at=1.0, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
             log.commit()
     out.write_bytes(Path(logs[0]).read_bytes())
     before = out.read_bytes()

@@ -282,7 +282,7 @@ def test_many_starts_at_once_are_all_kept(project: Project) -> None:
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
     env = project.environment()
     running = [
-        subprocess.Popen([*command, str(number)], cwd=project.root, env=env, **quiet)  # type: ignore[call-overload]
+        subprocess.Popen([*command, str(number)], cwd=project.root, env=env, **quiet)  # type: ignore[call-overload]  # options in a dict
         for number in range(300, 306)
     ]
     failed = [process for process in running if process.communicate()[1] and process.returncode]
@@ -430,7 +430,7 @@ def test_cleanups_at_the_same_time_remove_each_worktree_once(project: Project) -
     command = [COMMAND, "worktree", "cleanup", "--json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     running = [
-        subprocess.Popen(command, cwd=project.root, env=project.environment(), **pipes)  # type: ignore[call-overload]
+        subprocess.Popen(command, cwd=project.root, env=project.environment(), **pipes)  # type: ignore[call-overload]  # options in a dict
         for _ in range(3)
     ]
     removed = []

@@ -179,7 +179,7 @@ def test_the_runs_own_folder_is_given_without_the_files_that_each_append_changes
     for name in ("ledger.db", "ledger.lock", "state.json", "state.json.backup", *left_over, "plan.json"):
         (run / name).write_text(name)
     surroundings = {**around(tmp_path), "run_dir": str(run)}
-    loaded = given_by(surroundings, "directory", path=".fractary/runs/{run_id}/")  # type: ignore[arg-type]
+    loaded = given_by(surroundings, "directory", path=".fractary/runs/{run_id}/")  # type: ignore[arg-type]  # simpler than its type
     assert loaded["content"] == "=== plan.json ===\nplan.json\n\n"
     assert loaded["source"] == f".fractary/faber/runs/{RUN}"
 
@@ -941,7 +941,7 @@ def test_json_keeps_every_warning_in_the_one_object(tmp_path: Path) -> None:
     done = project.faber("session-load", "--json")
     assert done.stderr == ""
     assert json.loads(done.stdout)["data"]["warnings"][0].startswith("⚠️ WARNING: Optional artifact not found\n")
-    artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]
+    artifacts.append({**artifacts[0], "id": "needed", "required": True})  # type: ignore[dict-item]  # of any type
     project.write(path, json.dumps({"critical_artifacts": {"always_load": artifacts}}))
     done = project.faber("session-load", "--json", "--force")
     assert done.stdout == ""

@@ -318,8 +318,8 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
         "session_id": "session-1",
         "phase_completed": "phase-1",
         "timestamp": "2025-12-06T18:00:00Z",
-        "accomplished": SUMMARY["summary"]["accomplished"],  # type: ignore[index]
-        "decisions": SUMMARY["summary"]["decisions"],  # type: ignore[index]
+        "accomplished": SUMMARY["summary"]["accomplished"],  # type: ignore[index]  # a fixture of JSON
+        "decisions": SUMMARY["summary"]["decisions"],  # type: ignore[index]  # a fixture of JSON
     }
     assert context["resuming_from_feedback"] is True
     assert context["feedback_request"] == FEEDBACK
@@ -337,7 +337,7 @@ def test_json_is_the_whole_workflow_context(project: Project) -> None:
 def test_for_build_prints_the_build_skills_input_alone(project: Project) -> None:
     whole(project)
     done = project.faber("reconstitute", "--for", "build")
-    said = {name: value for name, value in SUMMARY["summary"].items() if name != "commits"}  # type: ignore[attr-defined]
+    said = {name: value for name, value in SUMMARY["summary"].items() if name != "commits"}  # type: ignore[attr-defined]  # a fixture of JSON
     wanted = {"current_phase": "phase-2", "session_summary": {"phase_completed": "phase-1", **said}}
     assert json.loads(done.stdout) == wanted
     assert context_of(project, "--for", "build") == wanted

@@ -160,7 +160,7 @@ def test_a_truncated_file_is_refused(ledger: Path, share: float) -> None:
 
 def test_a_deeply_nested_payload_is_refused_where_it_is_read(ledger: Path) -> None:
     with Log.open(str(ledger)) as log:
-        log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]
+        log.append([{"event": {**every_type()[0], "workflow_id": "w"}}], at=START, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
         log.commit()
     guards = [row[0] for row in sqlite3.connect(ledger).execute("SELECT sql FROM sqlite_master WHERE type = 'trigger'")]
     changed(ledger, NO_GUARDS, f"UPDATE event SET payload = '{'[' * 200_000}' WHERE seq = 1", *guards)

@@ -255,7 +255,7 @@ def test_a_redaction_of_what_redact_refuses_is_forged(tmp_path: Path) -> None:
 def noted(path: Path, *texts: str) -> list[str]:
     """Write a log of notes and return their ids."""
     with Log.open(str(path), "OFF") as log:
-        recorded = log.append([{"event": {**NOTE, "text": text}} for text in texts], at=START, writer="a" * 32)  # type: ignore[typeddict-item]
+        recorded = log.append([{"event": {**NOTE, "text": text}} for text in texts], at=START, writer="a" * 32)  # type: ignore[typeddict-item]  # an event with other fields
         log.commit()
     return [one["id"] for one in recorded]
 
@@ -334,7 +334,7 @@ def test_nothing_that_redactions_contradict_each_other_about_is_shown_once_the_p
 ) -> None:
     path = str(tmp_path / "a.db")
     with Log.open(path, "OFF") as log:
-        (recorded,) = log.append([{"event": {**NOTE, "kind": kind, "text": TEXT}}], at=START, writer="a" * 32)  # type: ignore[typeddict-item]
+        (recorded,) = log.append([{"event": {**NOTE, "kind": kind, "text": TEXT}}], at=START, writer="a" * 32)  # type: ignore[typeddict-item]  # an event with other fields
         log.commit()
     name = recorded["id"]
     before = write(tmp_path / "before.db", Path(path).read_bytes())

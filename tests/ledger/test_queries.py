@@ -90,7 +90,7 @@ def test_an_event_without_a_phase_has_its_sessions_or_else_its_runs(ledger: str)
     first, second = history()[3], {**history()[3], "session_id": SECOND}
     other: Any = {**history()[2], "session_id": "claude-session-20260107-090000-ccc333", "phase": "release"}
     with Log.open(ledger) as log:
-        log.append([{"event": event} for event in (other, first, second, history()[8])], at=START + 900, writer="w")  # type: ignore[typeddict-item]
+        log.append([{"event": event} for event in (other, first, second, history()[8])], at=START + 900, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
         log.commit()
     assert seqs(ledger, EventQuery(phase="release")) == [12, 15]
     assert seqs(ledger, EventQuery(phase="build")) == [8, 9, 10, 11, 13, 14]

@@ -377,7 +377,7 @@ def test_a_mirror_that_refuses_once_is_tried_again_in_the_same_append(
     monkeypatch.setattr(Log, "copy_newer", refuses)
     warnings: list[str] = []
     with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
-        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
         opened.commit()
     assert warnings == ["the mirror of this run under the git directory is not used: disk I/O error"]
     assert ids(mirror_of(project)) == ids(project.ledger_path)
@@ -389,7 +389,7 @@ def test_a_mirror_that_was_locked_is_tried_again_in_the_same_append(project: Pro
     warnings: list[str] = []
     with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         holder.close()
-        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+        opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
         opened.commit()
     assert len(warnings) == 1
     assert ids(mirror_of(project)) == ids(project.ledger_path)
@@ -410,7 +410,7 @@ def test_a_redaction_that_arrives_while_the_mirror_is_locked_is_applied_later(pr
     with open_log(find_run(str(project.root), RUN), warnings.append) as opened:
         holder.close()
         if append:
-            opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]
+            opened.log.append([{"event": {"type": "session_ended", "session_id": "s"}}], at=1.0, writer="w")  # type: ignore[typeddict-item]  # an event with other fields
         opened.commit()
     assert "alone has the newest events" in warnings[-1]
     assert project.faber("note", "add", "one").returncode == 0

@@ -311,5 +311,5 @@ def test_three_clones_end_with_the_same_log_and_every_event(tmp_path: Path, monk
         assert len(logs[0][1]) > STEPS / 4
     except BaseException:
         print("\n".join(world.walk[-40:]))  # noqa: T201 -- pytest shows it with the failure
-        print(f"to walk this way again: THREE_CLONES_SEED={SEED} THREE_CLONES_STEPS={STEPS}")  # noqa: T201
+        print(f"to walk this way again: THREE_CLONES_SEED={SEED} THREE_CLONES_STEPS={STEPS}")  # noqa: T201 -- the way to repeat a failure
         raise

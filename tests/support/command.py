@@ -30,7 +30,7 @@ PR_SET_CHILD_SUBREAPER = 36
 STARTING = threading.Lock()  # threads want their first command at the same time
 LIGHT = {"hook", "textconv"}
 # What `subprocess.Popen` hands to its private `_execute_child`, which Python 3.11 to 3.14 call by position.
-CHILD_PARAMETERS = tuple(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]
+CHILD_PARAMETERS = tuple(inspect.signature(subprocess.Popen._execute_child).parameters)[1:]  # type: ignore[attr-defined]  # private
 PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 PLAIN: dict[str, Any] = {
     "executable": None,

@@ -82,7 +82,7 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     sys.argv = request["arguments"]
     sys.path[0] = os.path.dirname(sys.argv[0])
     sys.stdin, sys.stdout, sys.stderr = _reopened(0, sys.stdin), _reopened(1, sys.stdout), _reopened(2, sys.stderr)
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # Final in typeshed
     from faber_ledger.cli import entry
 
     code = 0

@@ -119,5 +119,5 @@ def hostile() -> list[Recorded]:
     history.add("note_recorded", session_id=HOSTILE, kind="note", text=HOSTILE, phase=HOSTILE, step=HOSTILE)
     history.add(HOSTILE, text=HOSTILE)
     history.end(HOSTILE, 60, reason=HOSTILE)
-    history.events[-1]["event"]["phase"] = HOSTILE  # type: ignore[typeddict-unknown-key]
+    history.events[-1]["event"]["phase"] = HOSTILE  # type: ignore[typeddict-unknown-key]  # a hostile field
     return history.events
