@@ -56,13 +56,15 @@ if TYPE_CHECKING:
     class Surroundings(TypedDict):
         """What artifacts are resolved against: absolute folders, and the run's state.
 
-        `root` and `run_dir` are resolved, without links. `plugin_roots` and `commands` come from the user's own
-        configuration; `commands` are the programs mapped to slash commands, empty in a hook, which runs none.
+        `root`, `run_dir` and `state_path` are resolved, without links. `plugin_roots` and `commands` come from the
+        user's own configuration; `commands` are the programs mapped to slash commands, empty in a hook, which runs
+        none.
         `is_state_read` means that `state` is the content of its file, not of a backup.
         """
 
         root: str
         run_dir: str
+        state_path: str
         plugin_roots: list[str]
         commands: dict[str, list[str]]
         state: dict[str, Any]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.context.artifact import COMMAND_TYPES, MAX_BYTES, STRATEGIES, ArtifactError
 from faber_ledger.context.artifact_source import empty_placeholders, find_file, no_value_for
 from faber_ledger.files.json_text import on_lines
@@ -100,7 +98,7 @@ def _source_text(artifact: Artifact, surroundings: Surroundings) -> str:
 
 
 def _is_state(path: str, surroundings: Surroundings) -> bool:
-    return path == os.path.join(surroundings["run_dir"], "state.json")
+    return path == surroundings["state_path"]
 
 
 def _known_state_text(surroundings: Surroundings) -> str | None:

@@ -40,9 +40,11 @@ def build_surroundings(
     run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
 ) -> Surroundings:
     """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
+    directory = os.path.realpath(run.directory)
     return {
         "root": os.path.realpath(run.root),
-        "run_dir": os.path.realpath(run.directory),
+        "run_dir": directory,
+        "state_path": os.path.join(directory, os.path.basename(run.state_path)),
         "plugin_roots": plugin_roots,
         "commands": commands or {},
         "state": {**state, "run_id": run.run_id},
@@ -136,7 +138,7 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
 
         of_plan = re.fullmatch(STATE_OF_PLAN, relative)
         if of_plan and of_plan[1] == run_suffix(run_id):
-            of_run = [os.path.join(surroundings["run_dir"], "state.json")]
+            of_run = [surroundings["state_path"]]
     as_given = [path] if path.startswith("/") else []
     places = [*of_run, *as_given, inside, *places_in_plugins(relative, surroundings["plugin_roots"])]
     return list(dict.fromkeys(places))

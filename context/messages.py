@@ -117,7 +117,7 @@ def state_broken(run: Run, error: LedgerError, backup: str) -> str:
     """Return the message for a state that a load cannot read (RELOAD, Step 2; AGENT, Session Load, Error Handling)."""
     is_json = isinstance(error, StateRefused) or not isinstance(error, StateInvalid)
     reason = error.reason if isinstance(error, StateInvalid) else error.message
-    path = run.shown("state.json")
+    path = run.shown(run.state_path)
     if "faber-ledger resolve" in error.hint:  # a backup has only one side
         return f"❌ ERROR: Cannot read state file\nPath: {path}\nError: {reason}\n\nRecovery:\n1. {error.hint}"
     return f"""\

@@ -49,7 +49,7 @@ class Hook:
         self.warn = warn
         self._active = active
         self._folder = folder
-        self._was_there = os.path.isdir(run.directory)
+        self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
         self._incoming = IncomingCall(call, run, at, warn)
 
@@ -128,7 +128,7 @@ class Hook:
         from faber_ledger.context.packet import pack
 
         self.warn(f"{error.message} - {error.hint}")
-        problem = messages.state_broken(self.run, error, state_file.backup_name(self.run))
+        problem = messages.state_broken(self.run, error, state_file.choose_backup(self.run))
         return pack(self.run.run_id, {}, [], [problem], budget=self._incoming.settings().packet_budget)[0]
 
     def _gather(self, state: dict[str, Any], *, is_state_read: bool) -> Reload:
@@ -178,14 +178,14 @@ class Hook:
         except (StateInvalid, StateMissing) as error:
             if isinstance(error, ForeignState):
                 raise
-            if not os.path.isdir(run.directory):
+            if not run.has_files():
                 if self._follow_rename():
                     return self._read_state()
                 raise
             from faber_ledger.context import messages
 
             backup = state_file.read_backup(run)
-            return (backup[1].value if backup else {}), messages.state_broken(run, error, state_file.backup_name(run))
+            return (backup[1].value if backup else {}), messages.state_broken(run, error, state_file.choose_backup(run))
 
     # PreCompact
 
@@ -249,7 +249,7 @@ class Hook:
     def _spool(self, error: Exception, loads: list[Draft]) -> None:
         """Keep a refused call until the next append; raises `error` if there is no run to record it on."""
         self._follow_rename()
-        if isinstance(error, ForeignState) or not (self._was_there or os.path.isdir(self.run.directory)):
+        if isinstance(error, ForeignState) or not (self._was_there or self.run.has_files()):
             raise error
         hint = f" - {error.hint}" if isinstance(error, LedgerError) and error.hint else ""
         reason = f"not recorded: {error}{hint}"
@@ -276,7 +276,7 @@ def what_to_keep(run: Run, state: dict[str, Any]) -> str:
     position = ":".join([part for part in (current_phase(state), current_step(state)) if part])
     ids = [("FABER run", run.run_id), ("work item", state.get("work_id")), ("phase and step", position)]
     paths = [
-        ("state", run.shown("state.json")),
+        ("state", run.shown(run.state_path)),
         ("specification", str(known.get("spec_path") or "").replace("{project_root}/", "")),
         ("branch", known.get("branch_name") or known.get("branch") or state.get("branch")),
     ]

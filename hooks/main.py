@@ -54,10 +54,10 @@ def run_hook(name: str) -> int:
         from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
         run = find_run(root, active.run_id)
-        if not os.path.isdir(run.directory):
+        if not run.has_files():
             root = held.current_path() or root
             run = find_run(root, active.run_id)
-        if not os.path.isdir(run.directory):
+        if not run.has_files():
             from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the run
 
             restore_run_from_mirror(root, active.run_id, warn)

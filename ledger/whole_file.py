@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 
+from faber_ledger.ledger import BACKUP_ENDING
+
 OURS = ".faber-ledger.tmp"  # the ending of names that no other program uses
 NOT_SYNCED = (errno.EINVAL, errno.ENOTSUP)  # of a directory, on file systems that cannot
 
@@ -38,22 +40,32 @@ def put(
         sync_directory(os.path.dirname(path))
 
 
-def own_name(folder: str, name: str) -> str:
+def own_name(path: str) -> str:
     """Return a path for the next content of a file, under a name that no other program uses."""
+    folder, name = os.path.split(path)
     return f"{folder}{os.sep}.{name}.{os.urandom(8).hex()}{OURS}"
 
 
-def sweep(folder: str, name: str) -> None:
+def sweep(path: str) -> None:
     """Remove what killed writers of a file, or of its backup, left under names from `own_name`.
 
     The caller holds the lock under which they are written, so that none is in use.
     """
+    folder, name = os.path.split(path)
     try:
-        left = [one for one in os.listdir(folder) if one.endswith(OURS) and one.startswith(f".{name}.")]
+        left = [one for one in os.listdir(folder) if is_own_name(one, name)]
     except OSError:
         return  # the write that follows reports it
     for one in left:
         remove(os.path.join(folder, one))
+
+
+def is_own_name(name: str, of: str) -> bool:
+    """Return whether a name is one that `own_name` gives for the file `of` or for its backup."""
+    if not (name.endswith(OURS) and name.startswith(f".{of}.")):
+        return False
+    random = name.removeprefix(f".{of}").removeprefix(BACKUP_ENDING).removesuffix(OURS)
+    return not random[1:].strip("0123456789abcdef")
 
 
 def move_into_place(temporary: str, path: str) -> None:

@@ -263,7 +263,7 @@ class Recording:
         known = blocks.blocks_of(self.state)
         if blocks.is_too_deep(known):
             hint = "flatten its sessions and context_metadata"
-            raise StateInvalid(TOO_DEEP, path=self.run.shown("state.json"), hint=hint)
+            raise StateInvalid(TOO_DEEP, path=self.run.shown(self.run.state_path), hint=hint)
         return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": blocks.text_of(known)}}
 
 

@@ -69,13 +69,12 @@ def start_run(
 def _fill_folder(
     run: Run, plan: RunPlan, at: float, warn: Callable[[str], None], worktree: dict[str, Any] | None
 ) -> None:
-    metadata = os.path.join(run.directory, "metadata.json")
     try:
         text = json.dumps(_metadata(run.run_id, plan, at), indent=2, ensure_ascii=False) + "\n"
-        whole_file.put(metadata, text.encode())
+        whole_file.put(run.metadata_path, text.encode())
     except OSError as error:  # the error of a full disk names no file
         hint = "free the disk or the folder's permissions, then start the run again"
-        raise NotWritable(f"cannot write {run.shown('metadata.json')}: {error.strerror}", hint=hint) from error
+        raise NotWritable(f"cannot write {run.shown(run.metadata_path)}: {error.strerror}", hint=hint) from error
     state = {**_first_state(run.run_id, plan, at), **({"worktree": worktree} if worktree else {})}
     state_file.write_new(run, json.dumps(state, indent=2, ensure_ascii=False) + "\n")
     first: Draft = {

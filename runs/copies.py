@@ -120,7 +120,7 @@ def is_other_than_head(run: Run) -> bool:
 def runs_in_other_work_trees(run: Run) -> list[Run]:
     """Return the run in each of the clone's other work trees that has its folder."""
     found = [find_run(root, run.run_id) for root in other_roots(run.root)]
-    return [one for one in found if os.path.isdir(one.directory)]
+    return [one for one in found if one.has_files()]
 
 
 def _ask_git(run: Run, arguments: list[str], name: str) -> GitQuery:

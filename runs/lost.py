@@ -7,7 +7,6 @@ import stat
 
 from faber_ledger.ledger.errors import LedgerLost
 from faber_ledger.runs.copies import is_in_head, is_other_than_head, mirror_with_events
-from faber_ledger.runs.run import LEDGER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +55,10 @@ def check_not_lost(run: Run) -> None:
     if is_in_head(run):
         raise LedgerLost(
             f"the ledger of {run.run_id} is gone; git's last commit still has it, and a second one is not begun",
-            hint=f"{_hint_to_check_out(run)}; or, if it is to be gone, `git rm --cached {run.shown(LEDGER)}` and commit"
-            " that",
+            hint=f"{_hint_to_check_out(run)}; or, if it is to be gone,"
+            f" `git rm --cached {run.shown(run.ledger_path)}` and commit that",
         )
 
 
 def _hint_to_check_out(run: Run) -> str:
-    return f"run `git checkout HEAD -- {run.shown(LEDGER)}` in {run.root}"
+    return f"run `git checkout HEAD -- {run.shown(run.ledger_path)}` in {run.root}"

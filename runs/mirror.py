@@ -70,7 +70,7 @@ def _recover(run: Run, warn: Callable[[str], None]) -> None:
 
     what = "a journal" if os.path.lexists(run.journal_path) else "an unfinished recovery"
     sources = ", ".join(recover(run, warn)) or "nothing: it had no event yet"
-    warn(f"{what} stood beside {run.shown('ledger.db')}; recovered from {sources}")
+    warn(f"{what} stood beside {run.shown(run.ledger_path)}; recovered from {sources}")
 
 
 def _check_git(run: Run) -> None:

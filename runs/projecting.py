@@ -136,15 +136,16 @@ def _best_of(states: Iterable[OldState]) -> OldState | None:
 
 
 def _read_backups(run: Run) -> Iterator[OldState]:
-    for name, state in state_file.read_backups(run):
-        yield name, state, os.path.join(run.directory, name)
+    for path, state in state_file.read_backups(run):
+        yield os.path.basename(path), state, path
 
 
 def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
     """Read the run's states in the newest commits of HEAD or of all local branches."""
-    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", revisions, "--", "./state.json"]
+    path = f"./{os.path.basename(run.state_path)}"
+    asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", revisions, "--", path]
     for commit in (GitQuery(asked, run.directory).answer() or "").split():
-        question = GitQuery(["cat-file", "blob", f"{commit}:./state.json"], run.directory, limit=state_file.MAX_BYTES)
+        question = GitQuery(["cat-file", "blob", f"{commit}:{path}"], run.directory, limit=state_file.MAX_BYTES)
         content = question.answer_bytes()
         try:
             if content is not None:  # else it was removed there
@@ -156,26 +157,26 @@ def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
 def restore_backup(run: Run, *, warn: Callable[[str], None]) -> tuple[str, bool]:
     """Replace state.json by its newest readable backup, and project the log onto it if it has an event.
 
-    Return the backup's name, and whether there was a log to project. Raises LedgerError if state.json is readable or no
+    Return the backup's path, and whether there was a log to project. Raises LedgerError if state.json is readable or no
     backup is, and as `open_log`.
     """
     with RunLock(run.lock_path):
         if not (os.path.lexists(run.ledger_path) or mirror_with_events(run)):
             return _replace_by_backup(run), False
         with open_log(run, warn) as opened:
-            name = _replace_by_backup(run)
+            backup = _replace_by_backup(run)
             if not opened.log.heads():  # as a killed first hook leaves it: the next event adopts the restored blocks
-                return name, False
+                return backup, False
             state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
             if opened.redacted:
                 remove_old_copies(run, opened.log, warn)
-            return name, True
+            return backup, True
 
 
 def _replace_by_backup(run: Run) -> str:
     if _is_readable(run):
         raise LedgerError(
-            f"{run.shown('state.json')} can be read, and a backup of it is older",
+            f"{run.shown(run.state_path)} can be read, and a backup of it is older",
             hint=f"run `faber-ledger project {run.run_id}` to write its two blocks from the log",
         )
     found = state_file.read_backup(run)
@@ -184,12 +185,12 @@ def _replace_by_backup(run: Run) -> str:
             f"the run {run.run_id} has no backup that can be read",
             hint=f"restore state.json from git, or move it aside and run `faber-ledger project {run.run_id}`",
         )
-    name, backup = found
+    path, backup = found
     if os.path.lexists(run.state_path):
         state_file.check_writable(run, os.lstat(run.state_path))
         os.replace(run.state_path, f"{run.state_path}.broken{BACKUP_ENDING}")
-    state_file.write_new(run, backup.text, like=os.path.join(run.directory, name))
-    return name
+    state_file.write_new(run, backup.text, like=path)
+    return path
 
 
 def _check_has_events(log: Log, run: Run) -> None:
@@ -249,7 +250,7 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
     if run is None:
         return
 
-    os.makedirs(run.directory)
+    os.makedirs(run.directory, exist_ok=True)
     try:
         result = reproject(run, rebuild=False, warn=warn, defaults=DEFAULTS)
     except LedgerError:
@@ -275,14 +276,14 @@ def _find_restorable(root: str, named: str | None) -> Run | None:
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
-    if os.path.lexists(run.directory) or mirror_with_events(run) is None or _is_committed(run):
+    if run.has_files() or os.path.islink(run.directory) or mirror_with_events(run) is None or _is_committed(run):
         return None
     return run
 
 
 def _is_committed(run: Run) -> bool:
     """Return whether a commit of any branch or tag has the run, or git does not answer."""
-    path = run.shown("ledger.db")
+    path = run.shown(run.ledger_path)
     return GitQuery(["rev-list", "--all", "--max-count=1", "--", path], run.root).answer() != ""
 
 

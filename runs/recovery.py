@@ -22,7 +22,6 @@ from faber_ledger.ledger.journal import find_refusal, move_aside, refusal_error
 from faber_ledger.ledger.union import merge_rows, rows_of, write_union
 from faber_ledger.ledger.whole_file import move_into_place, remove
 from faber_ledger.runs.copies import FILE, HEAD, INDEX, JOURNAL, LARGEST, MIRROR, RECOVERY, copies_of
-from faber_ledger.runs.run import LEDGER_JOURNAL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,12 +41,12 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
     """
     if os.path.lexists(run.journal_path) and (os.path.islink(run.journal_path) or not os.path.isfile(run.journal_path)):
         raise IntegrityError(
-            f"{run.shown(LEDGER_JOURNAL)} is not a regular file, and no ledger made it",
+            f"{run.shown(run.journal_path)} is not a regular file, and no ledger made it",
             hint="remove it, then run the command again",
         )
     if os.path.isfile(run.ledger_path) and os.path.getsize(run.ledger_path) > LARGEST:
         raise IntegrityError(
-            f"{run.shown('ledger.db')} is too large to be recovered",
+            f"{run.shown(run.ledger_path)} is too large to be recovered",
             hint="move it aside and restore ledger.db from git, or from another machine",
         )
     why = find_refusal(run.ledger_path)
@@ -63,7 +62,7 @@ def recover(run: Run, warn: Callable[[str], None]) -> list[str]:
         )
         if not found and not begun:
             raise IntegrityError(
-                f"{run.shown('ledger.db')} and the journal beside it cannot be read, nor any other copy of them",
+                f"{run.shown(run.ledger_path)} and the journal beside it cannot be read, nor any other copy of them",
                 hint="move both aside and restore ledger.db from git, or from another machine",
             )
         if why is not None:

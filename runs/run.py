@@ -26,16 +26,14 @@ STATE = "state.json"
 LEDGER = "ledger.db"
 LOCK = "ledger.lock"
 LEDGER_JOURNAL = LEDGER + JOURNAL_ENDING
+METADATA = "metadata.json"
 
 # One of these makes a folder a run, and a run without both cannot be resumed on another machine.
 RUN_FILES = (STATE, LEDGER)
-# What `seal` stages. `metadata.json` is committed with a run that has one, but a run is complete without it.
-TRACKED_FILES = (LEDGER, STATE, "metadata.json")
 # What this program reads and writes in a run's folder: not material for the agent.
 OWN_FILES = (STATE, LEDGER, LEDGER_JOURNAL, LOCK)
 
 STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
-BACKUPS = (STATE + BACKUP_ENDING, STATE_BACKUP)  # of the state; the first is ours
 UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
@@ -44,23 +42,64 @@ JOINING = dict.fromkeys(map(ord, "._-"))
 
 
 class Run:
-    """A run and the files in its folder, which may not exist."""
+    """A run and its files, which may not exist; nobody else joins their names.
 
-    def __init__(self, root: str, run_id: str, directory: str) -> None:
+    `suffix` is not empty if the folder has several runs, those of one plan: then the name of each file has it.
+    """
+
+    def __init__(self, root: str, run_id: str, directory: str, suffix: str = "") -> None:
         self.root = root
         self.run_id = run_id
         self.directory = directory
-        inside = os.path.join(directory, "")
-        self.state_path = inside + STATE
+        self.suffix = suffix
+        self.state_path = self._path(STATE)
         self.backup_path = self.state_path + BACKUP_ENDING
-        self.ledger_path = inside + LEDGER
+        self.ledger_path = self._path(LEDGER)
         self.journal_path = self.ledger_path + JOURNAL_ENDING
         self.recovered_path = self.ledger_path + RECOVERED_ENDING
-        self.lock_path = inside + LOCK
+        self.lock_path = self._path(LOCK)
 
-    def shown(self, name: str) -> str:
-        """Return the path of a file in the run's folder as reports show it: relative to the project, with slashes."""
-        return os.path.relpath(os.path.join(self.directory, name), self.root).replace(os.sep, "/")
+    def _path(self, name: str) -> str:
+        """Return the path of a file whose name in a folder of its own is `name`: with `a`, `state-a.json`."""
+        if self.suffix:
+            stem, dot, ending = name.partition(".")
+            name = f"{stem}-{self.suffix}{dot}{ending}"
+        return os.path.join(self.directory, name)
+
+    @property
+    def backup_paths(self) -> tuple[str, str]:
+        """The paths of the state's backups: ours, then FABER's."""
+        return self.backup_path, self._path(STATE_BACKUP)
+
+    @property
+    def metadata_path(self) -> str:
+        """The path of `metadata.json`."""
+        return self._path(METADATA)
+
+    @property
+    def settings_path(self) -> str:
+        """The path of the run's own settings."""
+        return self._path("ledger.json")
+
+    @property
+    def required_paths(self) -> tuple[str, str]:
+        """The paths of `RUN_FILES`."""
+        return self.state_path, self.ledger_path
+
+    @property
+    def tracked_paths(self) -> tuple[str, ...]:
+        """The paths of what `seal` stages; a run is complete without `metadata.json`."""
+        return self.ledger_path, self.state_path, self.metadata_path
+
+    def has_files(self) -> bool:
+        """Return whether the run is there: its own folder, or its state or ledger in a folder of several runs."""
+        if not self.suffix:
+            return os.path.isdir(self.directory)
+        return os.path.lexists(self.state_path) or os.path.lexists(self.ledger_path)
+
+    def shown(self, path: str) -> str:
+        """Return the path of a file of the run as reports show it: relative to the project, with slashes."""
+        return os.path.relpath(path, self.root).replace(os.sep, "/")
 
 
 def name_part(text: str) -> str:

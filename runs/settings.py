@@ -64,7 +64,7 @@ class Settings:
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
-        self._read(run.root, os.path.join(run.directory, "ledger.json"))
+        self._read(run.root, run.settings_path)
         for name in NAMES:
             variable = f"FABER_LEDGER_{name.upper()}"
             text = environ.get(variable, "").strip().lower()

@@ -20,7 +20,6 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
-from faber_ledger.runs.run import BACKUPS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,8 +76,8 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
                 from faber_ledger.files.text import one_line  # a hook seldom reads a bad state
 
                 message = f"State file has no valid {name}: it must be a text, and is {one_line(json.dumps(value), 80)}"
-                hint = f"correct it in {run.shown('state.json')}"
-                block = f"❌ ERROR: {message}\nPath: {run.shown('state.json')}\n\n{CORRECT}"
+                hint = f"correct it in {run.shown(run.state_path)}"
+                block = f"❌ ERROR: {message}\nPath: {run.shown(run.state_path)}\n\n{CORRECT}"
                 raise LedgerError(message, hint=hint, block=block)
         if not all([isinstance(state.get(name), str) and state[name] for name in names]):
             message, hint, block = fields_missing(run, names)
@@ -88,28 +87,28 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
 def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:
     """Return message and hint for missing fields, and the block that is printed instead of both."""
     message = f"State file missing required fields ({', '.join(names)})"
-    path = run.shown("state.json")
+    path = run.shown(run.state_path)
     recovery = f"Path: {path}\n\nRecovery:\n1. Add the missing fields to the file\n2. Restore it from git"
     return message, f"add them to {path}", f"❌ ERROR: {message}\n{recovery}"
 
 
 def read_backup(run: Run) -> tuple[str, JsonText] | None:
-    """Return the name and content of the first readable backup of a run's state, or None."""
+    """Return the path and content of the first readable backup of a run's state, or None."""
     return next(read_backups(run), None)
 
 
 def read_backups(run: Run) -> Iterator[tuple[str, JsonText]]:
-    """Yield the name and content of each readable backup of a run's state."""
-    for name in BACKUPS:
+    """Yield the path and content of each readable backup of a run's state."""
+    for path in run.backup_paths:
         try:
-            yield name, parse_state(run, _bytes_of(run, name))
+            yield path, parse_state(run, _bytes_of(run, path))
         except LedgerError:
             continue
 
 
-def backup_name(run: Run) -> str:
-    """Return the name of the backup that exists; if none does, of the one that a write makes."""
-    return next((name for name in BACKUPS if os.path.exists(os.path.join(run.directory, name))), BACKUPS[0])
+def choose_backup(run: Run) -> str:
+    """Return the path of the backup that exists; if none does, of the one that a write makes."""
+    return next((path for path in run.backup_paths if os.path.exists(path)), run.backup_path)
 
 
 class KnownState:
@@ -244,7 +243,7 @@ def write_members(run: Run, members: dict[str, Any], *, warn: Callable[[str], No
         if _replace_if_unchanged(run, document, changed, members, warn):
             return True
     raise StateNotWritten(
-        f"another program keeps rewriting {run.shown('state.json')}",
+        f"another program keeps rewriting {run.shown(run.state_path)}",
         hint=f"run `faber-ledger project {run.run_id}` when it has ended",
     )
 
@@ -256,8 +255,8 @@ def write_new(run: Run, text: str, *, like: str | None = None) -> None:
     """
     try:
         content = text.encode("utf-8", "backslashreplace")
-        whole_file.sweep(run.directory, "state.json")
-        temporary = whole_file.own_name(run.directory, "state.json")
+        whole_file.sweep(run.state_path)
+        temporary = whole_file.own_name(run.state_path)
         whole_file.put(run.state_path, content, like=os.stat(like) if like else None, temporary=temporary)
     except OSError as error:
         raise _not_written(run, error.strerror) from error
@@ -270,7 +269,7 @@ def check_writable(run: Run, status: os.stat_result) -> None:
     """
     if not status.st_mode & stat.S_IWUSR:
         error = _not_written(run, os.strerror(errno.EACCES))
-        error.hint = f"run `chmod u+w {run.shown('state.json')}`, then `faber-ledger project {run.run_id}`"
+        error.hint = f"run `chmod u+w {run.shown(run.state_path)}`, then `faber-ledger project {run.run_id}`"
         raise error
 
 
@@ -282,12 +281,12 @@ def remove_backup(run: Run) -> None:
         pass
 
 
-def _bytes_of(run: Run, name: str = "state.json") -> bytes:
-    """Read a file of the run's folder, which may have come with the repository: no link, no pipe, not too large.
+def _bytes_of(run: Run, path: str | None = None) -> bytes:
+    """Read the state or a backup, which may have come with the repository: no link, no pipe, not too large.
 
     Raises StateMissing, StateInvalid, LedgerError.
     """
-    path = os.path.join(run.directory, name)
+    path = path or run.state_path
     try:
         return read_regular(path, MAX_BYTES)
     except FileNotFoundError:
@@ -299,17 +298,17 @@ def _bytes_of(run: Run, name: str = "state.json") -> bytes:
         raise _invalid(run, what, StateRefused) from error
     except OSError as error:
         raise LedgerError(
-            f"cannot read {run.shown('state.json')}: {error.strerror}", hint="check the file's permissions"
+            f"cannot read {run.shown(run.state_path)}: {error.strerror}", hint="check the file's permissions"
         ) from error
 
 
 def way_back(run: Run) -> str:
     """Return the hint for a missing state: from its backup if there is one, which has more than the ledger."""
-    if not os.path.isdir(run.directory):
+    if not run.has_files():
         return "run `faber-ledger run list` to see the runs of this project"
-    name = backup_name(run)
-    if os.path.exists(os.path.join(run.directory, name)):
-        return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(name)}"
+    backup = choose_backup(run)
+    if os.path.exists(backup):
+        return f"run `faber-ledger project {run.run_id} --restore` to take its backup {run.shown(backup)}"
     return f"restore it from git, or write one from the ledger with `faber-ledger project {run.run_id}`"
 
 
@@ -323,13 +322,13 @@ def parse_state(run: Run, content: bytes) -> JsonText:
         if _is_unmerged(run, content):
             reason = "a merge has stopped at it"
             hint = "run `faber-ledger resolve`, which unites the two sides; a backup would lose keys of one"
-            raise StateInvalid(reason, path=run.shown("state.json"), hint=hint) from error
+            raise StateInvalid(reason, path=run.shown(run.state_path), hint=hint) from error
         raise _invalid(run, _reason(error, content)) from error
     named = document.value.get("run_id")
     if named is not None and named != run.run_id:
         raise ForeignState(
             f"it is the state of another run, {named!r:.80}",
-            path=run.shown("state.json"),
+            path=run.shown(run.state_path),
             hint="restore the run's own state.json from git, or move this one to its own run",
         )
     return document
@@ -346,7 +345,7 @@ def _is_unmerged(run: Run, content: bytes) -> bool:
 
 def _invalid(run: Run, reason: str, kind: type[StateInvalid] = StateInvalid) -> StateInvalid:
     hint = f"correct the file, or take its newest backup with `faber-ledger project {run.run_id} --restore`"
-    return kind(reason, path=run.shown("state.json"), hint=hint)
+    return kind(reason, path=run.shown(run.state_path), hint=hint)
 
 
 def _reason(error: ValueError, content: bytes) -> str:
@@ -376,18 +375,18 @@ def _replace_if_unchanged(
     """
     before, after = document.text.encode(), document.with_members(changed, texts).encode()
     replaced = False
-    temporary = whole_file.own_name(run.directory, "state.json")
+    temporary = whole_file.own_name(run.state_path)
     try:
         try:
             like = os.stat(run.state_path, follow_symlinks=False)
         except FileNotFoundError:
             return False  # removed since it was read
         check_writable(run, like)
-        whole_file.sweep(run.directory, "state.json")
+        whole_file.sweep(run.state_path)
         whole_file.write(temporary, after, like=like)
         _check_written(run, temporary, members, texts or {})
         try:
-            beside = whole_file.own_name(run.directory, BACKUPS[0])
+            beside = whole_file.own_name(run.backup_path)
             whole_file.put(run.backup_path, before, like=like, durable=False, temporary=beside)
         except OSError:
             warn("Could not create backup")

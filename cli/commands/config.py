@@ -91,7 +91,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     """Return a run's workflow, artifacts and settings; what is wrong is added to `problems`."""
     found: dict[str, Any] = {
         "run_id": run.run_id,
-        "state": run.shown("state.json"),
+        "state": run.shown(run.state_path),
         "workflow_id": None,
         "workflow_path": None,
         "workflow_status": "unknown",
@@ -103,7 +103,7 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
     found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
     found["settings_places"] = [
         f"{PATH} (the project)",
-        f"{run.shown('ledger.json')} (this run)",
+        f"{run.shown(run.settings_path)} (this run)",
         "FABER_LEDGER_<NAME>",
     ]
     problems += settings.problems

@@ -12,7 +12,6 @@ from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
-from faber_ledger.runs.run import LEDGER_JOURNAL
 
 if TYPE_CHECKING:
     from faber_ledger.migrations.upgrade import Outcome
@@ -58,7 +57,7 @@ def _with_journal(run: Run, error: LedgerError) -> LedgerError:
     is_unread = isinstance(error.__cause__, sqlite3.Error) and os.path.lexists(run.journal_path)
     if not (is_refused or is_unread):
         return error
-    journal = run.shown(LEDGER_JOURNAL)
+    journal = run.shown(run.journal_path)
     return IntegrityError(
         error.message if is_refused else f"the journal {journal} is beside the ledger: a killed writer left it there",
         hint=f"run `faber-ledger project {run.run_id}`, which recovers what can be read, then run the command again",

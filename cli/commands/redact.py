@@ -95,7 +95,7 @@ def redact(
         warn(f"⚠️  {TEXT_CACHE} is there again, and may hold what is redacted: {error.message}; run the command again")
     texts = plan.texts.difference(beside.pop("common"))
     beside["also_in_files"] = [
-        path for path in find_remains(runs_in_work_trees(chosen), texts) if not path.endswith("ledger.db")
+        path for path in find_remains(runs_in_work_trees(chosen), texts) if not path.endswith(".db")
     ]
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}

@@ -154,17 +154,17 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
     left = {result["path"] for result in results if not result["mended"]}
     runs = {conflict.run.run_id: conflict.run for conflict in found if conflict.run is not None}
     for run in runs.values():
-        if run.shown("state.json") in left or run.shown("ledger.db") in left:
+        if run.shown(run.state_path) in left or run.shown(run.ledger_path) in left:
             continue
         try:
             if os.path.lexists(run.ledger_path):
                 project_again(run, rebuild=True)
                 git("add", "--", run.ledger_path)
-            if os.path.lexists(run.state_path) or run.shown("state.json") in [conflict.path for conflict in found]:
+            if os.path.lexists(run.state_path) or run.shown(run.state_path) in [conflict.path for conflict in found]:
                 git("add", "--", run.state_path)
         except LedgerError as error:
             for result in results:
-                if result["path"] == run.shown("state.json"):
+                if result["path"] == run.shown(run.state_path):
                     result |= {"mended": False, "how": error.message}
             warn(f"note: {run.run_id}: {error.message}")
 
@@ -199,5 +199,5 @@ def _put_resolved(conflict: Conflict, path: str, content: bytes) -> None:
 
 def _put(path: str, content: bytes) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    beside = whole_file.own_name(*os.path.split(path))
+    beside = whole_file.own_name(path)
     whole_file.put(path, content, durable=False, temporary=beside)  # git has it

@@ -27,7 +27,7 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, TRACKED_FILES, Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,7 +135,7 @@ def _check(run: Run) -> None:
     if wrong:
         about = f"event {wrong[0].event}: " if wrong[0].event else ""
         raise IntegrityError(
-            f"{run.shown('ledger.db')} is damaged, and is not staged: {about}{wrong[0].what}",
+            f"{run.shown(run.ledger_path)} is damaged, and is not staged: {about}{wrong[0].what}",
             hint=f"run `faber-ledger verify {run.run_id}` to see all that is wrong",
         )
 
@@ -152,9 +152,9 @@ def _read_files(root: str) -> dict[str, list[tuple[int, int, int]]]:
 
 
 def _statuses(run: Run) -> Iterator[tuple[int, int, int]]:
-    for name in TRACKED_FILES:
+    for path in run.tracked_paths:
         try:
-            status = os.stat(os.path.join(run.directory, name))
+            status = os.stat(path)
         except OSError:
             yield (0, 0, 0)
         else:
@@ -166,7 +166,7 @@ def _stage(run: Run) -> list[str]:
     if os.path.basename(os.environ.get("GIT_INDEX_FILE", "")).startswith("next-index-"):
         warn(f"note: this commit has only the named paths: {run.run_id} is left for the next one")
         return []
-    paths = [path for name in TRACKED_FILES if os.path.isfile(path := os.path.join(run.directory, name))]
+    paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     if active_run(run.root).run_id == run.run_id:
         named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
         paths += [path for path in named if os.path.isfile(path)][:1]

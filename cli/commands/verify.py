@@ -78,7 +78,7 @@ def _lost(run: Run) -> list[LogProblem]:
     lost = loss_of(run)
     if lost is not None:
         return [LogProblem("rolled_back", None, *lost)]
-    what = f"{run.shown('ledger.db')} is empty: no event was ever recorded in it"
+    what = f"{run.shown(run.ledger_path)} is empty: no event was ever recorded in it"
     return [LogProblem("empty", None, what, "you need not run anything: the first event creates the ledger")]
 
 

@@ -13,7 +13,7 @@ from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, BACKUPS, HOOK_LOG, STATE_BACKUP
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, STATE, STATE_BACKUP
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -58,13 +58,13 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
     for run in patient.runs:
         size = _size(run.state_path)
         if size > LARGE_STATE:
-            what = f"{run.shown('state.json')} has {_size_text(size)}: a reload accepts at most 1 MB"
+            what = f"{run.shown(run.state_path)} has {_size_text(size)}: a reload accepts at most 1 MB"
             yield Finding(
                 "warning", what, "find the member that has grown; our two blocks grow only with the number of sessions"
             )
         size = _size(run.ledger_path)
         if size > LARGE_LEDGER:
-            what = f"{run.shown('ledger.db')} has {_size_text(size)}, and git keeps each version of it"
+            what = f"{run.shown(run.ledger_path)} has {_size_text(size)}, and git keeps each version of it"
             yield Finding("note", what, "finish the run, and start another for the next work")
     for name in (HOOK_LOG, HOOK_LOG + ".1"):
         size = _size(os.path.join(patient.root, *name.split("/")))
@@ -87,7 +87,7 @@ def backups_are_few(patient: Patient) -> Iterator[Finding]:
                 continue
             days = int((patient.at - entry.stat(follow_symlinks=False).st_mtime) // 86_400)
             shown = os.path.relpath(entry.path, patient.root)
-            if is_over and entry.name in BACKUPS:
+            if is_over and entry.name in (STATE + BACKUP_ENDING, STATE_BACKUP):
                 what = f"{shown} is left over from a finished run: it may contain sensitive data (END, Security)"
                 yield Finding("warning", what, "remove it")
             elif days > OLD_DAYS:

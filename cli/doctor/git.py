@@ -26,7 +26,6 @@ from faber_ledger.runs.run import (
     LEDGER_JOURNAL,
     LOCK,
     LOGS,
-    RUN_FILES,
     STATE_BACKUP,
 )
 from faber_ledger.runs.settings import PATH
@@ -132,7 +131,7 @@ def tracked_files_are_not_ignored(patient: Patient) -> Iterator[Finding]:
         check_not_ignored(patient.root)
     except LedgerError as error:
         yield Finding("error", error.message, "change or remove the rule")
-    names = [run.shown(name) for run in patient.runs for name in RUN_FILES]
+    names = [run.shown(path) for run in patient.runs for path in run.required_paths]
     paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in MUST_TRAVEL)
     for rule in rules_against(patient.root, paths):
         yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")

@@ -152,7 +152,7 @@ def _read_active_file(patient: Patient, path: str) -> tuple[str, str | None]:
         run = find_run(patient.root, run_id)
     except InvalidRunId:
         return run_id, f"names {run_id!r:.80}, which is not a run id"
-    if not os.path.isdir(run.directory):
+    if not run.has_files():
         return run_id, f"names {run_id}, which is not here"
     return run_id, None
 
@@ -181,21 +181,22 @@ def _hint(patient: Patient, fix: Fix | None) -> str:
 
 def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
-        what = f"{run.shown(LEDGER_JOURNAL)} is not a regular file, and not from a ledger"
+        what = f"{run.shown(run.journal_path)} is not a regular file, and not from a ledger"
         yield Finding("error", what, "remove it, then run the command again")
     elif LEDGER_JOURNAL in names and (why := find_refusal(run.ledger_path)) is not None:
-        what = f"{run.shown(LEDGER_JOURNAL)} {why}: it is never rolled back"
+        what = f"{run.shown(run.journal_path)} {why}: it is never rolled back"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield Finding("warning", what, hint, project_fix(run, "move aside the journal that is never rolled back"))
     elif LEDGER_JOURNAL in names:
-        what = f"{run.shown(LEDGER_JOURNAL)} was left by a killed writer, or a writer is at work"
+        what = f"{run.shown(run.journal_path)} was left by a killed writer, or a writer is at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, project_fix(run, "recover what is in the journal"))
     for name in names:
         if name.endswith(RECOVERED_ENDING) and is_tracked(os.path.join(run.directory, name)) is True:
             continue  # reported by the check of what git tracks
         if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
-            what = f"{run.shown(name)} was left by a killed program, or a program is at work"
+            left = run.shown(os.path.join(run.directory, name))
+            what = f"{left} was left by a killed program, or a program is at work"
             yield Finding("note", what, "remove it when no session is open")
 
 

@@ -41,7 +41,7 @@ def formats_are_known(patient: Patient) -> Iterator[Finding]:
             yield Finding("error", error.message, error.hint)
             continue
         if found < file.FORMAT:
-            what = f"{run.shown('ledger.db')} has format {found}, but this program writes {file.FORMAT}"
+            what = f"{run.shown(run.ledger_path)} has format {found}, but this program writes {file.FORMAT}"
             yield Finding("note", what, f"run `faber-ledger migrate {run.run_id}`")
 
 
@@ -144,7 +144,7 @@ def _state_broken(run: Run) -> Finding:
         has_backup = has_backup and RESOLVE not in error.hint  # a backup has only one side
         fix = project_fix(run, "restore the newest backup of state.json", restore=True) if has_backup else None
         return Finding("error", error.message, error.hint, fix)
-    return Finding("note", f"{run.shown('state.json')} could not be read just now", "run the command again")
+    return Finding("note", f"{run.shown(run.state_path)} could not be read just now", "run the command again")
 
 
 def _ending(run: Run) -> str:

@@ -22,7 +22,8 @@ def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str],
     missing = not os.path.lexists(run.state_path)
     backup = read_backup(run) if missing else None
     if restore or (backup is not None and is_complete(backup[1].value)):  # the log alone has only our blocks
-        name, is_projected = restore_backup(run, warn=warn)
+        used, is_projected = restore_backup(run, warn=warn)
+        name = os.path.basename(used)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}
     drain_waiting(run, now(), warn=warn)
     result = reproject(run, rebuild=rebuild, warn=warn, defaults={})

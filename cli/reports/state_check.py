@@ -158,7 +158,7 @@ def _read_state_of_head(run: Run) -> bytes | None:
     """Return the run's state.json from HEAD; None if HEAD does not have it, or without git."""
     if top_of(run.root) is None:
         return None
-    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown('state.json')}", at=run.root)
+    shown = run_git("cat-file", "blob", f"HEAD:./{run.shown(run.state_path)}", at=run.root)
     return shown.stdout if shown.returncode == 0 else None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.context.messages import state_broken
 from faber_ledger.ledger.errors import NotWritable, StateInvalid, StateMissing, StateNotWritten, StateRefused
-from faber_ledger.runs.state_file import backup_name, way_back
+from faber_ledger.runs.state_file import choose_backup, way_back
 
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
@@ -34,7 +34,7 @@ Or specify run ID: /fractary-faber:prime-context --run-id {id} [faber-ledger ses
 
 def state_not_found(run: Run) -> str:
     """Return the block for a missing state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
-    path = run.shown("state.json")
+    path = run.shown(run.state_path)
     return f"""\
 ❌ ERROR: Workflow state file not found: {path}
 Run ID: {run.run_id}
@@ -50,11 +50,11 @@ def state_not_parsed(run: Run, error: StateInvalid) -> str:
     """Return the block for a corrupted state in session-save (END, Step 2; AGENT, Session Save, Error Handling)."""
     return f"""\
 ❌ ERROR: Cannot {"read" if isinstance(error, StateRefused) else "parse"} state file: {error.reason}
-Path: {run.shown("state.json")}
+Path: {run.shown(run.state_path)}
 Error: {error.reason}
 
 Recovery:
-1. Check if backup exists: {backup_name(run)}
+1. Check if backup exists: {os.path.basename(choose_backup(run))}
 2. Restore from backup if available [faber-ledger project {run.run_id} --restore]
 3. Contact support if no backup available"""
 
@@ -66,7 +66,7 @@ def state_not_saved(run: Run, error: NotWritable) -> str:
     then = f"What happened is in the ledger: when the file can be written, run faber-ledger project {run.run_id}"
     return f"""\
 ❌ ERROR: Failed to save state file
-Path: {run.shown("state.json")}
+Path: {run.shown(run.state_path)}
 Error: {failed}{error.message}
 
 Recovery:
@@ -81,7 +81,7 @@ def run_not_found(run: Run, work_id: str = "{work_id}") -> str:
     return f"""\
 ❌ ERROR: Run not found: {run.run_id}
 Run ID: {run.run_id}
-Path: {run.shown("state.json")}
+Path: {run.shown(run.state_path)}
 Check available runs: ls .fractary/runs/
 
 Recovery:
@@ -92,7 +92,7 @@ Recovery:
 def _back(run: Run, number: int) -> str:
     """Return the step that restores a missing state; nothing if the run's folder does not exist."""
     step = way_back(run)
-    return f"\n{number}. {step[0].upper()}{step[1:]}" if os.path.isdir(run.directory) else ""
+    return f"\n{number}. {step[0].upper()}{step[1:]}" if run.has_files() else ""
 
 
 def duration(seconds: float | None) -> str:
@@ -113,5 +113,5 @@ def load_failed(run: Run, error: StateMissing | StateInvalid | NotWritable) -> s
     if isinstance(error, StateMissing):
         return run_not_found(run)
     if isinstance(error, StateInvalid):
-        return state_broken(run, error, backup_name(run))
+        return state_broken(run, error, choose_backup(run))
     return state_not_saved(run, error)

@@ -93,11 +93,11 @@ def project_again(run: Run, *, rebuild: bool, redacted: bool = False) -> None:
     try:
         source = reproject(run, rebuild=rebuild, warn=warn, redacted=redacted).source
     except StateMissing:
-        message = f"{run.shown('state.json')} is missing, and no backup and no commit of a local branch has one"
+        message = f"{run.shown(run.state_path)} is missing, and no backup and no commit of a local branch has one"
         warn(f"note: {message}: it is left so; `faber-ledger project {run.run_id}` writes one from the ledger")
         return
     if source is not None:
-        warn(f"note: {run.shown('state.json')} was missing and is taken from {source}")
+        warn(f"note: {run.shown(run.state_path)} was missing and is taken from {source}")
 
 
 def runs_with_ledgers(text: str | None, *, every: bool) -> list[Run]:
@@ -180,7 +180,7 @@ def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
 def match_run(root: str, text: str) -> Run:
     """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
     run = find_run(root, text)
-    if os.path.isdir(run.directory):
+    if run.has_files():
         return run
     known = run_ids(root)
     near = [run_id for run_id in known if run_id.startswith(text)]
@@ -211,7 +211,7 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> 
             message, hint=_hint_to_restore(root, active) or "name one; `faber-ledger run list` shows them"
         )
     run = find_run(root, active.run_id)
-    if not os.path.isdir(run.directory):
+    if not run.has_files():
         raise RunNotFound(
             f"the active run {active.run_id} is not there",
             hint=_hint_to_restore(root, active)

@@ -86,7 +86,7 @@ def hand_back(site: Site, plan: HandBack, *, warn: Callable[[str], None]) -> str
 
 def describe(plan: HandBack) -> str:
     """Return what is handed back and where, as a line."""
-    return f"its run's last events are handed back: commit {plan.home.shown('')} in {plan.home.root}"
+    return f"its run's last events are handed back: commit {plan.home.shown(plan.home.directory)} in {plan.home.root}"
 
 
 def _changed_members(run: Run, home: Run, committed: dict[str, Any]) -> dict[str, Any] | None:

@@ -22,7 +22,9 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
     if os.path.lexists(run.directory):
         resumable = os.path.lexists(run.state_path)
         hint = (
-            f"run `faber-ledger run resume {run.run_id}`" if resumable else f"remove {run.shown('')} or take another id"
+            f"run `faber-ledger run resume {run.run_id}`"
+            if resumable
+            else f"remove {run.shown(run.directory)} or take another id"
         )
         raise LedgerError(message, hint=hint)
     places = places_of(run) if everywhere else []
@@ -35,8 +37,8 @@ def check_is_new(run: Run, *, everywhere: bool) -> None:
 
 def places_of(run: Run) -> list[str]:
     """Return the folders of a run in all worktrees, which share its mirror; if none, the refs that have it."""
-    folders = [one.directory for one in (run, *runs_in_other_work_trees(run))]
-    there = [folder for folder in folders if any([os.path.lexists(os.path.join(folder, name)) for name in RUN_FILES])]
+    runs = (run, *runs_in_other_work_trees(run))
+    there = [one.directory for one in runs if any([os.path.lexists(path) for path in one.required_paths])]
     return [os.path.realpath(folder) for folder in there] or _refs(run)
 
 

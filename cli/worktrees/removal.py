@@ -14,7 +14,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import LOCK, LOGS, RUN_FILES, STATE_BACKUP, find_run, run_ids
+from faber_ledger.runs.run import LOCK, LOGS, STATE_BACKUP, find_run, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,9 +143,9 @@ def _work_left(site: Site, named: bool) -> list[str]:
         found.append(
             f"a {operation} is in progress in it: finish it, or `git {operation} {ENDINGS.get(operation, '--abort')}`"
         )
-    folders = [os.path.relpath(find_run(site.root, run_id).directory, site.tree.path) for run_id in run_ids(site.root)]
-    if folders:
-        files = [os.path.join(folder, name) for folder in folders for name in RUN_FILES]
+    paths = [path for run_id in run_ids(site.root) for path in find_run(site.root, run_id).required_paths]
+    if paths:
+        files = [os.path.relpath(path, site.tree.path) for path in paths]
         ignored = git.filter_ignored(site.tree, files)
         if ignored:
             found.append(f"git ignores {_join_some(ignored)}: copy the run's folder, then `git worktree remove`")

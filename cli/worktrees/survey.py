@@ -196,7 +196,7 @@ def _check_orphan(site: Site, at: float, days: int, known: list[Record]) -> tupl
         return "git_error", f"git cannot read it: {error}"
     if site.run_id is None:
         return "workflow_abandoned", f"the run {known[-1]['workflow_run_id']} is not active in it any more"
-    if not os.path.isdir(find_run(site.root, site.run_id).directory):
+    if not find_run(site.root, site.run_id).has_files():
         return "workflow_abandoned", f"the run {site.run_id} is not in it any more"
     if site.status == "cancelled" and not merged:
         return "workflow_abandoned", "its run was cancelled and its branch is not merged"

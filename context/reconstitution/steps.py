@@ -90,7 +90,7 @@ def load_state(run: Run) -> dict[str, Any]:
         state = state_file.read_state(run).value
     except StateMissing as error:
         raise context_lost(
-            f"State file missing: {run.shown('state.json')}",
+            f"State file missing: {run.shown(run.state_path)}",
             "Run may have been cleaned up; start new run [faber-ledger run start --work-id <work_id>],"
             f" or {error.hint}",
             first=f"❌ ERROR: Run not found: {run.run_id}",
@@ -98,8 +98,8 @@ def load_state(run: Run) -> dict[str, Any]:
     except StateInvalid as error:
         is_refused = isinstance(error, StateRefused) and not isinstance(error, ForeignState)
         raise context_lost(
-            f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown('state.json')}: {error.reason}",
-            f"Inspect and repair state.json manually, or take its backup {run.shown(state_file.backup_name(run))}"
+            f"State file {'not readable' if is_refused else 'corrupted'}: {run.shown(run.state_path)}: {error.reason}",
+            f"Inspect and repair state.json manually, or take its backup {run.shown(state_file.choose_backup(run))}"
             f" [faber-ledger project {run.run_id} --restore]",
         ) from error
     except LedgerError as error:
@@ -107,7 +107,7 @@ def load_state(run: Run) -> dict[str, Any]:
     try:
         state_file.check_required(run, state)
     except LedgerError as error:
-        raise context_lost(f"{error}: {run.shown('state.json')}", "Inspect and repair state.json manually") from error
+        raise context_lost(f"{error}: {run.shown(run.state_path)}", "Inspect and repair state.json manually") from error
     if state["status"] not in progress.STATUSES:
         message = f"Invalid state status: {text_or_na(state['status'])}"
         raise LedgerError(
@@ -119,10 +119,10 @@ def load_state(run: Run) -> dict[str, Any]:
 def load_metadata(run: Run) -> dict[str, Any] | None:
     """Return `metadata.json`; None if there is none, as in runs of FABER's own tools. Raises ContextLost."""
     try:
-        return json_object(run, "metadata.json")
+        return json_object(run, run.metadata_path)
     except (FileRefused, ValueError) as error:
         raise context_lost(
-            f"Metadata file corrupted: {run.shown('metadata.json')}: {error}",
+            f"Metadata file corrupted: {run.shown(run.metadata_path)}: {error}",
             "Inspect and repair metadata.json manually",
         ) from error
 
@@ -130,7 +130,7 @@ def load_metadata(run: Run) -> dict[str, Any] | None:
 def run_not_found(run: Run) -> ContextLost:
     """Return the error for a run that does not exist (RECON, Error Response Patterns)."""
     return context_lost(
-        f"Run directory not found: {run.shown('')}".rstrip("/"),
+        f"Run directory not found: {run.shown(run.directory)}".rstrip("/"),
         "Verify run_id is correct or start a new run with /faber run <work_id>"
         " [faber-ledger run list; faber-ledger run start --work-id <work_id>]",
         first=f"❌ ERROR: Run not found: {run.run_id}",
@@ -142,14 +142,14 @@ def _report_metadata(run: Run, state: dict[str, Any], metadata: dict[str, Any] |
         journal.warn(
             "metadata_missing",
             "Run metadata not found - continuing without it",
-            {"Path": run.shown("metadata.json"), "Error": "No such file or directory"},
+            {"Path": run.shown(run.metadata_path), "Error": "No such file or directory"},
             "Runs of older tools have none",
         )
     if _work_id(state) is None and ((metadata or {}).get("work_id") or state.get("issue_number")):
         journal.warn(
             "work_id_missing",
             "State missing work_id - may be a standalone run",
-            {"Path": run.shown("state.json")},
+            {"Path": run.shown(run.state_path)},
             "Workflow will continue without issue details",
         )
 
@@ -168,7 +168,7 @@ def _pending_feedback(run: Run, state: dict[str, Any], journal: Journal) -> dict
     request_id = request.get("request_id")
     if not isinstance(request_id, str) or not request_id:
         reason = "State claims awaiting_feedback but request_id is " + ("invalid" if request_id else "missing")
-        facts = {"Path": run.shown("state.json"), "Error": reason}
+        facts = {"Path": run.shown(run.state_path), "Error": reason}
         journal.ask("feedback_mismatch", "Pending feedback mismatch", facts, FEEDBACK_OPTIONS)
     journal.log("⏳ Workflow is awaiting feedback")
     for label, name in (

@@ -39,6 +39,7 @@ def around(root: Path, **state: Any) -> Surroundings:
     return {
         "root": str(root),
         "run_dir": str(root / ".fractary/runs" / RUN),
+        "state_path": str(root / ".fractary/runs" / RUN / "state.json"),
         "plugin_roots": [],
         "commands": {},
         "state": {"run_id": RUN, "work_id": "258", **state},
@@ -207,7 +208,7 @@ def test_the_state_that_other_tools_keep_beside_a_plan_is_the_runs_own(tmp_path:
     run.mkdir(parents=True)
     (run / "state.json").write_text('{"status": "paused"}')
     surroundings = around(tmp_path, run_id=run_id, plan_id="plan-258")
-    surroundings["run_dir"] = str(run)
+    surroundings |= {"run_dir": str(run), "state_path": str(run / "state.json")}
     path = ".fractary/faber/runs/{plan_id}/state-{run_suffix}.json"
     loaded = given_by(surroundings, "json", path=path)
     assert (loaded["source"], loaded["is_state"]) == (f".fractary/runs/{run_id}/state.json", True)

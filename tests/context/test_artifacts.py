@@ -51,7 +51,14 @@ def around(tmp_path: Path) -> Surroundings:
     (run / "state.json").write_text(json.dumps(state))
     plugin = tmp_path / "plugin"
     plugin.mkdir()
-    return {"root": str(root), "run_dir": str(run), "plugin_roots": [str(plugin)], "commands": {}, "state": state}
+    return {
+        "root": str(root),
+        "run_dir": str(run),
+        "state_path": str(run / "state.json"),
+        "plugin_roots": [str(plugin)],
+        "commands": {},
+        "state": state,
+    }
 
 
 def put(around: Surroundings, relative: str, content: str | bytes = "text\n") -> str:
@@ -316,6 +323,7 @@ def test_a_run_is_used_where_it_is_whatever_layout_the_workflow_names(around: Su
     other.mkdir(parents=True)
     (other / "state.json").write_text('{"other": 1}')
     around["run_dir"] = str(other)
+    around["state_path"] = str(other / "state.json")
     loaded = load(wanted, around)
     assert loaded["source"] == f".fractary/faber/runs/{RUN}/state.json"
     assert loaded["is_state"]
@@ -438,6 +446,7 @@ def test_no_path_reads_outside_the_project(path: str, tmp_path_factory: pytest.T
     surroundings: Surroundings = {
         "root": str(root),
         "run_dir": str(root / "run"),
+        "state_path": str(root / "run" / "state.json"),
         "plugin_roots": [],
         "commands": {},
         "state": {"work_id": "..", "x": path},

@@ -192,8 +192,8 @@ def _start_lines(started: Run, plan: RunPlan) -> list[str]:
     lines = [
         f"✓ Workflow started: {started.run_id}",
         f"  Workflow: {plan['workflow_id']}",
-        f"  State: {started.shown('state.json')}",
-        f"  Ledger: {started.shown('ledger.db')}",
+        f"  State: {started.shown(started.state_path)}",
+        f"  Ledger: {started.shown(started.ledger_path)}",
     ]
     if not os.path.exists(os.path.join(started.root, ".fractary", ".gitignore")):
         lines.append("Run `faber-ledger init` for the client's hooks, and to keep locks and backups out of git.")
@@ -215,7 +215,7 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         state = state_file.read_state(resumed).value
     if status not in progress.STATUSES:
         message = f"Invalid state status: {status}"
-        hint = f"correct `status` in {resumed.shown('state.json')}"
+        hint = f"correct `status` in {resumed.shown(resumed.state_path)}"
         raise LedgerError(message, hint=hint, block=f"❌ ERROR: {message}")
     point, warnings = resume_point(state), list[str]()
     if point is None:
