@@ -11,6 +11,7 @@ from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claim_if_active
+from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
@@ -119,6 +120,7 @@ class Hook:
             if is_repeated:
                 return None
             claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
+        note_session(self.run.root, self.call.client, self.call.pid, self.run.run_id, self.at)
         self._export_variables(state)
         return packet
 

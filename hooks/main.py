@@ -12,6 +12,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import encoder
 from faber_ledger.recording.call import HOOKS, LIMIT, Call, event_of
 from faber_ledger.runs.active import active_run, warn_claim_kept
+from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
 
 SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
@@ -44,6 +45,7 @@ def run_hook(name: str) -> int:
         if call.hook not in HOOKS:
             warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
             return 0
+        note_delivery(root, call.client, call.pid, at)
         active = active_run(root)
         if active.run_id is None:
             skipped = SKIPPED.get(call.hook, "the compaction")

@@ -15,6 +15,7 @@ from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git, check_active_folder, claim_run, write_active_file
+from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import Run, find_run
@@ -107,6 +108,7 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
         if not sessions.is_own_session(recording.view, caller):
             session_id = clock.session_id(at, os.urandom(6))
             recording.append(sessions.open_session(recording.view, caller, session_id, source, empties_context=False))
+    note_session(run.root, caller["client"], caller["pid"], run.run_id, at)
 
 
 def _leave_run(

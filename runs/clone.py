@@ -1,8 +1,8 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
-In `.git/faber-ledger/`: `runs/` has each run's mirror and kept summaries, `spool/` the deliveries that wait, `doctor/`
-the copies that `doctor --fix` makes, `writer` the id of this clone, `run-list.json` what `run list` printed; and there
-are the locks of what a clone does once.
+In `.git/faber-ledger/`: `runs/` has each run's mirror and kept summaries, `spool/` the deliveries that wait, `clients/`
+what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer` the id of this clone,
+`run-list.json` what `run list` printed; and there are the locks of what a clone does once.
 """
 
 from __future__ import annotations
@@ -54,6 +54,12 @@ def spool_path(run: Run) -> str:
     """Return the folder of a run's waiting deliveries; without git it is in the run's own folder."""
     folder = spools_folder(run.root)
     return os.path.join(folder, *run.run_id.split("/")) if folder else os.path.join(run.directory, "spool")
+
+
+def clients_folder(root: str) -> str | None:
+    """Return the folder that has one file for each client that was seen here; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "clients") if folder else None
 
 
 def doctor_folders(root: str) -> list[str]:

@@ -26,6 +26,7 @@ from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_if_active
+from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
@@ -196,6 +197,7 @@ class Loading:
                 environment=caller["environment"] if is_incomplete else None,
             )
             recording.append([*opening, *loads])
+        note_session(self.run.root, caller["client"], caller["pid"], self.run.run_id, self.at)
         if opening:
             log(f"✓ New session detected: {session_id}")
         log("✓ Updated state metadata")

@@ -1,0 +1,169 @@
+"""What a clone keeps of its clients: when each was first seen, and which run its newest session is on."""
+
+from __future__ import annotations
+
+import json
+import os
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project
+
+from faber_ledger.runs import clients
+from faber_ledger.runs.clients import SeenClient, client_of_process, note_delivery, note_session, seen_client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOMENT = 1_760_000_000.0
+DAY = 24 * 3600
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project.made(tmp_path / "project")
+
+
+def folder(project: Project) -> Path:
+    return project.root / ".git/faber-ledger/clients"
+
+
+def seen(project: Project, client: str = "client") -> SeenClient:
+    found = seen_client(str(project.root), client)
+    assert found is not None
+    return found
+
+
+def members(one: SeenClient) -> dict[str, Any]:
+    return {name: getattr(one, name) for name, *_ in clients.MEMBERS}
+
+
+def test_a_delivery_without_a_run_is_seen(project: Project) -> None:
+    project.active_path.unlink()
+    project.deliver("SessionStart.startup.print", client="client", pid="7")
+    one = seen(project)
+    assert (one.client, one.pid, one.run_id) == ("client", "7", None)
+    assert one.first_at == one.last_at
+
+
+@pytest.mark.parametrize("end", ["PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"])
+def test_the_first_delivery_stays_known_and_the_session_is_the_starts(project: Project, end: str) -> None:
+    project.deliver("SessionStart.startup.print", client="client", pid="7")
+    first = seen(project)
+    assert (first.run_id, first.root) == (RUN, str(project.root))
+    assert first.session_at == first.first_at
+    project.deliver(end, client="client", pid="7")
+    later = seen(project)
+    assert later.last_at > first.last_at
+    assert members(later) == {**members(first), "last_at": later.last_at}
+
+
+def test_a_command_in_a_client_opens_its_newest_session(project: Project) -> None:
+    variables = {"CLAUDE_CODE_SESSION_ID": "client", "CLAUDE_PID": "7"}
+    assert project.faber("session-load", env=variables).returncode in (0, 1)
+    assert (seen(project).run_id, seen(project).pid) == (RUN, "7")
+    assert project.faber("run", "start", "--work-id", "1", "--run-id", "other", "--yes", env=variables).returncode == 0
+    assert seen(project).run_id == "other"
+
+
+def test_what_was_known_before_is_returned(project: Project) -> None:
+    root = str(project.root)
+    assert note_delivery(root, "client", "7", MOMENT) is None
+    before = note_delivery(root, "client", None, MOMENT + 1)
+    assert before is not None
+    assert (before.first_at, before.last_at) == (MOMENT, MOMENT)
+    assert (seen(project).pid, seen(project).last_at) == ("7", MOMENT + 1)
+
+
+def test_the_client_of_a_process_is_the_one_that_was_heard_of_last(project: Project) -> None:
+    root = str(project.root)
+    for number, client in enumerate(["first", "second", "new"]):
+        note_session(root, client, "7", RUN, MOMENT + number)
+    note_delivery(root, "another", "8", MOMENT + 9)
+    found = client_of_process(root, "7", other_than="new")
+    assert found is not None
+    assert found.client == "second"
+    assert client_of_process(root, "9") is None
+    assert client_of_process(root, None) is None
+
+
+def test_clients_are_forgotten_after_30_days(project: Project) -> None:
+    root = str(project.root)
+    note_session(root, "client", "7", RUN, MOMENT)
+    os.utime(next(folder(project).iterdir()), (MOMENT, MOMENT))
+    assert note_delivery(root, "client", "7", MOMENT + 31 * DAY) is None
+    assert (seen(project).first_at, seen(project).run_id) == (MOMENT + 31 * DAY, None)
+    os.utime(next(folder(project).iterdir()), (MOMENT, MOMENT))
+    note_delivery(root, "another", "7", MOMENT + 31 * DAY)
+    assert seen_client(root, "client") is None
+    assert len(list(folder(project).iterdir())) == 1
+
+
+def test_the_number_of_files_is_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "MAX_CLIENTS", 3)
+    for number in range(6):
+        note_delivery(str(project.root), f"client-{number}", None, MOMENT + number)
+        path = folder(project) / sha256(f"client-{number}".encode()).hexdigest()[:32]
+        os.utime(path, (MOMENT + number, MOMENT + number))
+    assert sorted(json.loads(path.read_text())["client"] for path in folder(project).iterdir()) == [
+        "client-3",
+        "client-4",
+        "client-5",
+    ]
+
+
+@pytest.mark.parametrize("client", ["../../config", "/etc/passwd", "a" * 4096, "NUL\0", "\ud800", "."])
+def test_no_client_chooses_the_name_of_a_file(project: Project, client: str) -> None:
+    note_delivery(str(project.root), client, None, MOMENT)
+    assert seen_client(str(project.root), client) is not None
+    (path,) = folder(project).iterdir()
+    assert len(path.name) == 32
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+BROKEN = [
+    b"",
+    b"[]",
+    b"{" * 10_000,
+    b"\xff",
+    b"x" * 100_000,
+    b'{"client": "client", "pid": null, "first_at": NaN, "last_at": 1, "run_id": null, "root": null}',
+    b'{"client": "client", "pid": 7, "first_at": 1, "last_at": 1, "run_id": null, "root": null}',
+    b'{"client": "client", "pid": null, "first_at": true, "last_at": 1, "run_id": null, "root": null}',
+    b'{"client": "another", "pid": null, "first_at": 1, "last_at": 1, "run_id": null, "root": null}',
+]
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_broken_file_is_none(project: Project, content: bytes) -> None:
+    note_session(str(project.root), "client", "7", RUN, MOMENT)
+    next(folder(project).iterdir()).write_bytes(content)
+    assert seen_client(str(project.root), "client") is None
+    assert project.deliver("SessionStart.startup.print", client="client").packet is not None
+    assert seen(project).run_id == RUN
+
+
+def test_a_run_id_that_is_none_is_not_believed(project: Project) -> None:
+    note_session(str(project.root), "client", "7", "../../x", MOMENT)
+    assert members(seen(project)) == {
+        **members(SeenClient("client", "7", MOMENT, MOMENT)),
+    }
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    folder(project).parent.mkdir(exist_ok=True)
+    folder(project).symlink_to(tmp_path / "elsewhere")
+    assert project.deliver("SessionStart.startup.print", client="client").packet is not None
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_nothing_is_kept_without_git_or_without_a_fractary_folder(tmp_path: Path) -> None:
+    note_delivery(str(tmp_path), "client", None, MOMENT)
+    (tmp_path / ".git").mkdir()
+    note_delivery(str(tmp_path), "client", None, MOMENT)
+    assert list(tmp_path.rglob("*")) == [tmp_path / ".git"]
+    (tmp_path / ".fractary").mkdir()
+    note_delivery(str(tmp_path), "client", None, MOMENT)
+    assert (tmp_path / ".git/faber-ledger/clients").is_dir()
