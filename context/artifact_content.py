@@ -8,7 +8,7 @@ from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.runs import state_file
+from faber_ledger.runs.clone import LARGEST_STATE
 from faber_ledger.runs.progress import value_at
 
 TYPE_CHECKING = False
@@ -117,7 +117,7 @@ def _read_file(artifact: Artifact, surroundings: Surroundings) -> Content:
         # Our own blocks grow with each session and are not given to the agent: they do not count towards the limit.
         text = _known_state_text(surroundings) if is_state else None
         if text is None:
-            text = read_text(place, state_file.MAX_BYTES if is_state else MAX_BYTES)
+            text = read_text(place, LARGEST_STATE if is_state else MAX_BYTES)
             text = None if text is None else given_text(text, is_state)
         if text is not None and is_state:
             check_size(min(found["size_bytes"], len(text.encode())), MAX_BYTES)

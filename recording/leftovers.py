@@ -9,6 +9,7 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.event_types import REDACTED
 from faber_ledger.recording import spool
+from faber_ledger.runs.clone import state_copy_path
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import doctor_copies
 from faber_ledger.runs.run import HOOK_LOG
@@ -53,14 +54,15 @@ def scrub(runs: list[Run], texts: Iterable[str]) -> list[str]:
 
 
 def find_remains(runs: list[Run], texts: Iterable[str]) -> list[str]:
-    """Return the files in the runs' folders that hold one of the texts, in other tools' files or keys."""
+    """Return the files that hold one of the texts: in the runs' folders, and the copy of a state in this clone."""
     needles = _needles(texts)
     found = []
     for run in runs:
         for folder, _, names in sorted(os.walk(run.directory)):
             paths = [os.path.join(folder, name) for name in sorted(names)]
             found += [path for path in paths if any([needle in _content(path) for needle in needles])]
-    return found
+    copies = dict.fromkeys([path for run in runs if (path := state_copy_path(run)) is not None])
+    return found + [path for path in copies if any([needle in _content(path) for needle in needles])]
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:

@@ -1,8 +1,8 @@
 """What this clone keeps of its runs below the common git directory, where no checkout, clean or commit reaches.
 
-In `.git/faber-ledger/`: `runs/` has each run's mirror and kept summaries, `spool/` the deliveries that wait, `clients/`
-what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer` the id of this clone,
-`run-list.json` what `run list` printed; and there are the locks of what a clone does once.
+In `.git/faber-ledger/`: `runs/` has each run's mirror, a copy of its `state.json` and its kept summaries, `spool/` the
+deliveries that wait, `clients/` what was seen of each client, `doctor/` the copies that `doctor --fix` makes, `writer`
+the id of this clone, `run-list.json` what `run list` printed; and there are the locks of what a clone does once.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ import os
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.run import LEDGER, LOGS
+from faber_ledger.runs.run import LEDGER, LOGS, STATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
+
+
+LARGEST_STATE = 64 * 1024 * 1024
 
 
 def clone_folder(root: str) -> str | None:
@@ -32,16 +35,45 @@ def mirrors_folder(root: str) -> str | None:
     return os.path.join(folder, "runs") if folder else None
 
 
+def kept_folder(root: str, run_id: str) -> str | None:
+    """Return the folder that has a run's mirror, the copy of its state and its kept summaries; None without git."""
+    folder = mirrors_folder(root)
+    return os.path.join(folder, *run_id.split("/")) if folder else None
+
+
 def mirror_path(run: Run) -> str | None:
-    """Return the path of a run's mirror; None without git."""
-    folder = mirrors_folder(run.root)
-    return os.path.join(folder, *run.run_id.split("/"), LEDGER) if folder else None
+    """Return the path of a run's mirror; None without git, and for a kept run, whose log is the mirror itself."""
+    folder = None if run.is_kept else kept_folder(run.root, run.run_id)
+    return os.path.join(folder, LEDGER) if folder else None
 
 
-def summaries_folder(run: Run) -> str | None:
-    """Return the folder of a run's kept summaries, which is its mirror's; None without git."""
+def state_copy_path(run: Run) -> str | None:
+    """Return the path of the copy of a run's `state.json`; None where there is no mirror."""
     mirror = mirror_path(run)
-    return os.path.dirname(mirror) if mirror else None
+    return os.path.join(os.path.dirname(mirror), STATE) if mirror else None
+
+
+def keep_state(run: Run, content: bytes) -> None:
+    """Write the copy of a run's `state.json`, unless it is the same already; raises OSError.
+
+    Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
+    """
+    path = state_copy_path(run)
+    if path is None or read_copy(path) == content:
+        return
+    make_kept_folder(run, os.path.dirname(path))
+    try:
+        whole_file.put(path, content, mode=0o600, durable=False)
+    except FileNotFoundError:
+        pass  # another work tree has just written its own, under the same temporary name
+
+
+def read_copy(path: str) -> bytes | None:
+    """Return the content of a copy of a state, None if there is none that can be read."""
+    try:
+        return read_regular(path, LARGEST_STATE)
+    except (FileRefused, OSError):
+        return None
 
 
 def spools_folder(root: str) -> str | None:

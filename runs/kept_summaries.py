@@ -9,7 +9,7 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.clone import make_kept_folder, summaries_folder
+from faber_ledger.runs.clone import kept_folder, make_kept_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
 
     Without git nothing is written: a later `git add` would add it.
     """
-    folder = summaries_folder(run)
+    folder = kept_folder(run.root, run.run_id)
     if folder is None:
         return
     make_kept_folder(run, folder)
@@ -38,7 +38,7 @@ def keep_summary(run: Run, event_id: str, text: str) -> None:
 
 def summary_paths(run: Run) -> dict[str, str]:
     """Return the path of each kept summary by its event's id, oldest first."""
-    folder = summaries_folder(run)
+    folder = kept_folder(run.root, run.run_id)
     if folder is None:
         return {}
     try:

@@ -9,7 +9,7 @@ import os
 
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import clone_folder, doctor_folders, mirror_path
+from faber_ledger.runs.clone import clone_folder, doctor_folders, mirror_path, read_copy, state_copy_path
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import COPY_ENDINGS, STATE_BACKUP, UNFINISHED_ENDINGS
 
@@ -36,7 +36,14 @@ def old_copies(run: Run) -> list[str]:
     mirror = mirror_path(run)
     folders = [run.directory, *([os.path.dirname(mirror)] if mirror else [])]
     found = [path for folder in folders for path in _copies_in(folder)]
-    return found + [path for path in doctor_copies(run.root) if _is_of(path, run)]
+    return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
+
+
+def _outdated_state(run: Run) -> list[str]:
+    """Return the copy of the run's state.json beside the mirror if it is not the same, or there is no state.json."""
+    path = state_copy_path(run)
+    kept = read_copy(path) if path is not None else None
+    return [path] if path is not None and kept is not None and kept != read_copy(run.state_path) else []
 
 
 def doctor_copies(root: str) -> list[str]:

@@ -11,6 +11,7 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.clone import LARGEST_STATE, read_copy, state_copy_path
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.mirror import open_log
@@ -107,13 +108,13 @@ def _project(
 
 
 def _restore_state(run: Run) -> str | None:
-    """Restore a missing state.json from the newest backup or commit that has one; return its name, or None.
+    """Restore a missing state.json from a backup, the mirror's copy or a commit; return the name of it, or None.
 
     One that was written from the log alone, as 0.1.0 did, lacks the keys of all other tools: any complete one is
     better, however old, and one with neither `status` nor `phases` is not used. HEAD counts before any other branch.
     What came from elsewhere and was never merged, as a remote's branch or a pull request, is not used.
     """
-    found = _best_of(chain(_read_backups(run), _read_commits(run, "HEAD")))
+    found = _best_of(chain(_read_backups(run), _read_copy(run), _read_commits(run, "HEAD")))
     if found is None:
         found = _best_of(_read_commits(run, "--branches"))
     if found is None:
@@ -140,12 +141,23 @@ def _read_backups(run: Run) -> Iterator[OldState]:
         yield os.path.basename(path), state, path
 
 
+def _read_copy(run: Run) -> Iterator[OldState]:
+    """Read the copy that this clone keeps beside the mirror."""
+    path = state_copy_path(run)
+    content = read_copy(path) if path is not None else None
+    try:
+        if content is not None:
+            yield "this clone's copy", state_file.parse_state(run, content), None
+    except LedgerError:
+        return  # a commit may have a readable one
+
+
 def _read_commits(run: Run, revisions: str) -> Iterator[OldState]:
     """Read the run's states in the newest commits of HEAD or of all local branches."""
     path = f"./{os.path.basename(run.state_path)}"
     asked = ["rev-list", "--date-order", f"--max-count={MAX_COMMITS}", revisions, "--", path]
     for commit in (GitQuery(asked, run.directory).answer() or "").split():
-        question = GitQuery(["cat-file", "blob", f"{commit}:{path}"], run.directory, limit=state_file.MAX_BYTES)
+        question = GitQuery(["cat-file", "blob", f"{commit}:{path}"], run.directory, limit=LARGEST_STATE)
         content = question.answer_bytes()
         try:
             if content is not None:  # else it was removed there

@@ -47,6 +47,8 @@ class Run:
     `suffix` is not empty if the folder has several runs, those of one plan: then the name of each file has it.
     """
 
+    is_kept = False  # whether the folder is the one below the git directory: `kept.py`
+
     def __init__(self, root: str, run_id: str, directory: str, suffix: str = "") -> None:
         self.root = root
         self.run_id = run_id

@@ -20,6 +20,7 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
+from faber_ledger.runs.clone import LARGEST_STATE, keep_state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 TRIES = 20
-MAX_BYTES = 64 * 1024 * 1024
 LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
 
 if TYPE_CHECKING:
@@ -205,7 +205,18 @@ def project_blocks(
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     commit_with_checkpoint(opened, texts)
-    return write_blocks(run, blocks, texts, warn=warn, known=known)
+    is_changed = write_blocks(run, blocks, texts, warn=warn, known=known)
+    if opened.mirror.log is not None:  # else the mirror is not used, and `warn` was called
+        copy_state(run, warn)
+    return is_changed
+
+
+def copy_state(run: Run, warn: Callable[[str], None]) -> None:
+    """Write the copy of state.json that this clone keeps beside the mirror, for work trees that lack the run."""
+    try:
+        keep_state(run, _bytes_of(run))
+    except (LedgerError, OSError) as error:
+        warn(f"the copy of state.json under the git directory is not written: {error}")
 
 
 def commit_with_checkpoint(opened: RunLog, texts: dict[str, str]) -> None:
@@ -288,7 +299,7 @@ def _bytes_of(run: Run, path: str | None = None) -> bytes:
     """
     path = path or run.state_path
     try:
-        return read_regular(path, MAX_BYTES)
+        return read_regular(path, LARGEST_STATE)
     except FileNotFoundError:
         raise StateMissing(f"the run {run.run_id} has no state.json", hint=way_back(run)) from None
     except FileTooLarge as error:

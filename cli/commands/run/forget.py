@@ -16,8 +16,9 @@ from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
-from faber_ledger.runs.old_copies import remove_run_list
+from faber_ledger.runs.old_copies import old_copies, remove_run_list
 from faber_ledger.runs.run import find_root, find_run
 
 
@@ -29,8 +30,8 @@ from faber_ledger.runs.run import find_root, find_run
 def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     """Remove the mirror of a run that is gone.
 
-    RUN must be gone from every worktree and branch; its mirror is under the git directory. The summaries beside it
-    are removed too; deliveries that wait to be recorded only with --yes.
+    RUN must be gone from every worktree and branch; its mirror is under the git directory. The copy of its state
+    and the summaries beside it are removed too; deliveries that wait to be recorded only with --yes.
 
     \b
     Example: faber-ledger run forget --list
@@ -64,14 +65,16 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
         )
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
-    for one in kept:
+    beside = kept_run(root, run.run_id)
+    others = [beside.state_path, beside.lock_path, *old_copies(beside)] if beside else []
+    for one in [*kept, *others]:
         whole_file.remove(one)
     _remove(path, clone_folder(root) or "")
     for one in [*waits, *spool.moved_aside(run)]:
         spool.remove(one)
     spool.tidy(run)
-    beside = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
-    removed = f"its mirror, with {events_shown(events)}{beside}" + (f", and {waiting}" if waits else "")
+    more = f", {plural(len(kept), 'kept summary', 'kept summaries')}" if kept else ""
+    removed = f"its mirror, with {events_shown(events)}{more}" + (f", and {waiting}" if waits else "")
     show(
         {"run_id": run_id, "events": events, "summaries": len(kept), "waiting": len(waits)},
         [f"{run_id}: {removed}, {'are' if waits or kept else 'is'} removed"],
