@@ -54,24 +54,24 @@ def state_copy_path(run: Run) -> str | None:
 
 
 def keep_state(run: Run, content: bytes) -> None:
-    """Write the copy of a run's `state.json`, unless it is the same already; raises OSError.
+    """Write the copy of a run's `state.json` beside its mirror, if there is one; raises OSError.
 
     Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
     """
     path = state_copy_path(run)
-    if path is None or read_copy(path) == content:
+    if path is None or not os.path.isfile(mirror_path(run) or ""):
         return
-    make_kept_folder(run, os.path.dirname(path))
     try:
         whole_file.put(path, content, mode=0o600, durable=False)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
 
 
-def read_copy(path: str) -> bytes | None:
-    """Return the content of a copy of a state, None if there is none that can be read."""
+def read_state_copy(run: Run) -> bytes | None:
+    """Return the content of the copy of a run's `state.json`; None if there is none that can be read."""
+    path = state_copy_path(run)
     try:
-        return read_regular(path, LARGEST_STATE)
+        return read_regular(path, LARGEST_STATE) if path is not None else None
     except (FileRefused, OSError):
         return None
 

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import clone_folder, doctor_folders, mirror_path, read_copy, state_copy_path
+from faber_ledger.runs.clone import (
+    LARGEST_STATE,
+    clone_folder,
+    doctor_folders,
+    mirror_path,
+    read_state_copy,
+    state_copy_path,
+)
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import COPY_ENDINGS, STATE_BACKUP, UNFINISHED_ENDINGS
 
@@ -41,9 +49,13 @@ def old_copies(run: Run) -> list[str]:
 
 def _outdated_state(run: Run) -> list[str]:
     """Return the copy of the run's state.json beside the mirror if it is not the same, or there is no state.json."""
-    path = state_copy_path(run)
-    kept = read_copy(path) if path is not None else None
-    return [path] if path is not None and kept is not None and kept != read_copy(run.state_path) else []
+    path, kept = state_copy_path(run), read_state_copy(run)
+    if path is None or kept is None:
+        return []
+    try:
+        return [path] if read_regular(run.state_path, LARGEST_STATE) != kept else []
+    except (FileRefused, OSError):
+        return [path]
 
 
 def doctor_copies(root: str) -> list[str]:

@@ -11,7 +11,7 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clone import LARGEST_STATE, read_copy, state_copy_path
+from faber_ledger.runs.clone import LARGEST_STATE, read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.mirror import open_log
@@ -143,8 +143,7 @@ def _read_backups(run: Run) -> Iterator[OldState]:
 
 def _read_copy(run: Run) -> Iterator[OldState]:
     """Read the copy that this clone keeps beside the mirror."""
-    path = state_copy_path(run)
-    content = read_copy(path) if path is not None else None
+    content = read_state_copy(run)
     try:
         if content is not None:
             yield "this clone's copy", state_file.parse_state(run, content), None

@@ -20,7 +20,7 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
-from faber_ledger.runs.clone import LARGEST_STATE, keep_state
+from faber_ledger.runs.clone import LARGEST_STATE, keep_state, read_state_copy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -205,17 +205,14 @@ def project_blocks(
     """
     texts = known.texts_after(blocks, touched) if known else texts_of(blocks)
     commit_with_checkpoint(opened, texts)
-    is_changed = write_blocks(run, blocks, texts, warn=warn, known=known)
-    if opened.mirror.log is not None:  # else the mirror is not used, and `warn` was called
-        copy_state(run, warn)
-    return is_changed
+    return write_blocks(run, blocks, texts, warn=warn, known=known)
 
 
-def copy_state(run: Run, warn: Callable[[str], None]) -> None:
+def copy_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
     """Write the copy of state.json that this clone keeps beside the mirror, for work trees that lack the run."""
     try:
-        keep_state(run, _bytes_of(run))
-    except (LedgerError, OSError) as error:
+        keep_state(run, content)
+    except OSError as error:
         warn(f"the copy of state.json under the git directory is not written: {error}")
 
 
@@ -235,8 +232,13 @@ def write_blocks(
     """Replace the blocks in state.json as `write_members` does; without `known` the file is read first."""
     if known is not None:
         changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
-        if not changed or _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
-            return bool(changed)
+        if not changed:
+            content = known.document.text.encode()
+            if read_state_copy(run) != content:  # another tool has changed its own keys
+                copy_state(run, content, warn)
+            return False
+        if _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
+            return True
     return write_members(run, dict(blocks), warn=warn)
 
 
@@ -412,6 +414,7 @@ def _replace_if_unchanged(
     finally:
         if not replaced:
             whole_file.remove(temporary)
+    copy_state(run, after, warn)
     return True
 
 

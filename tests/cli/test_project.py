@@ -81,6 +81,7 @@ def test_a_missing_state_is_made_of_the_log_and_what_it_cannot_know_is_named(pro
     blocks = {name: json.loads(project.state_path.read_text())[name] for name in ("sessions", "context_metadata")}
     project.state_path.unlink()
     project.run.joinpath("state.json.backup").unlink(missing_ok=True)
+    (project.root / ".git" / "faber-ledger" / "runs" / project.run_id / "state.json").unlink()
     done = project.faber("project")
     assert done.returncode == 0
     assert "status" in done.stdout

@@ -20,7 +20,6 @@ from faber_ledger.ledger.command_errors import GitFailed, NotReleased, NoWorkTre
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import check_not_claimed_elsewhere
-from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root
@@ -94,13 +93,7 @@ def _complete(run: Run, at: float) -> None:
             )
         moment = utc_text(at)
         members = {"status": "completed", "completed_at": moment, "updated_at": moment}
-        state_file.write_members(run, members, warn=_warn)
-        if mirror_with_events(run) is not None:
-            state_file.copy_state(run, _warn)
-
-
-def _warn(text: str) -> None:
-    warn(f"⚠️  {text}")
+        state_file.write_members(run, members, warn=lambda text: warn(f"⚠️  {text}"))
 
 
 def _clean_up(site: Site, records: list[Record], at: float) -> None:
