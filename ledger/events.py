@@ -210,11 +210,14 @@ Event = (
 class Draft(TypedDict):
     """An event to append; `client` is the client's own session id, `id` the event's id if it has one already.
 
+    `at` (seconds since 1970) is the time of an event that is inferred; its id still has the time of recording.
+
     `salt` (hex) belongs to that id: the same event after the same events then has the same hash.
     """
 
     event: Event
     client: NotRequired[str | None]
+    at: NotRequired[float]
     id: NotRequired[str]
     salt: NotRequired[str]
 

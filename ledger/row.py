@@ -70,7 +70,16 @@ def make_row(draft: Draft, event: dict[str, Any], heads: list[tuple[int, bytes]]
         )
     name = draft.get("id") or event_id(at, os.urandom(10))
     kind, version = event["type"], EVENT_TYPES[event["type"]].version
-    envelope = (seq, name, kind, version, utc_text(at), writer, event.get("session_id"), draft.get("client"))
+    envelope = (
+        seq,
+        name,
+        kind,
+        version,
+        utc_text(draft.get("at", at)),
+        writer,
+        event.get("session_id"),
+        draft.get("client"),
+    )
     row = (*envelope, b"".join(parents), salt, payload, None)
     return (*row, compute_hash(row))
 

@@ -68,6 +68,14 @@ def open_sessions(blocks: Blocks) -> list[str]:
     return found if current is None or current in found else [*found, current]
 
 
+def has_environment(entry: Entry) -> bool:
+    """Return whether a session's environment is complete; a `git_commit` of null is: it ran outside git."""
+    known = entry.get("environment")
+    if not isinstance(known, dict) or "git_commit" not in known:
+        return False
+    return all([known.get(name) is not None for name in ("hostname", "platform", "cwd")])
+
+
 def artifacts_in_context(blocks: Blocks) -> list[Entry]:
     """Return the readable entries of the loads that are in context now."""
     metadata = blocks.get("context_metadata")

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from faber_ledger.ledger.event_types import is_foldable
 from faber_ledger.ledger.plain_json import encoder, loads
-from faber_ledger.projections.blocks import blocks_of, current_session, empty, is_named, is_too_deep, session_history
+from faber_ledger.projections.blocks import (
+    blocks_of,
+    current_session,
+    empty,
+    has_environment,
+    is_named,
+    is_too_deep,
+    session_history,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
     from faber_ledger.projections.blocks import Blocks, Entry
 
 _encode = encoder(allow_nan=False)
-PROJECTOR = 1  # raised whenever the same events fold to other blocks than before
+PROJECTOR = 2  # raised whenever the same events fold to other blocks than before
 
 
 def fold(events: Iterable[Recorded], blocks: Blocks | None = None) -> Blocks:
@@ -264,13 +272,14 @@ def _environment(environment: dict[str, Any] | Environment) -> dict[str, Any]:
 
 
 def _fill(entry: Entry, environment: Any) -> None:
-    """Complete an entry's environment without changing what it has (END, Step 4)."""
+    """Replace an entry's environment if it is incomplete (END, Step 4): what it has may be another machine's.
+
+    Members that no environment of ours has stay.
+    """
+    if not isinstance(environment, dict) or has_environment(entry):
+        return
     known = entry.get("environment")
-    if not isinstance(environment, dict):
-        return
-    if not isinstance(known, dict):
+    if isinstance(known, dict):
+        known.update(_environment(environment))
+    else:
         _put(entry, "environment", _environment(environment), after="phases_completed")
-        return
-    for name, value in _environment(environment).items():
-        if known.get(name) is None:
-            known[name] = value

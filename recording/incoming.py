@@ -189,9 +189,7 @@ class IncomingCall:
             return sessions.ignore_delivery(caller, delivery, "subagent")
         if self.call.hook == "SessionStart":
             source = self.call.text("source") or "unknown"
-            opening = sessions.open_session(
-                view, caller, self.session_id, source, empties_context=True, delivery=delivery
-            )
+            opening = sessions.open_session(view, caller, self.session_id, source, delivery=delivery)
             return [*opening, *loads]
         if self.call.hook == "PostCompact":
             return self._compaction(view, caller)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.json_text import TOO_DEEP
 from faber_ledger.ledger.errors import ForeignState, LedgerError, Replaced, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
@@ -62,6 +61,8 @@ class Recording:
         self._earlier = earlier
         self._known: state_file.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
+        self._shows_log = True
+        self._overwritten: str | None = None  # what another tool wrote, which the next projection replaces
         self._is_open = False
         self._lock = lock or RunLock(run.lock_path)
 
@@ -100,6 +101,16 @@ class Recording:
         recorded = self.add(drafts, at=self.at, writer=self.writer)
         self.commit()
         return recorded
+
+    def project(self) -> bool:
+        """Write the blocks if state.json does not show the log, as after a failed write; return whether they were.
+
+        A run that has no log yet gets none. Raises what `append` raises.
+        """
+        if self._shows_log:
+            return False
+        self.commit()
+        return True
 
     @property
     def blocks(self) -> Blocks:
@@ -150,6 +161,10 @@ class Recording:
             )
         except (StateInvalid, StateMissing) as error:  # another tool changed it since it was read
             raise StateNotWritten(error.message, hint=error.hint) from error
+        self._shows_log = True
+        if self._overwritten is not None:
+            self.warn(self._overwritten)
+            self._overwritten = None
         if self._open.redacted:
             from faber_ledger.runs.old_copies import remove_old_copies  # redactions are rare
 
@@ -250,21 +265,35 @@ class Recording:
         if not self._log.heads():
             if self.problem is not None:
                 raise self.problem
-            if self.first is None and blocks.session_history(blocks.blocks_of(self.state)):
-                from faber_ledger.runs.lost import check_not_lost  # asks git, before a run is adopted
-
-                check_not_lost(self.run)
-            return fold(self._log.append([self.first or self._adoption()], at=self.at, writer=self.writer))
+            return fold(self._log.append(self._first_drafts(), at=self.at, writer=self.writer))
         if self._known is not None and self._known.shows(self._log):
             return blocks.blocks_of(self.state)
-        return fold(self._log.stream())
+        return self._fold_beside(blocks.blocks_of(self.state))
 
-    def _adoption(self) -> Draft:
+    def _first_drafts(self) -> list[Draft]:
+        if self.first is not None:
+            return [self.first]
+        from faber_ledger.recording.adoption import adopt_run  # once in a run's life
+
         known = blocks.blocks_of(self.state)
-        if blocks.is_too_deep(known):
-            hint = "flatten its sessions and context_metadata"
-            raise StateInvalid(TOO_DEEP, path=self.run.shown(self.run.state_path), hint=hint)
-        return {"event": {"type": "run_adopted", "run_id": self.run.run_id, "blocks": blocks.text_of(known)}}
+        if blocks.session_history(known):
+            from faber_ledger.runs.lost import check_not_lost  # asks git, before a run is adopted
+
+            check_not_lost(self.run)
+        return adopt_run(self.run, known, self.at)
+
+    def _fold_beside(self, found: Blocks) -> Blocks:
+        """Fold the log, and adopt the sessions that another tool has written into the state's blocks, `found`."""
+        folded, is_too_deep = fold(self._log.stream()), blocks.is_too_deep(found)
+        self._shows_log = not is_too_deep and folded == found
+        if self.problem is not None or is_too_deep or self._shows_log:
+            return folded
+        from faber_ledger.recording import adoption  # only after another tool, a merge or a kill
+
+        drafts = adoption.adopt_sessions(self.run, folded, found)
+        folded = fold(self._log.append(drafts, at=self.at, writer=self.writer), folded)
+        self._overwritten = adoption.describe_overwritten(self._log.stream(), folded, found)
+        return folded
 
 
 def drain_waiting(run: Run, at: float, *, warn: Callable[[str], None]) -> None:

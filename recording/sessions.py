@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 
 UNKNOWN: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
-REPEAT_SECONDS = 30
-# A compaction that failed can be asked for again at once, byte for byte the same: then the later call is the end that
-# counts. Hooks that are installed twice start at the same time.
-REPEAT_SECONDS_OF_COMPACTION = 2
+# Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
+# same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
+REPEAT_SECONDS = 2
+REPEAT_SECONDS_OF_ONE_PROCESS = 30
 MAX_DELIVERIES_READ = 256
 
 
@@ -95,13 +95,16 @@ def delivery_of(event: Event) -> Delivery | None:
 def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
     """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
 
-    That is: same hook, same bytes, same process where both name one, less than 30 seconds ago (2 for a PreCompact).
+    That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
+    the two calls names no process, and for a PreCompact.
     """
-    seconds = REPEAT_SECONDS_OF_COMPACTION if delivery["hook"] == "PreCompact" else REPEAT_SECONDS
     last = view.last_delivery(caller["client"])
     if last is None:
         return False
     recorded, before = last
+    is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
+    is_long = is_of_one_process and delivery["hook"] != "PreCompact"
+    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
     is_like_it = (
         before["hook"] == delivery["hook"]
         and before["digest"] == delivery["digest"]
@@ -170,14 +173,8 @@ def end_session(
 
 
 def lacks_environment(view: View, session_id: str) -> bool:
-    """Return whether a session's environment is missing or incomplete; its end, or a load, adds it (END, Step 4).
-
-    A `git_commit` of null is complete: the session ran outside git.
-    """
-    known = (blocks.entry_of(view.blocks, session_id) or {}).get("environment")
-    if not isinstance(known, dict) or "git_commit" not in known:
-        return True
-    return any([known.get(name) is None for name in ("hostname", "platform", "cwd")])
+    """Return whether a session's environment is incomplete; its end, or a load, replaces it (END, Step 4)."""
+    return not blocks.has_environment(blocks.entry_of(view.blocks, session_id) or {})
 
 
 def open_session(
@@ -186,10 +183,12 @@ def open_session(
     session_id: str,
     source: str,
     *,
-    empties_context: bool,
     delivery: Delivery | None = None,
 ) -> list[Draft]:
-    """Return the fact of a session's start, after the inferred end of every session that is still open."""
+    """Return the fact of a session's start, after the inferred end of every session that is still open.
+
+    Whoever opens a session, its context is empty: nothing that an earlier one loaded may be skipped in it.
+    """
     event: SessionStarted = {
         "type": "session_started",
         "session_id": session_id,
@@ -198,7 +197,7 @@ def open_session(
         "phase": caller["progress"]["phase"],
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],
-        "empties_context": empties_context,
+        "empties_context": True,
         "pid": caller["pid"],
     }
     if delivery is not None:
@@ -220,25 +219,59 @@ def is_own_session(view: View, caller: Caller) -> bool:
     )
 
 
-def continues_session(view: View, caller: Caller) -> bool:
-    """Return whether a session-load continues the open session: same machine, same clone, and no other client's.
+def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str | None:
+    """Return the session that a session-load goes on with; None if it opens one.
 
-    For a session of an older tool at most the machine is known. Where it is not, the session goes on, since a load must
-    not end an open session on a guess, and it gets this machine's environment.
+    One that counts as a client's start (`is_start`) goes on only with this client process's own session. Any other goes
+    on with the open session of this machine and clone unless it is another client's, and with the session of this
+    client that ended for a compaction which has not come.
     """
     current = blocks.current_session(view.blocks)
-    if current is None:
+    if current is not None and (is_own_session(view, caller) if is_start else is_continued(view, caller)):
+        return current
+    return None if is_start else uncompacted_session(view, caller)
+
+
+def is_continued(view: View, caller: Caller) -> bool:
+    """Return whether a session-load continues the open session: same machine, same clone, and no other client's."""
+    current = blocks.current_session(view.blocks)
+    if current is None or not may_be_of_this_machine(view.blocks, caller):
         return False
     start = view.start_of(current)
-    entry = blocks.entry_of(view.blocks, current) or {}
-    known = entry.get("environment")
-    machine = known.get("hostname") if isinstance(known, dict) else None
-    here = caller["environment"]["hostname"] if caller["environment"] else None
-    if not _may_be_same(machine, here):
-        return False
     if start is None:
         return True
     return start["writer"] == caller["writer"] and _may_be_same(start["client"], caller["client"])
+
+
+def may_be_of_this_machine(known: Blocks, caller: Caller) -> bool:
+    """Return whether the open session may be of this machine: that is all that is known of an older tool's session.
+
+    Where not even that is known, the session goes on, since a load must not end an open session on a guess, and it gets
+    this machine's environment.
+    """
+    entry = blocks.entry_of(known, blocks.current_session(known) or "") or {}
+    environment = entry.get("environment")
+    machine = environment.get("hostname") if isinstance(environment, dict) else None
+    return _may_be_same(machine, caller["environment"]["hostname"] if caller["environment"] else None)
+
+
+def uncompacted_session(view: View, caller: Caller) -> str | None:
+    """Return this client's session that its last PreCompact ended, if no start and no compaction followed."""
+    if caller["client"] is None:
+        return None
+    for recorded in view.log.newest(MAX_DELIVERIES_READ):
+        if recorded["client"] != caller["client"] or recorded["writer"] != caller["writer"]:
+            continue
+        event = recorded["event"]
+        if event["type"] == "session_started":
+            return None
+        if event["type"] == "compaction_completed" and event["agent_id"] is None:
+            return None
+        if event["type"] == "session_ended":
+            by = event.get("delivery")
+            is_intent = by is not None and by["hook"] == "PreCompact" and _may_be_same(by["pid"], caller["pid"])
+            return event["session_id"] if is_intent else None
+    return None
 
 
 def _may_be_same(one: object, other: object) -> bool:

@@ -105,9 +105,10 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
         _leave_run(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
-        if not sessions.is_own_session(recording.view, caller):
+        is_open = sessions.is_own_session(recording.view, caller)
+        if not (is_open or sessions.uncompacted_session(recording.view, caller)):
             session_id = clock.session_id(at, os.urandom(6))
-            recording.append(sessions.open_session(recording.view, caller, session_id, source, empties_context=False))
+            recording.append(sessions.open_session(recording.view, caller, session_id, source))
     note_session(run.root, caller["client"], caller["pid"], run.run_id, at)
 
 

@@ -9,7 +9,6 @@ import stat
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import (
     ForeignState,
     LedgerError,
@@ -144,12 +143,7 @@ class KnownState:
         if len(texts) == len(blocks) and log.is_checkpoint(PROJECTOR, digest_of(texts)):
             self._texts = texts
             return True
-        if log.is_checkpoint(PROJECTOR, digest_of(self.texts)):
-            return True
-        try:
-            return log.is_checkpoint(PROJECTOR, digest_before_0_2(blocks))
-        except RecursionError:
-            return False
+        return log.is_checkpoint(PROJECTOR, digest_of(self.texts))
 
     def texts_after(self, blocks: Blocks, touched: Collection[object]) -> dict[str, str]:
         """Return the `texts_of` blocks; if they are its own, only sessions `touched` (by id) and new ones changed."""
@@ -182,11 +176,6 @@ def digest_of(texts: Mapping[str, str]) -> bytes:
         hashed.update(f'"{name}":'.encode())
         hashed.update(text.encode())
     return hashed.digest()
-
-
-def digest_before_0_2(blocks: Blocks) -> bytes:
-    """Hash blocks as one line of JSON (SHA-256, 32 bytes), as versions up to 0.1.1 do for the checkpoint."""
-    return sha256(text_of(blocks).encode("utf-8", "surrogatepass")).digest()
 
 
 def project_blocks(

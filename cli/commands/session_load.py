@@ -161,7 +161,7 @@ class Loading:
 
     def dry_run(self) -> report.DryRun:
         """Load without recording, by the rules of the real load; raises LedgerError."""
-        result = self._read(self._caller(None), dry=True)
+        result = self._read(self._caller(EnvironmentQuery(self.run.root).read()), dry=True)
         return report.DryRun(
             self.run.run_id, self.state, self.selected, self.in_context, self._surroundings(), self.at, result
         )
@@ -219,8 +219,7 @@ class Loading:
             return self._gather(sessions.View(log, blocks.blocks_of(self.state)), caller, dry=dry)
 
     def _gather(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:
-        empties = self.trigger == "session_start" and not (view and sessions.is_own_session(view, caller))
-        self.in_context = {} if empties else reload.loads_in_context(blocks.blocks_of(self.state))
+        self.in_context = reload.loads_in_context(blocks.blocks_of(self.state)) if self._goes_on(view, caller) else {}
         names = [artifact["id"] for artifact in self.selected]
         return reload.gather(
             self.selected,
@@ -236,10 +235,20 @@ class Loading:
 
     def _session(self, view: sessions.View, caller: Caller) -> tuple[str, list[Draft]]:
         """Return the session that the load belongs to, and the facts that open it if it is new."""
-        current = blocks.current_session(view.blocks)
-        starts = self.trigger == "session_start"
-        goes_on = sessions.is_own_session(view, caller) if starts else sessions.continues_session(view, caller)
-        if current is not None and goes_on:
-            return current, []
+        found = sessions.session_to_load_into(view, caller, is_start=self._is_start)
+        if found is not None:
+            return found, []
         session_id = clock.session_id(self.at, os.urandom(6))
-        return session_id, sessions.open_session(view, caller, session_id, "session_load", empties_context=starts)
+        return session_id, sessions.open_session(view, caller, session_id, "session_load")
+
+    def _goes_on(self, view: sessions.View | None, caller: Caller) -> bool:
+        """Return whether the load belongs to a session that may have something in context; without a log, no `view`."""
+        if view is not None:
+            return sessions.session_to_load_into(view, caller, is_start=self._is_start) is not None
+        known = blocks.blocks_of(self.state)
+        is_open = blocks.current_session(known) is not None
+        return is_open and not self._is_start and sessions.may_be_of_this_machine(known, caller)
+
+    @property
+    def _is_start(self) -> bool:
+        return self.trigger == "session_start"

@@ -63,7 +63,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     restore_run_from_mirror(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
-    writer = writer_of(root)
+    writer, is_written = writer_of(root), False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
@@ -73,6 +73,8 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
                 environment = EnvironmentQuery(root).read() if lacks else None
                 caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
                 recording.append([sessions.end_session(recording.view, caller, session_id, reason)])
+            else:
+                is_written = recording.project()
     except StateMissing as error:
         error.block = texts.state_not_found(run)
         raise
@@ -83,7 +85,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
         error.block = texts.state_not_saved(run, error)
         raise
     if session_id is None:
-        _show_nothing_to_end(run, recording, as_json)
+        _show_nothing_to_end(run, recording, is_written, as_json)
         return
     entry = blocks.entry_of(recording.blocks, session_id) or {}
     show({"saved": True, "run_id": run.run_id, "session": entry}, _report(entry, recording.state), as_json=as_json)
@@ -96,7 +98,7 @@ def _run(root: str, named: str) -> Run:
         return find_run(root, named)
 
 
-def _show_nothing_to_end(run: Run, recording: Recording, as_json: bool) -> None:
+def _show_nothing_to_end(run: Run, recording: Recording, is_written: bool, as_json: bool) -> None:
     last = next((entry for entry in reversed(blocks.session_history(recording.blocks)) if _has_ended(entry)), None)
     lines = ["⚠️  No current session to end"]
     if last is not None:
@@ -105,8 +107,10 @@ def _show_nothing_to_end(run: Run, recording: Recording, as_json: bool) -> None:
             f"   Session ID: {last.get('session_id')}",
             f"   Ended at: {last.get('ended_at')}",
             "",
-            "   No changes made to state.json",
+            *([] if is_written else ["   No changes made to state.json"]),
         ]
+    if is_written:
+        lines.append("✓ state.json did not show the ledger: its sessions and context were written again")
     show({"saved": False, "run_id": run.run_id, "session": last}, lines, as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.project import PROTOCOL, RUN, Project, answer_of, payload_of, units
 
-from faber_ledger.ledger.clock import now, seconds_of
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.log import Log
 from faber_ledger.recording import sessions as decide
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from support.project import Answer
 
-    from faber_ledger.ledger.events import Draft
 
 STARTUP = "SessionStart.startup.interactive"
 COMPACT = "SessionStart.compact.interactive"
@@ -276,37 +275,53 @@ def test_the_same_bytes_from_another_process_are_another_delivery(project: Proje
 
 
 @pytest.mark.parametrize(
-    ("recorded", "age", "is_repeat"),
+    ("recorded", "pids", "age", "is_repeat"),
     [
-        *[(STARTUP, age, is_repeat) for age, is_repeat in ((29.9, True), (30, False), (-29.9, True), (-30, False))],
-        (PRE, 1.9, True),
-        (PRE, 2, False),  # a compaction that failed, asked for again
+        *[
+            (STARTUP, ("1", "1"), age, is_repeat)
+            for age, is_repeat in ((29.9, True), (30, False), (-29.9, True), (-30, False))
+        ],
+        *[
+            (END, pids, age, is_repeat)
+            for pids in ((None, None), ("1", None), (None, "1"))
+            for age, is_repeat in ((1.9, True), (2, False))
+        ],
+        (STARTUP, ("1", "2"), 0.1, False),
+        (PRE, ("1", "1"), 1.9, True),
+        (PRE, ("1", "1"), 2, False),  # a compaction that failed, asked for again
     ],
 )
-def test_a_repeat_comes_within_half_a_minute_and_of_a_compaction_within_two_seconds(
-    project: Project, recorded: str, age: float, is_repeat: bool
+def test_a_repeat_comes_within_half_a_minute_from_one_process_else_within_two_seconds(
+    project: Project, recorded: str, pids: tuple[str | None, str | None], age: float, is_repeat: bool
 ) -> None:
-    packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    project.deliver(recorded, client=ME, pid="26210")
+    before, after = pids
+    packet(project.deliver(STARTUP, client=ME, env={"CLAUDE_PID": before}))
+    project.deliver(recorded, client=ME, env={"CLAUDE_PID": before})
     with Log.read(str(project.ledger_path)) as log:
         view = decide.View(log, {})
         last = view.last_delivery(ME)
         assert last is not None
         at = (seconds_of(last[0]["at"]) or 0) + age
-        caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME, "CLAUDE_PID": "26210"}, {}, at, "w", None)
-        assert decide.is_repeated(view, caller, last[1]) is is_repeat
+        caller = decide.caller_of({"CLAUDE_CODE_SESSION_ID": ME}, {}, at, "w", None)
+        assert decide.is_repeated(view, caller, {**last[1], "pid": after}) is is_repeat
+
+
+def test_a_client_without_a_process_id_that_is_killed_and_resumed_within_seconds_gets_its_context(
+    project: Project,
+) -> None:
+    older: dict[str, Any] = {"client": ME, "env": {"CLAUDE_PID": None}}
+    packet(project.deliver(RESUME, **older))
+    project.age_log(4)
+    packet(project.deliver(RESUME, **older))
+    assert reasons(project) == ["abandoned", None]
+    assert ignored(project) == []
+    project.assert_projected()
 
 
 @pytest.mark.parametrize(("age", "sessions"), [(10, 1), (31, 2)])
 def test_the_same_delivery_counts_again_after_half_a_minute(project: Project, age: int, sessions: int) -> None:
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
-    events = project.events
-    project.ledger_path.unlink()
-    shutil.rmtree(project.root / ".git" / "faber-ledger" / "runs")  # the clone's memory of it
-    drafts: list[Draft] = [{"event": recorded["event"], "client": recorded["client"]} for recorded in events]
-    with Log.open(str(project.ledger_path)) as log:
-        log.append(drafts, at=now() - age, writer=events[0]["writer"])
-        log.commit()
+    project.age_log(age)
     again = project.deliver(STARTUP, client=ME, pid="26210")
     assert (again.packet is None) is (sessions == 1)
     assert len(project.history) == sessions

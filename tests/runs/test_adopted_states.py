@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -185,7 +186,21 @@ def test_what_the_session_knew_of_its_environment_stays(tmp_path: Path, way: str
     assert (found["hostname"], found["shell"]) == ("dev-machine-1", "zsh")
     if way in ENDINGS:
         assert found["platform"]
+        assert found["cwd"] == str(project.root)
         assert found["git_commit"] == project.git("rev-parse", "--short", "HEAD")
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("way", ENDINGS)
+def test_an_incomplete_environment_of_another_machine_is_replaced_as_a_whole(tmp_path: Path, way: str) -> None:
+    known = {"hostname": "laptop", "platform": "darwin", "cwd": "/Users/dev/myproject"}
+    entry = {"session_id": OPEN, "started_at": "2026-01-05T14:00:00Z", "environment": known}
+    project = spec_project(tmp_path, session_history=[entry])
+    ENDINGS[way][0](project)
+    found = project.history[0]["environment"]
+    commit = project.git("rev-parse", "--short", "HEAD")
+    assert (found["hostname"], found["cwd"], found["git_commit"]) == ("dev-machine-1", str(project.root), commit)
+    assert found["platform"] != "darwin" or sys.platform == "darwin"
     project.assert_projected()
 
 

@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, text_of
@@ -27,7 +28,7 @@ from support.command import COMMAND, Command, run_command
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from faber_ledger.ledger.events import Recorded
+    from faber_ledger.ledger.events import Draft, Recorded
     from faber_ledger.projections.blocks import Blocks
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -284,6 +285,16 @@ class Project:
     def folded(self) -> Blocks:
         """Fold the log."""
         return fold(self.events)
+
+    def age_log(self, seconds: float) -> None:
+        """Write the log anew as if its events had been recorded some seconds ago."""
+        events = self.events
+        self.ledger_path.unlink()
+        shutil.rmtree(self.root / ".git" / "faber-ledger" / "runs")  # the clone's memory of it
+        drafts: list[Draft] = [{"event": recorded["event"], "client": recorded["client"]} for recorded in events]
+        with Log.open(str(self.ledger_path)) as log:
+            log.append(drafts, at=now() - seconds, writer=events[0]["writer"])
+            log.commit()
 
     def assert_projected(self) -> None:
         """Check that state.json shows the log, and that the log has no problem."""

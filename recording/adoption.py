@@ -1,0 +1,181 @@
+"""Take over what other tools wrote into the two blocks: a run's whole history once, later the sessions alone."""
+
+from __future__ import annotations
+
+import os
+
+from faber_ledger.files.json_text import TOO_DEEP
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.ledger.errors import LedgerError, StateInvalid
+from faber_ledger.projections import blocks
+from faber_ledger.projections.fold import Projector
+from faber_ledger.runs import state_file
+from faber_ledger.runs.clone import LARGEST_STATE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from faber_ledger.ledger.events import Draft, Recorded, RunAdopted, SessionEnded
+    from faber_ledger.projections.blocks import Blocks, Entry
+    from faber_ledger.runs.run import Run
+
+
+LONGEST_ADOPTION = 1024 * 1024  # characters; what another tool adds between two hooks is far shorter
+MAX_NAMED = 3
+NEVER = float("inf")
+
+
+def adopt_run(run: Run, known: Blocks, at: float) -> list[Draft]:
+    """Return the first events of a run that has blocks but no log; raises StateInvalid for blocks nested too deeply.
+
+    The blocks themselves, and the end of each session that a later one shows to be over.
+    """
+    if blocks.is_too_deep(known):
+        hint = "flatten its sessions and context_metadata"
+        raise StateInvalid(TOO_DEEP, path=run.shown(run.state_path), hint=hint)
+    return [{"event": _adoption(run, known)}, *_end_earlier_sessions(known, at)]
+
+
+def _adoption(run: Run, known: Blocks) -> RunAdopted:
+    return {"type": "run_adopted", "run_id": run.run_id, "blocks": blocks.text_of(known)}
+
+
+def _end_earlier_sessions(known: Blocks, at: float) -> Iterator[Draft]:
+    """Yield the inferred ends of the sessions that are open beside the current one: each at the next one's start.
+
+    One that nothing follows may still be open if there is no current session; else it ends now.
+    """
+    current = blocks.current_session(known)
+    by_id = {entry["session_id"]: entry for entry in blocks.session_history(known) if blocks.is_named(entry)}
+    if current is not None and current not in by_id:
+        by_id[current] = {"session_id": current, "started_at": _last_reload(known)}
+    entries = list(by_id.values())
+    following: float | None = None
+    ends: list[Draft] = []
+    for number, entry in reversed(list(enumerate(entries))):
+        started = seconds_of(entry.get("started_at"))
+        is_last_sign = current is None and number == len(entries) - 1
+        if not (entry.get("ended_at") or entry["session_id"] == current or is_last_sign):
+            ended = at if following is None else following
+            ends.append(_inferred_end(entry, ended if started is None else max(started, ended)))
+        following = started if started is not None else following
+    yield from reversed(ends)
+
+
+def _inferred_end(entry: Entry, at: float) -> Draft:
+    completed = entry.get("phases_completed")
+    event: SessionEnded = {
+        "type": "session_ended",
+        "session_id": entry["session_id"],
+        "reason": "abandoned",
+        "client_reason": None,
+        "inferred": True,
+        "phase": None,
+        "step": None,
+        "phases_completed": [name for name in completed if isinstance(name, str)]
+        if isinstance(completed, list)
+        else [],
+    }
+    return {"event": event, "at": at}
+
+
+def _last_reload(known: Blocks) -> Any:
+    metadata = known.get("context_metadata")
+    return metadata.get("last_artifact_reload") if isinstance(metadata, dict) else None
+
+
+# Later
+
+
+def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
+    """Return the event that takes over the sessions that another tool of this work tree wrote into `found`.
+
+    `folded` are the blocks that the log gives. A session that came with a commit is not taken over: its log comes with
+    a commit too. Nor is one that began while a session of this machine was open: it is that session.
+    """
+    known = {entry["session_id"] for entry in blocks.session_history(folded) if blocks.is_named(entry)}
+    unknown = [
+        entry for entry in blocks.session_history(found) if blocks.is_named(entry) and entry["session_id"] not in known
+    ]
+    if not unknown:
+        return []
+    spans = list(_spans_of_this_machine(folded))
+    unknown = [entry for entry in unknown if not _is_within(seconds_of(entry.get("started_at")), spans)]
+    if unknown:
+        brought = {name for state in _states_of_git(run) for name in _session_ids(state)}
+        unknown = [entry for entry in unknown if entry["session_id"] not in brought]
+    event = _adoption(run, {"sessions": {"session_history": unknown}})
+    return [{"event": event}] if unknown and len(event["blocks"]) <= LONGEST_ADOPTION else []
+
+
+def describe_overwritten(events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:
+    """Return what in `found` comes from no event, in one line; None if it is only an older projection of the log."""
+    if _is_older_projection(events, found):
+        return None
+    from faber_ledger.projections.difference import field_text, list_changes
+
+    names = [field_text(path) for path, _, _ in list_changes(folded, found)]
+    more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
+    return (
+        f"state.json differed from the ledger in {', '.join(names[:MAX_NAMED])}{more}: the ledger's values are written"
+    )
+
+
+def _is_older_projection(events: Iterable[Recorded], found: Blocks) -> bool:
+    """Return whether blocks are the fold of the log's first events, as a killed write or a checkout leaves them."""
+    projector, marks = Projector(blocks.empty()), _marks(found)
+    for recorded in events:
+        projector.apply(recorded)
+        if _marks(projector.blocks) == marks and projector.blocks == found:  # the first costs next to nothing
+            return True
+    return False
+
+
+def _marks(known: Blocks) -> tuple[int, str | None, Any]:
+    metadata = known.get("context_metadata")
+    reloads = metadata.get("reload_count") if isinstance(metadata, dict) else None
+    return len(blocks.session_history(known)), blocks.current_session(known), reloads
+
+
+def _spans_of_this_machine(known: Blocks) -> Iterator[tuple[float, float]]:
+    """Yield when the sessions of this machine began and ended."""
+    from faber_ledger.recording.environment import hostname
+
+    here = hostname()
+    for entry in blocks.session_history(known):
+        environment = entry.get("environment") if blocks.is_named(entry) else None
+        if not (isinstance(environment, dict) and environment.get("hostname") == here):
+            continue
+        started, ended = seconds_of(entry.get("started_at")), seconds_of(entry.get("ended_at"))
+        if started is not None:
+            yield started, NEVER if ended is None else ended
+
+
+def _is_within(moment: float | None, spans: list[tuple[float, float]]) -> bool:
+    """Return whether a session that began at a moment began within a span; at an unknown one, while one is open."""
+    if moment is None:
+        return any([end == NEVER for _, end in spans])
+    return any([start <= moment <= end for start, end in spans])
+
+
+def _states_of_git(run: Run) -> Iterator[dict[str, Any]]:
+    """Yield the run's states in HEAD, in the index, and in the commit that is being merged."""
+    from faber_ledger.runs.git import GitQuery
+
+    name = os.path.basename(run.state_path)
+    asked = [["cat-file", "blob", f"{where}:./{name}"] for where in ("HEAD", "", "MERGE_HEAD")]
+    questions = [GitQuery(one, run.directory, limit=LARGEST_STATE) for one in asked]
+    for question in questions:
+        content = question.answer_bytes()
+        try:
+            if content is not None:
+                yield state_file.parse_state(run, content).value
+        except LedgerError:
+            continue
+
+
+def _session_ids(state: dict[str, Any]) -> list[str]:
+    history = blocks.session_history(blocks.blocks_of(state))
+    return [entry["session_id"] for entry in history if blocks.is_named(entry)]
