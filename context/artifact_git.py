@@ -8,7 +8,7 @@ import re
 from faber_ledger.context.artifact import MAX_BYTES, REFUSED, ArtifactError
 from faber_ledger.context.artifact_source import NO_SOURCE, fill_command
 from faber_ledger.context.program import ProgramFailed, decode_output, run_program
-from faber_ledger.runs.git import FOREIGN, QUIET, top_above
+from faber_ledger.runs.git import FOREIGN, QUIET, options_against_filters, top_above
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -194,13 +194,9 @@ def _options_against_filters(root: str, environment: dict[str, str]) -> list[str
     """Return options that keep git from running filters from its settings on changed files; raises ProgramFailed."""
     question = ["git", "-C", root, "config", "--name-only", "--get-regexp", "."]
     names = run_program(question, None, environment, seconds=SECONDS, limit=MAX_BYTES).decode("utf-8", "replace")
-    filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
-    options = []
-    for name in sorted({name for name, dot, _ in filters if dot}):
-        if "=" in name or "\ufffd" in name:
-            raise ProgramFailed("the repository's settings have a filter with a name that cannot be disabled")
-        for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
-            options += ["-c", f"filter.{name}.{variable}={value}"]
+    options = options_against_filters(names)
+    if options is None:
+        raise ProgramFailed("the repository's settings have a filter with a name that cannot be disabled")
     return options
 
 

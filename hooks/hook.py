@@ -66,6 +66,7 @@ class Hook:
             if is_empty(self.run.ledger_path) and self._incoming.came_after_the_end():
                 return None
             self._incoming.summary()  # masking takes its time: before the lock
+            self._incoming.remember_end()
             if self._is_on_network():
                 self._spool_first([])
             with self._recording() as recording:

@@ -72,6 +72,21 @@ class SessionEnded(TypedDict):
     delivery: NotRequired[Delivery]
 
 
+class CheckoutRecorded(TypedDict):
+    """What git had checked out when a session started or ended.
+
+    `branch` is None if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary`
+    was not committed; None if it is unknown, as at a start. `is_end` is no word like "end": 0.1 would call a redaction
+    forged that leaves a word it does not know.
+    """
+
+    type: Literal["checkout_recorded"]
+    session_id: str
+    is_end: bool
+    branch: str | None
+    uncommitted: bool | None
+
+
 class ArtifactLoaded(TypedDict):
     """The agent was given an artifact; `sha256` is the hash of its content, in hex."""
 
@@ -195,6 +210,7 @@ Event = (
     | RunAdopted
     | SessionStarted
     | SessionEnded
+    | CheckoutRecorded
     | ArtifactLoaded
     | ArtifactFailed
     | ArtifactSkipped

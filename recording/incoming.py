@@ -10,6 +10,7 @@ from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE, Call
+from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.ledger.events import CompactionCompleted, Draft, Environment, Recorded
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.recording.checkout import Checkout
     from faber_ledger.recording.sessions import Caller, Reason, View
     from faber_ledger.recording.spooled import Spooled
     from faber_ledger.runs.progress import Snapshot
@@ -37,7 +39,8 @@ class IncomingCall:
     """One hook call about a run.
 
     Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
-    `remember_start`. `progress` and `status` are the state's, None until `remember_state`.
+    `remember_start`. `progress` and `status` are the state's, None until `remember_state`. `checkout` is None outside
+    git, and until `remember_start` or `remember_end`.
     """
 
     def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None]) -> None:
@@ -50,6 +53,7 @@ class IncomingCall:
         self.salt = os.urandom(16).hex()
         self.session_id = clock.session_id(at, os.urandom(6))
         self.environment: Environment | None = None
+        self.checkout: Checkout | None = None
         self.progress: Snapshot | None = None
         self.status: str | None = None
         self._summary: str | None = None
@@ -63,7 +67,7 @@ class IncomingCall:
         incoming = cls(call, run, spooled["at"], warn)
         incoming.id, incoming.salt = spooled["id"], spooled["salt"]
         incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
-        incoming.environment = spooled["environment"]
+        incoming.environment, incoming.checkout = spooled["environment"], spooled.get("checkout")
         incoming.progress, incoming.status = spooled["progress"], spooled["status"]
         return incoming
 
@@ -75,7 +79,13 @@ class IncomingCall:
     def remember_start(self, environment: Environment, state: dict[str, object]) -> None:
         """Keep what a session's start found out before the lock."""
         self.environment = environment
+        self.checkout = checkout_at_start(self.run.root)
         self.remember_state(state)
+
+    def remember_end(self) -> None:
+        """Keep what git has checked out, if the call can end a session; git is asked before the lock."""
+        if self.call.hook in ("PreCompact", "SessionEnd") and not self.is_subagents:
+            self.checkout = CheckoutQuery(self.run.root).read()
 
     def remember_state(self, state: dict[str, object]) -> None:
         """Keep what the facts need from the run's state."""
@@ -190,7 +200,7 @@ class IncomingCall:
         if self.call.hook == "SessionStart":
             source = self.call.text("source") or "unknown"
             opening = sessions.open_session(view, caller, self.session_id, source, delivery=delivery)
-            return [*opening, *loads]
+            return [*opening, *checkout_after(opening[-1], self.checkout), *loads]
         if self.call.hook == "PostCompact":
             return self._compaction(view, caller)
         return self._end(view, caller)
@@ -205,7 +215,8 @@ class IncomingCall:
             caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        return [sessions.end_session(view, caller, session_id, reason, said, delivery=self.call.delivery())]
+        end = sessions.end_session(view, caller, session_id, reason, said, delivery=self.call.delivery())
+        return [end, *checkout_after(end, self.checkout)]
 
     def _compaction(self, view: View, caller: Caller) -> list[Draft]:
         event: CompactionCompleted = {
@@ -257,6 +268,7 @@ class IncomingCall:
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,
+            "checkout": self.checkout,
             "progress": self.progress,
             "status": self.status,
             "loads": loads,

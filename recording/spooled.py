@@ -12,9 +12,10 @@ from faber_ledger.recording.call import HOOKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import Any, NotRequired, TypedDict
 
     from faber_ledger.ledger.events import Draft, Environment
+    from faber_ledger.recording.checkout import Checkout
     from faber_ledger.runs.progress import Snapshot
 
     class Spooled(TypedDict):
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
         `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
         1970. `delivery` is the call's standard input, shortened if it is long, and `digest` the SHA-256 of all of it.
-        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
-        None if they are not known.
+        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `checkout`, `progress` and
+        `status` are None if they are not known. 0.1.1 does not write `checkout`.
         """
 
         spool: int
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
         digest: str
         session_id: str
         environment: Environment | None
+        checkout: NotRequired[Checkout | None]
         progress: Snapshot | None
         status: str | None
         loads: list[Draft]
@@ -50,6 +52,7 @@ HEX = frozenset("0123456789abcdef")
 # A shape is a tuple of types, the members of an object, or the one shape of all items of a list.
 TEXT, OPTIONAL = (str,), (str, type(None))
 ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), OPTIONAL)
+CHECKOUT = {"branch": OPTIONAL, "uncommitted": (bool, type(None))}
 PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": [TEXT]}
 SPOOLED = {
     "spool": (int,),
@@ -64,6 +67,7 @@ SPOOLED = {
     "digest": TEXT,
     "session_id": TEXT,
     "environment": (dict, type(None)),
+    "checkout": (dict, type(None)),
     "progress": (dict, type(None)),
     "status": OPTIONAL,
     "loads": [{"event": (dict,), "client": OPTIONAL}],
@@ -78,7 +82,7 @@ GIVEN = ("inline", "outline", "pointer", "deferred")
 
 def is_spooled(found: object) -> bool:
     """Return whether a value is what a hook of this version spools, so that it becomes only facts of a hook."""
-    return _has(found, SPOOLED) and _is_known(found)
+    return type(found) is dict and _has({"checkout": None} | found, SPOOLED) and _is_known(found)
 
 
 def _is_known(found: Any) -> bool:
@@ -96,6 +100,7 @@ def _is_known(found: Any) -> bool:
         and found["session_id"] != ""
         and all([name in VARIABLES and type(value) is str for name, value in found["environ"].items()])
         and (found["environment"] is None or _has(found["environment"], ENVIRONMENT))
+        and (found.get("checkout") is None or _has(found["checkout"], CHECKOUT))
         and (found["progress"] is None or _has(found["progress"], PROGRESS))
         and all([_is_load(load["event"], found["session_id"]) for load in found["loads"]])
     )

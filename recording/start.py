@@ -11,6 +11,7 @@ from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
+from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -108,7 +109,8 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
         is_open = sessions.is_own_session(recording.view, caller)
         if not (is_open or sessions.uncompacted_session(recording.view, caller)):
             session_id = clock.session_id(at, os.urandom(6))
-            recording.append(sessions.open_session(recording.view, caller, session_id, source))
+            opening = sessions.open_session(recording.view, caller, session_id, source)
+            recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run.root))])
     note_session(run.root, caller["client"], caller["pid"], run.run_id, at)
 
 
@@ -116,12 +118,14 @@ def _leave_run(
     root: str, run_id: str, *, at: float, environ: Mapping[str, str], writer: str, warn: Callable[[str], None]
 ) -> None:
     """End the session that this client has open on the run it leaves."""
+    checkout = CheckoutQuery(root).read()
     try:
         with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
             caller = sessions.caller_of(environ, recording.state, at, writer, None)
             current = blocks.current_session(recording.blocks)
             if current is not None and sessions.is_own_session(recording.view, caller):
-                recording.append([sessions.end_session(recording.view, caller, current, "manual")])
+                end = sessions.end_session(recording.view, caller, current, "manual")
+                recording.append([end, *checkout_after(end, checkout)])
     except LedgerError as error:
         warn(f"the session on {run_id} was not ended: {error}")
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import time
 
+from faber_ledger.ledger.canonical import without_surrogates
+
 SECONDS = 2.0
 LIMIT = 1_000_000
 SIGKILL = 9  # the module `signal` costs as much as a third of `json`
@@ -25,15 +27,20 @@ FOREIGN = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_
 class GitQuery:
     """A git command that was started; it never writes and never prompts."""
 
-    def __init__(self, arguments: list[str], directory: str, *, limit: int = LIMIT) -> None:
-        """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None."""
+    def __init__(
+        self, arguments: list[str], directory: str, *, limit: int = LIMIT, deadline: float | None = None
+    ) -> None:
+        """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
+
+        `deadline` is that of `time_limit`; without one, git has two seconds.
+        """
         self._pid = 0
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= QUIET
         # A bare repository that came along as files has a configuration of its own, which may name programs.
         command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
-        self._deadline = time.monotonic() + SECONDS
+        self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
         actions = [
@@ -58,11 +65,12 @@ class GitQuery:
         """Return what git printed; None if it failed, was too slow, printed too much or is not installed."""
         import select  # imported here, while git is working
 
-        pieces, size = [], 0
+        pieces, size, is_late = [], 0, False
         try:
             while self._pid and size < self._limit:
                 left = self._deadline - time.monotonic()
                 if left <= 0 or not select.select([self._read], [], [], left)[0]:
+                    is_late = True  # even if git has ended well meanwhile: nobody read what it printed
                     os.kill(self._pid, SIGKILL)
                     break
                 piece = os.read(self._read, 65536)
@@ -72,9 +80,29 @@ class GitQuery:
                 size += len(piece)
         finally:
             os.close(self._read)
-        if not self._pid or os.waitpid(self._pid, 0)[1] != 0:
+        if not self._pid or os.waitpid(self._pid, 0)[1] != 0 or is_late:
             return None
         return b"".join(pieces)
+
+
+def time_limit(seconds: float) -> float:
+    """Return the deadline of questions that together may take `seconds` from now on."""
+    return time.monotonic() + seconds
+
+
+def options_against_filters(names: str) -> list[str] | None:
+    """Return options that keep git from running filters on changed files; None if one of them cannot be disabled.
+
+    `names` is what `git config --name-only --get-regexp .` prints: the names of all settings, one a line.
+    """
+    filters = [name[7:].rpartition(".") for name in names.split("\n") if name.startswith("filter.")]
+    options = []
+    for name in sorted({name for name, dot, _ in filters if dot}):
+        if "=" in name or "\ufffd" in name:
+            return None
+        for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
+            options += ["-c", f"filter.{name}.{variable}={value}"]
+    return options
 
 
 class WorkTree:
@@ -155,6 +183,17 @@ def top_above(folder: str) -> str | None:
             return None
         at = above
     return at
+
+
+def branch_of(root: str) -> str | None:
+    """Return the branch that a work tree has checked out, read from git's HEAD file without running git.
+
+    None if it is detached or unknown: without git, and where git keeps its references in tables of its own.
+    """
+    tree = work_tree_of(root)
+    kind, _, branch = ((_line_of(os.path.join(tree.own, "HEAD")) if tree else None) or "").partition("refs/heads/")
+    # Where references are in tables, the file names a branch that cannot exist.
+    return without_surrogates(branch) or None if kind == "ref: " and branch != ".invalid" else None
 
 
 def common_directory(root: str) -> str | None:

@@ -22,6 +22,7 @@ from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
+from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -239,7 +240,8 @@ class Loading:
         if found is not None:
             return found, []
         session_id = clock.session_id(self.at, os.urandom(6))
-        return session_id, sessions.open_session(view, caller, session_id, "session_load")
+        opening = sessions.open_session(view, caller, session_id, "session_load")
+        return session_id, [*opening, *checkout_after(opening[-1], checkout_at_start(self.run.root))]
 
     def _goes_on(self, view: sessions.View | None, caller: Caller) -> bool:
         """Return whether the load belongs to a session that may have something in context; without a log, no `view`."""

@@ -14,6 +14,7 @@ from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
+from faber_ledger.recording.checkout import CheckoutQuery, checkout_after
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -63,7 +64,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     restore_run_from_mirror(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
-    writer, is_written = writer_of(root), False
+    writer, checkout, is_written = writer_of(root), CheckoutQuery(root).read(), False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)
@@ -72,7 +73,8 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
                 lacks = sessions.lacks_environment(recording.view, session_id)
                 environment = EnvironmentQuery(root).read() if lacks else None
                 caller = sessions.caller_of(os.environ, recording.state, at, writer, environment)
-                recording.append([sessions.end_session(recording.view, caller, session_id, reason)])
+                end = sessions.end_session(recording.view, caller, session_id, reason)
+                recording.append([end, *checkout_after(end, checkout)])
             else:
                 is_written = recording.project()
     except StateMissing as error:

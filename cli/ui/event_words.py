@@ -63,6 +63,9 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         inferred = ", inferred from the next start" if event["inferred"] else ""
         said = f" (the client said: {event['client_reason']})" if event["client_reason"] else ""
         return f"session ended: {event['reason']}{said}{inferred}{_where(event)}"
+    if kind == "checkout_recorded":
+        when = "end" if event["is_end"] else "start"
+        return f"{event['branch'] or 'no branch'} checked out at the {when}{WORK[event['uncommitted']]}"
     if kind == "artifact_loaded":
         return f"loaded {event['artifact_id']} ({event['given']}, {event['size_bytes']} bytes) from {event['source']}"
     if kind == "artifact_failed":
@@ -94,6 +97,7 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
     raise KeyError(kind)
 
 
+WORK = {True: ", with uncommitted changes", False: ", nothing uncommitted", None: ""}
 REASONS = {
     "repeated": "the same delivery arrived twice",
     "subagent": "it is about a subagent",

@@ -34,7 +34,7 @@ TOO_EXPENSIVE = {
     "ulid",
     "uuid",
 }
-OURS = {"session-start": 53, "pre-compact": 40, "post-compact": 42, "session-end": 38}
+OURS = {"session-start": 54, "pre-compact": 41, "post-compact": 43, "session-end": 39}
 OURS_OF_TEXTCONV = 17
 RUN = "fractary-faber-258-20260105-143022-a1b2c3"
 

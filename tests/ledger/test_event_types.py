@@ -36,6 +36,7 @@ DECISIONS = {
     "session_ended": Decision(
         {"session_id", "reason", "inferred", "phases_completed"}, is_folded=True, is_milestone=True
     ),
+    "checkout_recorded": Decision(set()),
     "artifact_loaded": Decision(
         {"session_id", "artifact_id", "trigger", "source", "size_bytes"}, is_folded=True, is_spoolable=True
     ),

@@ -396,8 +396,8 @@ def test_on_a_network_the_delivery_is_spooled_before_the_lock_is_asked_for(
     assert seen == [1]
     assert waiting(project) == []
     added = [one["event"]["type"] for one in project.events[before:] if one["event"]["type"] != "note_recorded"]
-    start = ["session_started", "artifact_loaded", "artifact_loaded", "context_reloaded"]
-    assert added == ["session_ended", *(start if hook == "SessionStart" else [])]
+    start = ["session_started", "checkout_recorded", "artifact_loaded", "artifact_loaded", "context_reloaded"]
+    assert added == ["session_ended", *(start if hook == "SessionStart" else ["checkout_recorded"])]
     project.assert_projected()
 
 

@@ -274,9 +274,10 @@ class Project:
 
     @property
     def types(self) -> list[str]:
-        """The types of the log's events, in order, without those of a reload."""
+        """The types of the log's events, in order, without those that accompany a session's start or end."""
         kinds = [recorded["event"]["type"] for recorded in self.events]
-        return [kind for kind in kinds if not kind.startswith("artifact_") and kind != "context_reloaded"]
+        beside = ("context_reloaded", "checkout_recorded")
+        return [kind for kind in kinds if not kind.startswith("artifact_") and kind not in beside]
 
     def of_type(self, kind: str) -> list[dict[str, Any]]:
         """Return the events of one type, in order."""

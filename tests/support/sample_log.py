@@ -60,6 +60,13 @@ def later_types() -> list[Event]:
             "step": "implement",
         },
         {
+            "type": "checkout_recorded",
+            "session_id": FIRST,
+            "is_end": True,
+            "branch": "feat/258\u202e-\u001b[31mred",
+            "uncommitted": True,
+        },
+        {
             "type": "context_reconstituted",
             "status": "in_progress",
             "phase": "build",

@@ -1,0 +1,228 @@
+"""What git has checked out when a session starts or ends: the branch, and whether something is not committed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project
+
+from faber_ledger.ledger.event_types import EVENT_TYPES
+from faber_ledger.recording import checkout
+from faber_ledger.recording.checkout import CheckoutQuery
+from faber_ledger.runs.git import branch_of, forget_work_trees
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+STARTUP = "SessionStart.startup.interactive"
+PRE = "PreCompact.auto.print"
+END = "SessionEnd.other.interactive"
+ME = {"client": "324802ff-0231-4ac6-8eb6-c6c99574fbae", "pid": "26210"}
+INSIDE = {"CLAUDE_CODE_SESSION_ID": "11111111-1111-4111-8111-111111111111", "CLAUDE_PID": "4711"}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setattr(checkout, "SECONDS", 60)  # whatever else this machine does
+    project = Project.made(tmp_path / "myproject")
+    project.git("switch", "--quiet", "--create", "feat/258-csv")
+    project.write(".gitignore", "build/\n")
+    project.write("src/a.txt", "one\n")
+    commit(project)
+    forget_work_trees()
+    yield project
+    forget_work_trees()
+
+
+def commit(project: Project) -> None:
+    project.git("add", "--all")
+    project.git("commit", "--quiet", "--message", "work")
+
+
+def uncommitted(project: Project) -> bool | None:
+    known = CheckoutQuery(str(project.root)).read()
+    assert known is not None
+    assert known["branch"] == "feat/258-csv"
+    return known["uncommitted"]
+
+
+def following(project: Project, kind: str) -> list[dict[str, Any]]:
+    """Return, for each event of a type, the one that follows it, without its type."""
+    events = [dict(recorded["event"]) for recorded in project.events]
+    after = [events[number + 1] for number, event in enumerate(events) if event["type"] == kind]
+    assert [event.pop("type") for event in after] == ["checkout_recorded"] * len(after)
+    return after
+
+
+# When it is recorded
+
+
+def test_it_follows_each_start_and_end_of_a_delivery(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    project.deliver(PRE, **ME)
+    project.git("switch", "--quiet", "--create", "other")
+    project.deliver("SessionStart.compact.interactive", **ME)
+    project.deliver(END, **ME)
+    first, second = [entry["session_id"] for entry in project.history]
+    assert following(project, "session_started") == [
+        {"session_id": first, "is_end": False, "branch": "feat/258-csv", "uncommitted": None},
+        {"session_id": second, "is_end": False, "branch": "other", "uncommitted": None},
+    ]
+    ends = following(project, "session_ended")
+    assert [(end["session_id"], end["branch"]) for end in ends] == [(first, "feat/258-csv"), (second, "other")]
+    assert all(end["uncommitted"] in (False, None) for end in ends)  # None on a machine that is busy
+    project.assert_projected()
+
+
+def test_it_follows_each_start_and_end_of_a_command(project: Project) -> None:
+    assert project.faber("session-load", "--trigger", "session_start").returncode in (0, 1)
+    assert project.faber("session-save").returncode == 0
+    assert project.faber("run", "resume", RUN, env=INSIDE).returncode == 0
+    assert project.faber("run", "start", "--work-id", "9", "--yes", env=INSIDE).returncode == 0
+    assert [event["branch"] for event in following(project, "session_started")] == ["feat/258-csv"] * 2
+    assert [event["branch"] for event in following(project, "session_ended")] == ["feat/258-csv"] * 2
+
+
+def test_nothing_is_recorded_of_an_end_that_is_inferred(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    project.deliver(STARTUP, client="another", pid="2")
+    assert [event["is_end"] for event in project.of_type("checkout_recorded")] == [False, False]
+
+
+def test_nothing_is_recorded_outside_git(project: Project) -> None:
+    (project.root / ".git").rename(project.root / "not-git")
+    project.deliver(STARTUP, **ME)
+    project.deliver(END, **ME)
+    assert project.of_type("checkout_recorded") == []
+    assert project.types[-1] == "session_ended"
+
+
+def test_it_is_shown_as_text_without_control_characters(project: Project) -> None:
+    project.write(".git/HEAD", "ref: refs/heads/a\u001b[31m\u202eb\n")
+    project.deliver(STARTUP, **ME)
+    shown = project.faber("log", "--type", "checkout_recorded").stdout
+    assert "checked out at the start" in shown
+    assert not {"\u001b", "\u202e"} & {*shown}
+    assert EVENT_TYPES["checkout_recorded"].required == {}  # no fold reads it
+
+
+# The branch, from git's HEAD file
+
+
+def test_a_linked_work_tree_has_its_own_branch(project: Project, tmp_path: Path) -> None:
+    project.git("worktree", "add", "--quiet", "-b", "linked", str(tmp_path / "linked"))
+    assert branch_of(str(tmp_path / "linked")) == "linked"
+    assert branch_of(str(project.root / "src")) == "feat/258-csv"
+
+
+@pytest.mark.parametrize(
+    "head", ["ref: refs/heads/.invalid\n", "", "ref: refs/remotes/origin/main\n", "0123456789abcdef\n", None]
+)
+def test_a_head_that_names_no_branch_gives_none(project: Project, head: str | None) -> None:
+    if head is None:
+        project.git("switch", "--quiet", "--detach")
+    else:
+        project.write(".git/HEAD", head)
+    assert branch_of(str(project.root)) is None
+
+
+# Uncommitted changes
+
+
+def test_what_is_uncommitted_outside_our_folder_is_seen(project: Project) -> None:
+    assert uncommitted(project) is False
+    project.write(".fractary/notes.txt", "ours\n")
+    project.write("build/out.o", "ignored\n")
+    os.utime(project.root / "src/a.txt", (1, 1))
+    assert uncommitted(project) is False
+    project.write("src/a.txt", "two\n")
+    assert uncommitted(project) is True
+    project.git("add", "src/a.txt")
+    assert uncommitted(project) is True
+    commit(project)
+    assert uncommitted(project) is False
+    project.write("new.txt", "untracked\n")
+    assert uncommitted(project) is True
+    commit(project)
+    (project.root / "new.txt").unlink()
+    assert uncommitted(project) is True
+
+
+def test_a_submodule_does_not_count(project: Project, tmp_path: Path) -> None:
+    other = Project.made(tmp_path / "other", run_id=RUN)
+    project.git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other.root), "sub")
+    commit(project)
+    project.write("sub/new.txt", "untracked\n")
+    assert uncommitted(project) is False
+
+
+def test_git_that_does_not_answer_in_time_makes_it_unknown(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkout, "SECONDS", 0)
+    assert uncommitted(project) is None
+
+
+@pytest.mark.parametrize("kind", ["clean", "process"])
+def test_no_program_of_the_repository_runs(project: Project, tmp_path: Path, kind: str) -> None:
+    """A filter, a file system monitor, a hook: whoever made the repository may have set them."""
+    ran, program = tmp_path / "ran", tmp_path / "evil"
+    program.write_text(f"#!/bin/sh\necho x >> {ran}\nexit 1\n")
+    program.chmod(0o755)
+    (tmp_path / "hooks").mkdir()
+    (tmp_path / "hooks/post-index-change").symlink_to(program)
+    for name in (f"filter.evil.{kind}", "core.fsmonitor"):
+        project.git("config", name, str(program))
+    project.git("config", "filter.evil.required", "true")
+    project.git("config", "core.hooksPath", str(tmp_path / "hooks"))
+    project.write(".git/info/attributes", "*.txt filter=evil\n")
+    project.write("src/a.txt", "two\n")
+    index = (project.root / ".git/index").read_bytes()
+    assert uncommitted(project) is None  # the filter alone could tell, as with git-lfs
+    project.deliver(STARTUP, **ME)
+    project.deliver(END, **ME)
+    assert not ran.exists()
+    assert (project.root / ".git/index").read_bytes() == index
+    project.write("unfiltered.md", "new\n")
+    assert uncommitted(project) is True
+    assert not ran.exists()
+    subprocess.run(["git", "status"], cwd=project.root, capture_output=True, check=False)
+    assert ran.exists(), "git itself would not have run it, so that this shows nothing"
+
+
+def test_a_filter_that_cannot_be_disabled_makes_it_unknown(project: Project) -> None:
+    project.git("config", "filter.a=b.clean", "false")
+    project.write("new.txt", "untracked\n")
+    assert uncommitted(project) is None
+
+
+# What waits
+
+
+def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        project.deliver(END, **ME)
+    project.git("switch", "--quiet", "--create", "later")
+    assert project.faber("note", "add", "recorded").returncode == 0
+    (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
+    assert end["branch"] == "feat/258-csv"
+
+
+def test_a_waiting_delivery_of_0_1_1_is_recorded_without_it(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        project.deliver(END, **ME)
+    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]
+    spooled = json.loads(path.read_text())
+    del spooled["checkout"]
+    path.write_text(json.dumps(spooled))
+    assert project.faber("note", "add", "recorded").returncode == 0
+    assert "ended_at" in project.history[0]
+    assert len(project.of_type("checkout_recorded")) == 1
