@@ -8,8 +8,8 @@ from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.runs.clone import LARGEST_STATE
 from faber_ledger.runs.progress import value_at
+from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from faber_ledger.context.artifact import MAX_BYTES, ArtifactError
 from faber_ledger.context.artifact_source import find_directory
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_text
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.runs.run import COPY_ENDINGS, OWN_FILES, RUN_FILES
+from faber_ledger.runs.run import Run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,12 +101,13 @@ def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, 
     Everything else, except hidden files and the ledger's own, is counted in `passed_over` by its kind.
     """
     # These files in the run's own folder change with every append; the state has its own artifact.
-    of_ledger = OWN_FILES if directory == surroundings["run_dir"] else ()
+    is_run = directory == surroundings["run_dir"]
+    run = Run(surroundings["root"], "", directory, surroundings.get("suffix", ""))
     folders = [surroundings["root"], *surroundings["plugin_roots"]]
     try:
         with os.scandir(directory) as entries:
             for entry in entries:
-                if entry.name.startswith(".") or entry.name in of_ledger or (of_ledger and _is_left_over(entry.name)):
+                if entry.name.startswith(".") or (is_run and (run.owns(entry.name) or run.is_beside(entry.name))):
                     continue
                 status = _status(entry, folders)
                 if isinstance(status, str):
@@ -115,10 +116,6 @@ def _entries(directory: str, surroundings: Surroundings, passed_over: dict[str, 
                     yield status.st_mtime_ns, entry.name, status.st_size
     except OSError as error:
         raise ArtifactError(f"Cannot read {directory}: {error.strerror}", directory) from error
-
-
-def _is_left_over(name: str) -> bool:
-    return name.startswith(RUN_FILES) and name.endswith(COPY_ENDINGS)
 
 
 def _status(entry: os.DirEntry[str], folders: list[str]) -> os.stat_result | str:

@@ -45,6 +45,7 @@ def build_surroundings(
         "root": os.path.realpath(run.root),
         "run_dir": directory,
         "state_path": os.path.join(directory, os.path.basename(run.state_path)),
+        "suffix": run.suffix,
         "plugin_roots": plugin_roots,
         "commands": commands or {},
         "state": {**state, "run_id": run.run_id},
@@ -133,6 +134,8 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     relative = os.path.relpath(inside, root)
     before, marker, rest = f"{relative}/".partition(f"/runs/{run_id}/")
     of_run = [os.path.join(surroundings["run_dir"], rest).rstrip("/")] if marker and before in RUNS_BELOW else []
+    if of_run and rest == "state.json/":
+        of_run = [surroundings["state_path"]]
     if "/state-" in relative:
         import re  # a third of what a start costs, for these layouts alone
 

@@ -62,7 +62,7 @@ def migrate_file(
         with closing(connect(path, "ro")) as current:
             file.check_schema(current, path, known[newest].schema)
         return Outcome(newest, newest)
-    with RunLock(os.path.join(os.path.dirname(path), "ledger.lock"), LOCK_SECONDS):
+    with RunLock(f"{os.path.splitext(path)[0]}.lock", LOCK_SECONDS):
         before = _format(path)  # again: another process may have upgraded it
         if before == newest:
             return Outcome(newest, newest)

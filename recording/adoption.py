@@ -10,7 +10,7 @@ from faber_ledger.ledger.errors import LedgerError, StateInvalid
 from faber_ledger.projections import blocks
 from faber_ledger.projections.fold import Projector
 from faber_ledger.runs import state_file
-from faber_ledger.runs.clone import LARGEST_STATE
+from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -58,11 +58,18 @@ def find_remains(runs: list[Run], texts: Iterable[str]) -> list[str]:
     needles = _needles(texts)
     found = []
     for run in runs:
-        for folder, _, names in sorted(os.walk(run.directory)):
-            paths = [os.path.join(folder, name) for name in sorted(names)]
-            found += [path for path in paths if any([needle in _content(path) for needle in needles])]
+        found += [path for path in _files_of(run) if any([needle in _content(path) for needle in needles])]
     copies = dict.fromkeys([path for run in runs if (path := state_copy_path(run)) is not None])
     return found + [path for path in copies if any([needle in _content(path) for needle in needles])]
+
+
+def _files_of(run: Run) -> list[str]:
+    """Return the files in a run's folder; of a folder of several runs those that are not another run's."""
+    found = [os.path.join(top, name) for top, _, names in sorted(os.walk(run.own_directory)) for name in sorted(names)]
+    if run.suffix:
+        shared = [entry for entry in os.scandir(run.directory) if entry.is_file() and not run.is_beside(entry.name)]
+        found += sorted([entry.path for entry in shared])
+    return found
 
 
 def _needles(texts: Iterable[str]) -> list[bytes]:

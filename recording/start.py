@@ -19,7 +19,8 @@ from faber_ledger.runs.active import active_run, came_with_git, check_active_fol
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.run import RUNS, Run, find_run
+from faber_ledger.runs.settings import new_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,12 +55,14 @@ def start_run(
 
     `worktree` is what the state says about the linked work tree that it runs in.
     """
-    run = find_run(root, run_id)
+    run = new_run(root, run_id, environ)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
     check_active_folder(root)
     os.makedirs(run.directory)
     try:
+        if run.shown(run.directory).startswith(f"{RUNS[1]}/"):
+            os.mkdir(os.path.join(run.directory, "events"))  # FABER's own tools write there, and do not make it
         _fill_folder(run, plan, at, warn, worktree)
     except BaseException:
         shutil.rmtree(run.directory, ignore_errors=True)  # it did not exist before, and half a run is useless

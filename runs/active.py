@@ -300,13 +300,18 @@ def check_active_folder(root: str) -> None:
 
 
 def write_active_file(root: str, run_id: str) -> None:
-    """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError."""
-    path = os.path.join(root, *ACTIVE_FILES[0].split("/"))
+    """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError.
+
+    FABER's own tools read the second file alone: it is written where it or its folder exists.
+    """
     check_active_folder(root)
-    try:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
-    except OSError as error:
-        raise LedgerError(
-            f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
-        ) from error
+    first, second = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
+    is_read = os.path.isdir(os.path.dirname(second)) and folder_around(os.path.dirname(second), [root]) is not None
+    for path in (second, first) if is_read else (first,):
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
+        except OSError as error:
+            raise LedgerError(
+                f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
+            ) from error

@@ -13,14 +13,11 @@ import os
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.runs.git import common_directory
-from faber_ledger.runs.run import LEDGER, LOGS, STATE
+from faber_ledger.runs.run import LARGEST_STATE, LEDGER, LOGS, PLACE, RUNS, STATE, kept_runs_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
-
-
-LARGEST_STATE = 64 * 1024 * 1024
 
 
 def clone_folder(root: str) -> str | None:
@@ -31,8 +28,7 @@ def clone_folder(root: str) -> str | None:
 
 def mirrors_folder(root: str) -> str | None:
     """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
-    folder = clone_folder(root)
-    return os.path.join(folder, "runs") if folder else None
+    return kept_runs_folder(root)
 
 
 def kept_folder(root: str, run_id: str) -> str | None:
@@ -61,10 +57,19 @@ def keep_state(run: Run, content: bytes) -> None:
     path = state_copy_path(run)
     if path is None or not os.path.isfile(mirror_path(run) or ""):
         return
+    _keep_place(run, os.path.dirname(path))
     try:
         whole_file.put(path, content, mode=0o600, durable=False)
     except FileNotFoundError:
         pass  # another work tree has just written its own, under the same temporary name
+
+
+def _keep_place(run: Run, folder: str) -> None:
+    """Write where the run is in the project, if its id does not tell: it is brought back there."""
+    shown, path = run.shown(run.state_path), os.path.join(folder, PLACE)
+    if shown.startswith(f"{RUNS[0]}/") or os.path.lexists(path):
+        return
+    whole_file.put(path, f"{shown}\n".encode("utf-8", "surrogateescape"), mode=0o600, durable=False, locked=False)
 
 
 def read_state_copy(run: Run) -> bytes | None:
@@ -85,7 +90,7 @@ def spools_folder(root: str) -> str | None:
 def spool_path(run: Run) -> str:
     """Return the folder of a run's waiting deliveries; without git it is in the run's own folder."""
     folder = spools_folder(run.root)
-    return os.path.join(folder, *run.run_id.split("/")) if folder else os.path.join(run.directory, "spool")
+    return os.path.join(folder, *run.run_id.split("/")) if folder else os.path.join(run.directory, run.spool_name)
 
 
 def clients_folder(root: str) -> str | None:

@@ -5,24 +5,32 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
-from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.runs.git_command import git
-from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS, Run, find_run
+from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, Run, run_at
 
 BASE, OURS, THEIRS = "1", "2", "3"  # git's stages of a file in conflict
 
 
 class Conflict(NamedTuple):
-    """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage."""
+    """A file in conflict: its path from the project's root, its run (None: the active file), its blobs by stage.
+
+    `kind` is one of `RUN_FILES`, whatever the file's name is; empty for the active file.
+    """
 
     path: str
     run: Run | None
+    kind: str
     blobs: dict[str, str]
 
     @property
-    def name(self) -> str:
-        """The file's name without its folder."""
-        return self.path.rpartition("/")[2]
+    def is_ledger(self) -> bool:
+        """Whether the file is a run's ledger."""
+        return self.kind == LEDGER
+
+    @property
+    def is_state(self) -> bool:
+        """Whether the file is a run's state."""
+        return self.kind == STATE
 
     def side(self, stage: str) -> bytes | None:
         """Return the content of one side; None if that side does not have the file."""
@@ -42,21 +50,9 @@ def find_conflicts(root: str, top: str) -> list[Conflict]:
     found = []
     for path, sides in blobs.items():
         inside = path.removeprefix(prefix)
-        run = _run_of(root, inside) if path.startswith(prefix) else None
-        if run is not None or (path.startswith(prefix) and inside in ACTIVE_FILES):
-            found.append(Conflict(inside, run, sides))
+        if not path.startswith(prefix):
+            continue
+        run, kind = run_at(root, inside) or (None, "")
+        if run is not None or inside in ACTIVE_FILES:
+            found.append(Conflict(inside, run, kind, sides))
     return found
-
-
-def _run_of(root: str, path: str) -> Run | None:
-    """Return the run whose ledger or state is at `path`; None for any other file."""
-    for runs in RUNS:
-        folder, _, name = path.removeprefix(runs + "/").rpartition("/")
-        if path.startswith(runs + "/") and folder and name in RUN_FILES:
-            try:
-                run = find_run(root, folder)
-            except InvalidRunId:
-                return None
-            directory = os.path.join(root, *runs.split("/"), *folder.split("/"))
-            return run if run.directory == directory else None
-    return None

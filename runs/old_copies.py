@@ -11,7 +11,6 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
 from faber_ledger.runs.clone import (
-    LARGEST_STATE,
     clone_folder,
     doctor_folders,
     mirror_path,
@@ -19,22 +18,22 @@ from faber_ledger.runs.clone import (
     state_copy_path,
 )
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
-from faber_ledger.runs.run import COPY_ENDINGS, STATE_BACKUP, UNFINISHED_ENDINGS
+from faber_ledger.runs.run import COPY_ENDINGS, LARGEST_STATE, STATE_BACKUP, UNFINISHED_ENDINGS, Run, with_suffix
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from faber_ledger.ledger.log import Log
-    from faber_ledger.runs.run import Run
 
 
-# The beginnings and endings of our copies' names; `state.backup.json` is FABER's own name (AGENT, RELOAD).
+# The beginnings and endings of our copies' names, of those that are the run's; `state.backup.json` is FABER's own name
+# (AGENT, RELOAD).
 # `state.json.tmp` belongs to another tool, which may be about to rename it.
 COPIES = (
-    ("ledger.", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
-    ("state.", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
-    (".state.json.", (OURS,)),
+    ("ledger", (*COPY_ENDINGS, *[ending + JOURNAL_ENDING for ending in UNFINISHED_ENDINGS])),
+    ("state", (BACKUP_ENDING, f"{BACKUP_ENDING}.tmp")),
+    (".state", (OURS,)),
 )
 RUN_LIST = "run-list.json"
 
@@ -42,8 +41,8 @@ RUN_LIST = "run-list.json"
 def old_copies(run: Run) -> list[str]:
     """Return the old copies of a run's files: in its folder, beside its mirror, and where `doctor` keeps its own."""
     mirror = mirror_path(run)
-    folders = [run.directory, *([os.path.dirname(mirror)] if mirror else [])]
-    found = [path for folder in folders for path in _copies_in(folder)]
+    kept = [Run(run.root, run.run_id, os.path.dirname(mirror))] if mirror else []
+    found = [path for one in (run, *kept) for path in _copies_of(one)]
     return found + _outdated_state(run) + [path for path in doctor_copies(run.root) if _is_of(path, run)]
 
 
@@ -69,8 +68,10 @@ def doctor_copies(root: str) -> list[str]:
 
 def _is_of(path: str, run: Run) -> bool:
     """Return whether a copy of `doctor` is of this run's files; it has the path that the file had in the project."""
-    folder = os.path.dirname(path).replace(os.sep, "/")
-    return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}"))
+    folder, name = os.path.split(path.replace(os.sep, "/"))
+    if run.suffix and folder.endswith(f"/{run.shown(run.directory)}"):
+        return run.owns(name)
+    return folder.endswith((f"/runs/{run.run_id}", f"/spool/{run.run_id}", f"/{run.shown(run.directory)}"))
 
 
 def remove_old_copies(run: Run, log: Log, warn: Callable[[str], None]) -> list[str]:
@@ -110,12 +111,13 @@ def remove_run_list(root: str, warn: Callable[[str], None]) -> str | None:
     return path
 
 
-def _copies_in(folder: str) -> Iterator[str]:
+def _copies_of(run: Run) -> Iterator[str]:
     try:
-        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        entries = sorted(os.scandir(run.directory), key=lambda entry: entry.name)
     except OSError:
         return
     for entry in entries:
         ours = any([entry.name.startswith(begins) and entry.name.endswith(ends) for begins, ends in COPIES])
-        if (ours or entry.name == STATE_BACKUP) and not entry.is_dir(follow_symlinks=False):
+        is_copy = ours or entry.name == with_suffix(STATE_BACKUP, run.suffix)
+        if is_copy and run.owns(entry.name) and not entry.is_dir(follow_symlinks=False):
             yield entry.path

@@ -11,12 +11,12 @@ from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, S
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.clone import LARGEST_STATE, read_state_copy
+from faber_ledger.runs.clone import read_state_copy
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import GitQuery
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.old_copies import remove_old_copies
-from faber_ledger.runs.run import find_run, is_run_id
+from faber_ledger.runs.run import LARGEST_STATE, find_run, is_run_id
 from faber_ledger.runs.state_merge import REQUIRED_KEYS, is_complete
 
 TYPE_CHECKING = False

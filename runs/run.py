@@ -1,13 +1,14 @@
-"""A run, the files in its folder, and where a project keeps its runs.
+"""A run, its files, and the layouts: where a project keeps its runs.
 
-The lists of file names below are the only ones: which files a run has, which of them travel in git, and which copies
-this program makes of them. What may stand beside any ledger is in `ledger/__init__.py`.
+`LAYOUTS` is the only table of them. The lists of file names below are the only ones, too: which files a run has, which
+of them travel in git, and which copies this program makes. What may stand beside any ledger is in `ledger/__init__.py`.
 """
 
 from __future__ import annotations
 
 import os
 
+from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 
@@ -16,8 +17,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# Both layouts are in use: SPEC, AGENT and RELOAD have the first, RECON and END the second. New runs go into the first.
+# The folders of runs: SPEC, AGENT and RELOAD have the first; RECON, END and FABER's own tools have the second.
 RUNS = (".fractary/runs", ".fractary/faber/runs")
+# Every layout, in the order of search: a folder of runs, and below it the path of a run's state. FABER made the last
+# two in February 2026; there a run's id is `<plan_id>-run-<suffix>`, or `<plan_id>/<suffix>`.
+LAYOUTS = (
+    (RUNS[0], "<run_id>/state.json"),
+    (RUNS[1], "<run_id>/state.json"),
+    (RUNS[1], "<plan_id>/<suffix>/state.json"),
+    (RUNS[1], "<plan_id>/state-<suffix>.json"),
+)
+OF_PLAN = "-run-"
 ACTIVE_FILES = (".fractary/faber/.active-run-id", ".fractary/faber/runs/.active-run-id")
 LOGS = ".fractary/faber/logs"
 HOOK_LOG = f"{LOGS}/hooks.log"
@@ -30,21 +40,23 @@ METADATA = "metadata.json"
 
 # One of these makes a folder a run, and a run without both cannot be resumed on another machine.
 RUN_FILES = (STATE, LEDGER)
-# What this program reads and writes in a run's folder: not material for the agent.
-OWN_FILES = (STATE, LEDGER, LEDGER_JOURNAL, LOCK)
-
+SETTINGS = "ledger.json"
 STATE_BACKUP = "state.backup.json"  # FABER's name for it (AGENT, RELOAD)
 UNFINISHED_ENDINGS = (".tmp", RECOVERED_ENDING, ".migrating")  # a killed writer leaves such files
 COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 
 LONGEST_ID = 255
+LONGEST_PATH = 4096
+LARGEST_STATE = 64 * 1024 * 1024
+PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
 JOINING = dict.fromkeys(map(ord, "._-"))
 
 
 class Run:
     """A run and its files, which may not exist; nobody else joins their names.
 
-    `suffix` is not empty if the folder has several runs, those of one plan: then the name of each file has it.
+    `suffix` is empty if the folder is the run's own. It may have several runs, those of a plan: then the name of each
+    file has the suffix.
     """
 
     is_kept = False  # whether the folder is the one below the git directory: `kept.py`
@@ -63,10 +75,7 @@ class Run:
 
     def _path(self, name: str) -> str:
         """Return the path of a file whose name in a folder of its own is `name`: with `a`, `state-a.json`."""
-        if self.suffix:
-            stem, dot, ending = name.partition(".")
-            name = f"{stem}-{self.suffix}{dot}{ending}"
-        return os.path.join(self.directory, name)
+        return os.path.join(self.directory, with_suffix(name, self.suffix))
 
     @property
     def backup_paths(self) -> tuple[str, str]:
@@ -76,12 +85,12 @@ class Run:
     @property
     def metadata_path(self) -> str:
         """The path of `metadata.json`."""
-        return self._path(METADATA)
+        return os.path.join(self.own_directory, METADATA)
 
     @property
     def settings_path(self) -> str:
         """The path of the run's own settings."""
-        return self._path("ledger.json")
+        return self._path(SETTINGS)
 
     @property
     def required_paths(self) -> tuple[str, str]:
@@ -93,15 +102,72 @@ class Run:
         """The paths of what `seal` stages; a run is complete without `metadata.json`."""
         return self.ledger_path, self.state_path, self.metadata_path
 
+    @property
+    def own_directory(self) -> str:
+        """The folder of the run alone, which may not exist: FABER's events of a run in a plan's folder are there."""
+        if not self.suffix:
+            return self.directory
+        return os.path.join(self.root, *RUNS[1].split("/"), *self.run_id.split("/"))
+
+    @property
+    def spool_name(self) -> str:
+        """The name of the folder for deliveries that wait, where there is no git."""
+        return with_suffix("spool", self.suffix)
+
     def has_files(self) -> bool:
         """Return whether the run is there: its own folder, or its state or ledger in a folder of several runs."""
         if not self.suffix:
             return os.path.isdir(self.directory)
+        return self.is_recorded()
+
+    def is_recorded(self) -> bool:
+        """Return whether the run has a state or a ledger, which may be links to nothing."""
         return os.path.lexists(self.state_path) or os.path.lexists(self.ledger_path)
+
+    def owns(self, name: str) -> bool:
+        """Return whether a file in the run's folder is one of the run's: another run of the plan has its own.
+
+        A temporary file of the state, or a copy, has the file's name with something before and after it.
+        """
+        names = (STATE, LEDGER, LOCK, SETTINGS, STATE_BACKUP)
+        for own in [with_suffix(one, self.suffix) for one in names]:
+            if name == own:
+                return True
+            _, found, rest = name.partition(own)
+            # The suffix of another run may begin with this one: then there is a second `.json` or `.db`.
+            if found and name.startswith((own, f".{own}.")) and not (".json" in rest or ".db" in rest):
+                return True
+        return False
+
+    def is_beside(self, name: str) -> bool:
+        """Return whether a file in a folder of several runs is another run's."""
+        return bool(self.suffix) and name.startswith(("state-", "ledger-", ".state-")) and not self.owns(name)
 
     def shown(self, path: str) -> str:
         """Return the path of a file of the run as reports show it: relative to the project, with slashes."""
         return os.path.relpath(path, self.root).replace(os.sep, "/")
+
+
+def with_suffix(name: str, suffix: str) -> str:
+    """Return the name of a file in a folder of several runs: with `a`, `state-a.json` for `state.json`."""
+    if not suffix:
+        return name
+    stem, dot, ending = name.partition(".")
+    return f"{stem}-{suffix}{dot}{ending}"
+
+
+def kind_of(name: str) -> tuple[str, str] | None:
+    """Return which of `RUN_FILES` a file is, by its name, and the suffix in it; None for any other file."""
+    for kind in RUN_FILES:
+        stem, dot, ending = kind.partition(".")
+        if name == kind:
+            return kind, ""
+        if name.startswith(f"{stem}-") and name.endswith(dot + ending):
+            suffix = name[len(stem) + 1 : -len(dot + ending)]
+            # `state-a.backup.json` is FABER's backup of `state-a.json`.
+            if is_name(suffix) and not suffix.endswith(BACKUP_ENDING):
+                return kind, suffix
+    return None
 
 
 def name_part(text: str) -> str:
@@ -136,53 +202,228 @@ def find_root(start: str) -> str:
         at = above
 
 
-def find_run(root: str, run_id: str) -> Run:
-    """Return a run from the layout that it is in, or at the place for a new one.
+def is_state_file(path: str) -> bool:
+    """Return whether a path is that of a run's state, by its name."""
+    return (kind_of(path.replace(os.sep, "/").rpartition("/")[2]) or ("", ""))[0] == STATE
 
-    Raises InvalidRunId for a text that is not a run id, and for a folder that leaves the runs directory through a link.
+
+def find_run(root: str, name: str) -> Run:
+    """Return a run by its id, or by the form that its path has, from the layout that it is in.
+
+    The id is the state's: for a path `<plan_id>/<suffix>`, that or `<plan_id>-run-<suffix>`. A run that is nowhere is
+    at the place that this clone remembers, else at the one for a new run. Raises InvalidRunId for a text that is not a
+    run id, and for a folder that leaves the runs directory through a link.
     """
-    if not is_run_id(run_id):
+    if not is_run_id(name):
         raise InvalidRunId(
-            f"{run_id!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
+            f"{name!r:.80} is not a run id: one to three parts joined by `/`, each of letters, digits and `._-` and"
             " starting with a letter or digit, 255 characters in all",
             hint=f"run `faber-ledger run list` to see the runs; the active one is named in {ACTIVE_FILES[0]}",
         )
-    folders = [os.path.join(root, *runs.split("/")) for runs in RUNS]
-    found = [runs for runs in folders if os.path.lexists(os.path.join(runs, *run_id.split("/")))]
-    runs = [*found, folders[0]][0]
-    directory = os.path.join(runs, *run_id.split("/"))
-    _check_inside(root, runs, directory, run_id)
-    return Run(root, run_id, directory)
+    run = _find_recorded(root, name) or _find_folder(root, name)
+    if run is None:
+        run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
+    else:
+        run.run_id = _id_of(run)
+    runs = next(runs for runs in _runs_folders(root) if run.directory.startswith(os.path.join(runs, "")))
+    _check_inside(root, runs, run.directory, name)
+    return run
 
 
-def _check_inside(root: str, runs: str, directory: str, run_id: str) -> None:
+def runs_for_new(root: str) -> str:
+    """Return the folder that new runs go into: FABER's where a project has only that one."""
+    ours, fabers = _runs_folders(root)
+    return fabers if os.path.isdir(fabers) and not os.path.lexists(ours) else ours
+
+
+def places_of(root: str, name: str) -> list[Run]:
+    """Return a run at every place that it may have in the layouts, in the order of search; `run_id` is the name."""
+    ours, fabers = _runs_folders(root)
+    parts = name.split("/")
+    places = [Run(root, name, os.path.join(ours, *parts)), Run(root, name, os.path.join(fabers, *parts))]
+    plan, found, suffix = name.rpartition(OF_PLAN)
+    if found and is_run_id(plan) and is_name(suffix):
+        folder = os.path.join(fabers, *plan.split("/"))
+        places += [Run(root, name, os.path.join(folder, suffix)), Run(root, name, folder, suffix)]
+    if len(parts) > 1:
+        places.append(Run(root, name, os.path.join(fabers, *parts[:-1]), parts[-1]))
+    return [run for run in places if not run.suffix.endswith(BACKUP_ENDING)]
+
+
+def run_at(root: str, path: str) -> tuple[Run, str] | None:
+    """Return the run whose state or ledger is at a path in the project, and which of `RUN_FILES` it is.
+
+    None for any other file, and for a run that is not used because another place comes first.
+    """
+    run = _run_of_path(root, path)
+    kind = kind_of(path.rpartition("/")[2])
+    if run is None or kind is None:
+        return None
+    try:
+        used = find_run(root, _id_of(run))
+    except InvalidRunId:
+        return None
+    return (used, kind[0]) if used.state_path == run.state_path else None
+
+
+def _runs_folders(root: str) -> list[str]:
+    return [os.path.join(root, *runs.split("/")) for runs in RUNS]
+
+
+def _find_recorded(root: str, name: str) -> Run | None:
+    return next((run for run in places_of(root, name) if run.is_recorded()), None)
+
+
+def _find_folder(root: str, name: str) -> Run | None:
+    """Return a run of which only the folder is there."""
+    return next((run for run in places_of(root, name)[:2] if os.path.lexists(run.directory)), None)
+
+
+def _run_of_path(root: str, path: str) -> Run | None:
+    """Return the run whose state or ledger has a path in the project; `run_id` is the path's form."""
+    for runs in RUNS:
+        folder, _, file_name = path.removeprefix(runs + "/").rpartition("/")
+        kind = kind_of(file_name)
+        if not path.startswith(runs + "/") or not folder or kind is None:
+            continue
+        suffix = kind[1]
+        name = f"{folder}/{suffix}" if suffix else folder
+        if is_run_id(name) and not (suffix and runs == RUNS[0]):
+            return Run(root, name, os.path.join(root, *runs.split("/"), *folder.split("/")), suffix)
+    return None
+
+
+def _id_of(run: Run) -> str:
+    """Return the id of a run by its place: the one that its state names, of the two that the place allows.
+
+    A state may name any run. If the other tools' form of it belongs to a run elsewhere, that one is not this run.
+    """
+    fabers = os.path.join(_runs_folders(run.root)[1], "")
+    form = run.directory.removeprefix(fabers).replace(os.sep, "/") + (f"/{run.suffix}" if run.suffix else "")
+    plan, _, suffix = form.rpartition("/")
+    if not plan or not run.directory.startswith(fabers):
+        return run.run_id
+    named = [name for name in (f"{plan}{OF_PLAN}{suffix}", form) if is_run_id(name) and _is_first_at(run, name)]
+    if len(named) < 2:
+        return named[0] if named else form
+    return _named_in_state(run.state_path, named) or _named_elsewhere(run, named) or named[0 if run.suffix else 1]
+
+
+def _is_first_at(run: Run, name: str) -> bool:
+    found = _find_recorded(run.root, name)
+    return found is None or found.state_path == run.state_path
+
+
+def _named_in_state(path: str, ids: list[str]) -> str | None:
+    """Return which of some ids a state names; it may be broken, or in conflict. Only that member is looked for."""
+    try:
+        text = read_regular(path, LARGEST_STATE).decode("utf-8", "replace").replace("\\/", "/")
+    except (FileRefused, OSError):
+        return None
+    values = [piece.lstrip().removeprefix(":").lstrip() for piece in text.split('"run_id"')[1:]]
+    found = [one for one in ids if any([value.startswith(f'"{one}"') for value in values])]
+    if len(found) < 2:
+        return found[0] if found else None
+    from faber_ledger.ledger.plain_json import loads  # a state that names both, the other one in another member
+
+    try:
+        named = loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return named["run_id"] if isinstance(named, dict) and named.get("run_id") in ids else None
+
+
+def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
+    """Return which of some ids the run's log names, else the one that this clone keeps; its state does not tell."""
+    if os.path.isfile(run.ledger_path):
+        import sqlite3  # only if a state is missing or broken
+
+        from faber_ledger.ledger.errors import LedgerError
+        from faber_ledger.ledger.foreign import open_untrusted
+        from faber_ledger.ledger.union import runs_in
+
+        try:
+            with open_untrusted(run.ledger_path) as log:
+                named = [one for one in ids if one in runs_in(log)]
+        except (LedgerError, OSError, sqlite3.Error):
+            named = []
+        if len(named) == 1:
+            return named[0]
+    kept = kept_runs_folder(run.root)
+    return next((one for one in ids if kept and os.path.isdir(os.path.join(kept, *one.split("/")))), None)
+
+
+def kept_runs_folder(root: str) -> str | None:
+    """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
+    from faber_ledger.runs.git import common_directory  # not needed to find a run that is there
+
+    common = common_directory(root)
+    return os.path.join(common, "faber-ledger", "runs") if common else None
+
+
+def _find_remembered(root: str, name: str) -> Run | None:
+    """Return a run that is not in the work tree at the place that it had here, as its mirror's folder tells."""
+    kept = kept_runs_folder(root)
+    if kept is None:
+        return None
+    plan, _, suffix = name.rpartition("/")
+    for run_id in [name, *([f"{plan}{OF_PLAN}{suffix}"] if plan else []), "/".join(name.rsplit(OF_PLAN, 1))]:
+        try:
+            path = read_regular(os.path.join(kept, *run_id.split("/"), PLACE), LONGEST_PATH).decode().strip()
+        except (FileRefused, OSError, ValueError):
+            continue
+        run = _run_of_path(root, path)
+        if run is not None and any([run.state_path == place.state_path for place in places_of(root, run_id)]):
+            run.run_id = run_id
+            return run
+    return None
+
+
+def _check_inside(root: str, runs: str, directory: str, name: str) -> None:
     real = os.path.realpath(directory)
     for inside in (os.path.realpath(root), os.path.realpath(runs)):
         if not real.startswith(os.path.join(inside, "")):
             raise InvalidRunId(
-                f"the run {run_id} is behind a link that leads out of {inside}",
+                f"the run {name} is behind a link that leads out of {inside}",
                 hint="put the folder itself in the link's place",
             )
 
 
 def run_ids(root: str) -> list[str]:
-    """Return the ids of a project's runs, the folders with one of `RUN_FILES`, in both layouts, sorted."""
-    found: set[str] = set()
-    for runs in RUNS:
-        found.update(_runs_below(os.path.join(root, *runs.split("/")), "", depth=3))
+    """Return the ids of a project's runs, those with one of `RUN_FILES`, in every layout, sorted."""
+    found = set()
+    for runs in _runs_folders(root):
+        for run in _runs_below(root, runs, "", depth=3):
+            run_id = _id_of(run)
+            # In a run's own folder, a file such as `state-old.json` is a copy, unless it says that it is a run.
+            if not run.suffix or not _is_own_folder(run.directory) or _named_in_state(run.state_path, [run_id]):
+                found.add(run_id)
     return sorted(found)
 
 
-def _runs_below(directory: str, prefix: str, depth: int) -> Iterator[str]:
+def _is_own_folder(directory: str) -> bool:
+    return any([os.path.isfile(os.path.join(directory, name)) for name in RUN_FILES])
+
+
+def _runs_below(root: str, directory: str, prefix: str, depth: int) -> Iterator[Run]:
+    """Yield what looks like a run below a folder of runs; `run_id` is the path's form."""
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
     except OSError:
         return
+    has_plans = bool(prefix) and not directory.startswith(os.path.join(_runs_folders(root)[0], ""))
+    suffixes = set()
     for entry in entries:
+        kind = kind_of(entry.name) if has_plans else None
+        if kind is not None and kind[1] and entry.is_file(follow_symlinks=False):
+            suffixes.add(kind[1])
         run_id = prefix + entry.name
         if not entry.is_dir(follow_symlinks=False) or not is_run_id(run_id):
             continue
-        if any([os.path.isfile(os.path.join(entry.path, name)) for name in RUN_FILES]):
-            yield run_id
+        if _is_own_folder(entry.path):
+            yield Run(root, run_id, entry.path)
         if depth > 1:
-            yield from _runs_below(entry.path, run_id + "/", depth - 1)
+            yield from _runs_below(root, entry.path, run_id + "/", depth - 1)
+    for suffix in sorted(suffixes):
+        if is_run_id(prefix + suffix):
+            yield Run(root, prefix + suffix, directory, suffix)

@@ -7,13 +7,12 @@ import os
 from faber_ledger.files.text import one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.plain_json import loads
+from faber_ledger.runs.run import RUNS, Run, find_run, runs_for_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, TypedDict
-
-    from faber_ledger.runs.run import Run
 
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
@@ -34,7 +33,8 @@ HOOK_BUDGET = 9_500  # UTF-16 code units: at 10,001 the client shows the model a
 MIN_BUDGET = 1_000
 LIMIT = 65_536
 MAX_UNKNOWN = 5  # keys that are named
-NAMES = ("packet_budget", "summaries", "precompact_hint")
+NEW = "new_runs"  # it is about no run that is there
+NAMES = ("packet_budget", "summaries", "precompact_hint", NEW)
 SWITCHES = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
 
 
@@ -61,6 +61,7 @@ class Settings:
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
         self.precompact_hint = True
+        self.new_runs = RUNS[0] if runs_for_new(run.root) == os.path.join(run.root, *RUNS[0].split("/")) else RUNS[1]
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
@@ -70,6 +71,7 @@ class Settings:
             text = environ.get(variable, "").strip().lower()
             if text:
                 value: object = int(text) if name == "packet_budget" and text.isdecimal() else SWITCHES.get(text)
+                value = text if name == NEW else value
                 self._set(name, value, variable)
 
     def _read(self, root: str, path: str) -> None:
@@ -91,7 +93,12 @@ class Settings:
                 self._set(name, values[name], f"{os.path.relpath(path, root)}: {name}")
 
     def _set(self, name: str, value: object, place: str) -> None:
-        if name == "packet_budget":
+        if name == NEW:
+            if value not in RUNS:
+                self.problems.append(f"{place} must be {' or '.join(RUNS)}")
+                return
+            self.new_runs = str(value)
+        elif name == "packet_budget":
             if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
                 self.packet_budget = value
             else:
@@ -107,6 +114,18 @@ class Settings:
         else:
             self.precompact_hint = value
         self.places[name] = place.partition(": ")[0]
+
+
+def new_run(root: str, run_id: str, environ: Mapping[str, str]) -> Run:
+    """Return a run that is to be started: at the place for new runs, unless it is there already; raises InvalidRunId.
+
+    The setting `new_runs` decides. Without it, new runs go into FABER's folder of runs if a project has only that one.
+    """
+    found = find_run(root, run_id)
+    if os.path.lexists(found.directory):
+        return found
+    folder = os.path.join(root, *Settings(found, environ).new_runs.split("/"))
+    return Run(root, run_id, os.path.join(folder, *run_id.split("/")))
 
 
 MAX_BYTES = 1_048_576

@@ -19,7 +19,8 @@ from faber_ledger.ledger.errors import (
 )
 from faber_ledger.projections.blocks import NAMES, blocks_of, is_named, text_of
 from faber_ledger.projections.fold import PROJECTOR
-from faber_ledger.runs.clone import LARGEST_STATE, keep_state, read_state_copy
+from faber_ledger.runs.clone import keep_state, read_state_copy
+from faber_ledger.runs.run import LARGEST_STATE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

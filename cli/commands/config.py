@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show
 from faber_ledger.cli.ui.which_run import match_run
@@ -18,8 +19,8 @@ from faber_ledger.files.text import one_line
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, find_root
-from faber_ledger.runs.settings import NAMES, PATH, Settings, read_user_config
+from faber_ledger.runs.run import ACTIVE_FILES, LAYOUTS, RUNS, find_root
+from faber_ledger.runs.settings import NAMES, NEW, PATH, Settings, read_user_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,12 +52,14 @@ def config_show(run_id: str | None, as_json: bool) -> None:
 
 def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
     user = read_user_config()
-    active = active_run(root)
+    active, settings = active_run(root), project_settings(root, os.environ)
     data: dict[str, Any] = {
         "root": root,
         "active_run": active.run_id,
         "active_file": _active_file(root),
-        "run_layouts": list(RUNS),
+        "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
+        "new_runs": settings.new_runs,
+        "new_runs_from": settings.places["new_runs"],
         "run": None,
         "user_config": {
             "path": user["path"],
@@ -100,7 +103,9 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
         "artifacts": [],
     }
     settings = Settings(run, os.environ)
-    found["settings"] = {name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES}
+    found["settings"] = {
+        name: {"value": getattr(settings, name), "from": settings.places[name]} for name in NAMES if name != NEW
+    }
     found["settings_places"] = [
         f"{PATH} (the project)",
         f"{run.shown(run.settings_path)} (this run)",
@@ -132,7 +137,7 @@ def _artifact(artifact: Artifact) -> dict[str, Any]:
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
-    yield f"Runs: {' or '.join(data['run_layouts'])}"
+    yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']} ({data['new_runs_from']})"
     active = data["active_run"]
     yield f"Active run: {one_line(active, 80)} ({data['active_file']})" if active else "Active run: none"
     run = data["run"]

@@ -12,7 +12,7 @@ from faber_ledger.files.change import read_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.union import write_union
 from faber_ledger.runs.active import theirs_is_claimed_here
-from faber_ledger.runs.run import ACTIVE_FILES, find_root
+from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, STATE, find_root, kind_of
 from faber_ledger.runs.state_merge import merge_states, names, overwrite
 
 ACTIVE_NAMES = {name.rpartition("/")[2] for name in ACTIVE_FILES}
@@ -41,12 +41,13 @@ def merge_driver(base: str, ours: str, theirs: str, path: str) -> int:
     Exit codes: 0 merged; 1 a conflict is left, with our version in %A; 2 wrong usage.
     """
     name = os.path.basename(path)
+    kind, _ = kind_of(name) or ("", "")
     try:
-        if name == "ledger.db":
+        if kind == LEDGER:
             from faber_ledger.schemas.events import check_event  # at its use: `--help` loads every command
 
             write_union([ours, theirs], ours, check_event)
-        elif name == "state.json":
+        elif kind == STATE:
             merged, left = merge_states(*[read_file(side) or b"" for side in (base, ours, theirs)])
             overwrite(ours, merged)
             if left:

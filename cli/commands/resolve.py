@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.ignored import is_left_out
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.which_run import project_again
 from faber_ledger.cli.ui.words import events_shown
@@ -71,7 +72,7 @@ def _resolve(root: str, conflict: Conflict, dry_run: bool) -> Result:
     path = os.path.join(root, *conflict.path.split("/"))
     result: Result = {"path": conflict.path, "mended": True, "how": "", "keys": []}
     try:
-        if conflict.name == "ledger.db" and conflict.run is not None:
+        if conflict.is_ledger and conflict.run is not None:
             result["how"] = _unite(conflict.run, conflict, dry_run)
         else:
             result["how"], content, left = _choose(root, conflict, path)
@@ -80,7 +81,7 @@ def _resolve(root: str, conflict: Conflict, dry_run: bool) -> Result:
             if left:
                 keys = [{"key": key, "ours": ours, "theirs": theirs} for key, ours, theirs in left]
                 result |= {"mended": False, "keys": keys}
-        if not dry_run and conflict.name != "state.json":
+        if not dry_run and not conflict.is_state:
             git("add", "--", path)
     except (LedgerError, sqlite3.Error) as error:
         result |= {"mended": False, "how": str(error)}
@@ -136,10 +137,10 @@ def _choose(root: str, conflict: Conflict, path: str) -> tuple[str, bytes | None
     here = read_file(path)
     if ours is None or theirs is None:
         side = ours if theirs is None else theirs
-        if side is not None and conflict.name == "state.json":
+        if side is not None and conflict.is_state:
             side = fill_gutted(side, base or b"")
         return "the side that has it", side, []
-    if conflict.name != "state.json":
+    if not conflict.is_state:
         named = [side.decode(errors="replace").strip() for side in (ours, theirs)]
         own = theirs if theirs_is_claimed_here(root, *named) else ours
         return "ours stays", None if here is not None and b"<<<<<<<" not in here else own, []
@@ -160,7 +161,8 @@ def _project(found: list[Conflict], results: list[Result]) -> None:
             if os.path.lexists(run.ledger_path):
                 project_again(run, rebuild=True)
                 git("add", "--", run.ledger_path)
-            if os.path.lexists(run.state_path) or run.shown(run.state_path) in [conflict.path for conflict in found]:
+            is_in_conflict = run.shown(run.state_path) in [conflict.path for conflict in found]
+            if is_in_conflict or (os.path.lexists(run.state_path) and not is_left_out(run.state_path, run.root)):
                 git("add", "--", run.state_path)
         except LedgerError as error:
             for result in results:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.ignored import files_that_travel, is_left_out
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
+from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.ledger.errors import IntegrityError, InvalidRunId, LedgerError
@@ -27,7 +29,7 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
-from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,9 +171,17 @@ def _stage(run: Run) -> list[str]:
     paths = [path for path in run.tracked_paths if os.path.isfile(path)]
     if active_run(run.root).run_id == run.run_id:
         named = [os.path.join(run.root, *name.split("/")) for name in ACTIVE_FILES]
-        paths += [path for path in named if os.path.isfile(path)][:1]
+        paths += [path for path in named if os.path.isfile(path) and _names(path, run)]
+    must_travel = {*files_that_travel(run), os.path.join(run.root, *ACTIVE_FILES[0].split("/"))}
+    paths = [path for path in paths if path in must_travel or not is_left_out(path, run.root)]
     git("add", "--", *paths)
     return [os.path.relpath(path, run.root).replace(os.sep, "/") for path in paths]
+
+
+def _names(path: str, run: Run) -> bool:
+    """Return whether an active file names a run; the other one may be left over from another run."""
+    named = (read_file(path) or b"").decode(errors="replace").removeprefix("\ufeff").strip().splitlines()
+    return bool(named) and is_run_id(named[0].strip()) and find_run(run.root, named[0].strip()).run_id == run.run_id
 
 
 def _changed_lines(results: list[dict[str, Any]]) -> Iterator[str]:

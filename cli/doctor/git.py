@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
 from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, list_switched_off, make_settings, settings_to_make
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
-from faber_ledger.cli.setup.ignored import MUST_TRAVEL, check_not_ignored, rules_against
+from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
@@ -19,14 +19,9 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.conflicts import find_conflicts
 from faber_ledger.runs.git_command import top_of
 from faber_ledger.runs.run import (
-    ACTIVE_FILES,
     COPY_ENDINGS,
     HOOK_LOG,
-    LEDGER,
-    LEDGER_JOURNAL,
-    LOCK,
     LOGS,
-    STATE_BACKUP,
 )
 from faber_ledger.runs.settings import PATH
 
@@ -37,13 +32,13 @@ if TYPE_CHECKING:
 GIT_ONLY = "run `faber-ledger init --git-only`, as each clone needs it"
 COPIES = "|".join([re.escape(ending) for ending in COPY_ENDINGS])
 MUST_STAY = re.compile(
-    rf"(?:^|/)(?:{re.escape(STATE_BACKUP)}|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
+    rf"(?:^|/)(?:state(?:-[^/]*)?\.backup\.json|[^/]*(?:\.lock|{JOURNAL_ENDING}|-wal|-shm|{COPIES}))$"
     rf"|^{re.escape(LOGS)}/|^\.fractary/faber/(?:writer$|worktrees\.json)",
     re.IGNORECASE,  # as some file systems do
 )
 # Of those, what no command reads if git tracks it.
-NAMES = "|".join([re.escape(name) for name in (LOCK, LEDGER_JOURNAL, LEDGER + RECOVERED_ENDING)])
-NOT_READ = re.compile(rf"(?:/(?:{NAMES})|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
+NAMES = rf"\.lock|\.db(?:{JOURNAL_ENDING}|{re.escape(RECOVERED_ENDING)})"
+NOT_READ = re.compile(rf"(?:/ledger(?:-[^/]*)?(?:{NAMES})|^{re.escape(HOOK_LOG)})$", re.IGNORECASE)
 
 
 def git_is_there(patient: Patient) -> Iterator[Finding]:
@@ -131,8 +126,7 @@ def tracked_files_are_not_ignored(patient: Patient) -> Iterator[Finding]:
         check_not_ignored(patient.root)
     except LedgerError as error:
         yield Finding("error", error.message, "change or remove the rule")
-    names = [run.shown(path) for run in patient.runs for path in run.required_paths]
-    paths = tuple(name for name in [ACTIVE_FILES[1], *names] if name not in MUST_TRAVEL)
+    paths = tuple(run.shown(path) for run in patient.runs for path in files_that_travel(run))
     for rule in rules_against(patient.root, paths):
         yield Finding("error", f"git ignores {rule}, which must travel", "change or remove the rule")
 

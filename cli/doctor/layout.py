@@ -19,7 +19,6 @@ from faber_ledger.runs.git import is_tracked
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import (
     ACTIVE_FILES,
-    LEDGER_JOURNAL,
     RUN_FILES,
     RUNS,
     UNFINISHED_ENDINGS,
@@ -74,13 +73,17 @@ def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
 
 def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:
     """Look for leftovers: files beside the runs, empty folders, and files of a killed writer."""
-    known = {run.directory: run for run in patient.runs}
+    known: dict[str, list[Run]] = {}
+    for run in patient.runs:
+        known.setdefault(run.directory, []).append(run)
     for folder in patient.runs_folders:
         for path, names in _folders_below(folder):
             shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
-            run = known.get(path)
-            if run is not None:
-                yield from _find_leftovers(run, names)
+            if path in known:
+                for run in known[path]:
+                    others = [one for one in known[path] if one is not run]
+                    mine = [name for name in names if not any([one.owns(name) for one in others])]
+                    yield from _find_leftovers(run, [name for name in mine if not run.suffix or run.owns(name)])
             elif path == folder:
                 strays = sorted(
                     name for name in names if not name.startswith(".") and os.path.isfile(os.path.join(path, name))
@@ -183,18 +186,19 @@ def _find_leftovers(run: Run, names: list[str]) -> Iterator[Finding]:
     if has_false_journal(run):
         what = f"{run.shown(run.journal_path)} is not a regular file, and not from a ledger"
         yield Finding("error", what, "remove it, then run the command again")
-    elif LEDGER_JOURNAL in names and (why := find_refusal(run.ledger_path)) is not None:
+    elif os.path.basename(run.journal_path) in names and (why := find_refusal(run.ledger_path)) is not None:
         what = f"{run.shown(run.journal_path)} {why}: it is never rolled back"
         hint = f"run `faber-ledger project {run.run_id}`, which moves it aside"
         yield Finding("warning", what, hint, project_fix(run, "move aside the journal that is never rolled back"))
-    elif LEDGER_JOURNAL in names:
+    elif os.path.basename(run.journal_path) in names:
         what = f"{run.shown(run.journal_path)} was left by a killed writer, or a writer is at work"
         hint = f"run `faber-ledger project {run.run_id}`, which recovers what can be read"
         yield Finding("warning", what, hint, project_fix(run, "recover what is in the journal"))
+    ledger = os.path.basename(run.ledger_path)
     for name in names:
         if name.endswith(RECOVERED_ENDING) and is_tracked(os.path.join(run.directory, name)) is True:
             continue  # reported by the check of what git tracks
-        if name.endswith(UNFINISHED_ENDINGS) or name in ("ledger.db-wal", "ledger.db-shm"):
+        if name.endswith(UNFINISHED_ENDINGS) or name in (f"{ledger}-wal", f"{ledger}-shm"):
             left = run.shown(os.path.join(run.directory, name))
             what = f"{left} was left by a killed program, or a program is at work"
             yield Finding("note", what, "remove it when no session is open")

@@ -20,7 +20,7 @@ from faber_ledger.ledger.union import rows_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import HEAD, MIRROR, copies_of, mirror_with_events
 from faber_ledger.runs.git_command import git, run_git, top_of
-from faber_ledger.runs.run import RUNS, Run
+from faber_ledger.runs.run import Run, places_of
 from faber_ledger.runs.text_cache import TEXT_CACHE, has_cached_text
 
 if TYPE_CHECKING:
@@ -61,7 +61,10 @@ class Anchors:
             self._check_versions("HEAD..@{upstream}", "not_pulled", f"{name}, as last fetched, beyond HEAD")
 
     def _check_versions(self, revisions: str, kind: str, where: str) -> None:
-        ledgers = [f"{runs}/{self.run.run_id}/ledger.db" for runs in RUNS]  # in both layouts
+        # Where another layout has the run now, that is another run: this one may have been there before.
+        places = [one for one in places_of(self.run.root, self.run.run_id) if not one.is_recorded()]
+        there = [] if self.run.is_kept else [self.run]
+        ledgers = [self.run.shown(one.ledger_path) for one in (*there, *places)]
         counted = 0
         with tempfile.TemporaryDirectory(prefix="faber-ledger-") as folder:
             path = os.path.join(folder, "ledger.db")

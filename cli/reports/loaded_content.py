@@ -12,6 +12,7 @@ from faber_ledger.context.artifact_content import content_digest, given_text
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.command_errors import GitFailed
 from faber_ledger.runs.git_command import run_git
+from faber_ledger.runs.run import is_state_file
 from faber_ledger.runs.settings import SLASH_COMMAND, read_user_config
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def find_contents(root: str, source: str, digests: set[str]) -> dict[str, FoundC
     """
     found: dict[str, FoundContent] = {}
     for text, where in _read_versions(root, source):
-        for is_state in (False, True) if os.path.basename(source) == "state.json" else (False,):
+        for is_state in (False, True) if is_state_file(source) else (False,):
             digest = content_digest(text, is_state)
             if digest in digests and digest not in found:
                 found[digest] = FoundContent(given_text(text, is_state), where)

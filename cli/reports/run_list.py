@@ -37,7 +37,7 @@ PROBLEMS = {"problem", "ledger_problem"}
 
 Row: TypeAlias = dict[str, Any]
 FileKey: TypeAlias = list[Any] | None  # path, inode, size, time; None if there is no such file
-Entries: TypeAlias = dict[str, tuple[list[FileKey], Row]]  # by the run's folder
+Entries: TypeAlias = dict[str, tuple[list[FileKey], Row]]  # by the path of the run's state
 
 
 def list_runs(root: str) -> list[Row]:
@@ -50,15 +50,15 @@ def list_runs(root: str) -> list[Row]:
     rows = []
     for run in runs:
         files = [_file_key(path) for path in (run.state_path, run.ledger_path)]
-        entry = known.get(run.directory)
+        entry = known.get(run.state_path)
         has_journal = os.path.lexists(run.journal_path)
         row = entry[1] if entry is not None and entry[0] == files and not has_journal else _read_row(run)
         if not has_journal and _is_settled(files) and _is_row(row):
-            entries[run.directory] = (files, row)
+            entries[run.state_path] = (files, row)
         times[run.run_id] = row["last_event_at"] or (utc_text(files[0][3] / 1e9) if files[0] else "")
         rows.append({"run_id": run.run_id, "active": run.run_id == active, **row})
     if any([known.get(folder) != entry for folder, entry in entries.items()]):
-        _save(root, {folder: entry for folder, entry in known.items() if os.path.isdir(folder)} | entries)
+        _save(root, {path: entry for path, entry in known.items() if os.path.isfile(path)} | entries)
     return sorted(rows, key=lambda row: (times[row["run_id"]], row["run_id"]), reverse=True)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from faber_ledger.ledger.row import HASH, READ, ROW, compute_hash, parents_of
 from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
+from faber_ledger.runs.run import is_state_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -196,7 +196,7 @@ def _content_lines(run: Run, contents: list[dict[str, Any]]) -> Iterator[str]:
         kind = None if content["found_in"] else unrecoverable_kind(run.root, content["source"])
         where = f"not kept: {kind}" if kind else f"found in: {content['found_in'] or 'no place any more'}"
         yield f"sha256 {content['sha256'][:12]}  {content['size_bytes']} bytes  {span}  {times}  {where}"
-    if any([os.path.basename(content["source"]) == "state.json" for content in contents]):
+    if any([is_state_file(content["source"]) for content in contents]):
         excluded = ", ".join(sorted(CHANGED_BY_EVENTS))
         yield f"digests and contents are of state.json without what events change: {excluded}"
     yield ""

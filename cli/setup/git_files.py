@@ -8,12 +8,13 @@ from faber_ledger.files.change import FileChange, block_lines, read_file, with_b
 from faber_ledger.files.untrusted import folder_around
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.run import ACTIVE_FILES, RUNS, STATE_BACKUP, UNFINISHED_ENDINGS
+from faber_ledger.runs.run import ACTIVE_FILES, LEDGER, RUNS, STATE, STATE_BACKUP, UNFINISHED_ENDINGS, with_suffix
 
 IGNORE_FILE = ".fractary/.gitignore"
 IGNORED = block_lines(
     "what stays on this machine",
     STATE_BACKUP,
+    with_suffix(STATE_BACKUP, "*"),
     f"*{BACKUP_ENDING}",
     "*.lock",
     f"*{JOURNAL_ENDING}",
@@ -22,11 +23,19 @@ IGNORED = block_lines(
     "/faber/writer",
     "/faber/worktrees.json*",
 )
+
+
+def _patterns(name: str) -> list[str]:
+    """Return git's patterns for a file of every run; in a plan's folder of FABER's its name has a suffix."""
+    folders = [runs.removeprefix(".fractary") for runs in RUNS]
+    return [*[f"{folder}/**/{name}" for folder in folders], f"{folders[1]}/**/{with_suffix(name, '*')}"]
+
+
 ATTRIBUTES_FILE = ".fractary/.gitattributes"
 ATTRIBUTES = block_lines(
     "how git merges and shows a run's files",
-    *[f"{runs.removeprefix('.fractary')}/**/ledger.db binary merge=faber-ledger diff=faber-ledger" for runs in RUNS],
-    *[f"{runs.removeprefix('.fractary')}/**/state.json merge=faber-ledger" for runs in RUNS],
+    *[f"{path} binary merge=faber-ledger diff=faber-ledger" for path in _patterns(LEDGER)],
+    *[f"{path} merge=faber-ledger" for path in _patterns(STATE)],
     *[f"{name.removeprefix('.fractary')} merge=faber-ledger" for name in ACTIVE_FILES],
 )
 FILES = {IGNORE_FILE: IGNORED, ATTRIBUTES_FILE: ATTRIBUTES}

@@ -5,26 +5,38 @@ from __future__ import annotations
 import os
 import shutil
 
+from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.ledger.command_errors import GitFailed, GitIgnores
 from faber_ledger.runs.git import FOREIGN
 from faber_ledger.runs.git_command import limit_answers, run_git
-from faber_ledger.runs.run import ACTIVE_FILES, RUN_FILES, RUNS
+from faber_ledger.runs.run import ACTIVE_FILES, RUNS, Run
 
-RUN = f"{RUNS[0]}/example-258-20260101-000000-abc123"
-# Without one of these no other machine can resume a run. `metadata.json` is not among them: a project may ignore it.
-MUST_TRAVEL = (ACTIVE_FILES[0], *[f"{RUN}/{name}" for name in RUN_FILES])
+EXAMPLE = "example-258-20260101-000000-abc123"
 NO_GIT = 1000  # not an exit code of a process
 GIT_SECONDS = 30.0
 
 
+def files_that_travel(run: Run) -> tuple[str, ...]:
+    """Return the paths of a run's files without which no other machine can resume it.
+
+    `metadata.json` is not among them: a project may ignore it. Nor is a state in FABER's folder of runs: FABER lets a
+    project ignore the states of its runs while they are at work, since a pull would set them back.
+    """
+    is_fabers = run.shown(run.directory).startswith(f"{RUNS[1]}/")
+    return (run.ledger_path,) if is_fabers else run.required_paths
+
+
 def check_not_ignored(root: str) -> str | None:
-    """Raise GitIgnores if git ignores the active file, or a run's state.json or ledger.db; return None if not.
+    """Raise GitIgnores if git ignores the active file, or a new run's ledger.db or state.json; return None if not.
 
     Returns a sentence if git cannot be asked. The error names each rule's file, line and pattern: the active file is
     committed (SPEC-00027, Active Run ID Tracking Mechanism), and without its ledger a run cannot be resumed on another
     machine.
     """
-    code, output, complaint = _ask_git(root, MUST_TRAVEL)
+    runs = project_settings(root, os.environ).new_runs
+    example = Run(root, EXAMPLE, os.path.join(root, *runs.split("/"), EXAMPLE))
+    names = (ACTIVE_FILES[0], *[example.shown(path) for path in files_that_travel(example)])
+    code, output, complaint = _ask_git(root, names)
     if code == NO_GIT:
         return "git is not installed: whether it would track the ledger was not checked"
     if "not a git repository" in complaint:
@@ -40,7 +52,7 @@ def check_not_ignored(root: str) -> str | None:
     if rules:
         raise GitIgnores(
             "git ignores what must be committed: " + "; ".join(rules),
-            hint=f"change the rule so that git tracks {ACTIVE_FILES[0]} and {RUNS[0]}/, "
+            hint=f"change the rule so that git tracks {ACTIVE_FILES[0]} and {runs}/, "
             "then run `faber-ledger init` again; nothing was written",
         )
     return None
@@ -57,6 +69,11 @@ def is_ignored(root: str, path: str) -> bool:
     return bool(rules_against(root, (path,)))
 
 
+def is_left_out(path: str, root: str) -> bool:
+    """Return whether git ignores a file that it does not track: `git add` would fail on it."""
+    return run_git("check-ignore", "--quiet", "--", path, at=root).returncode == 0
+
+
 def rules_of(output: str) -> list[str]:
     """Parse `git check-ignore -v -z` into one phrase per ignored file; git prints `!` rules too, which keep a file."""
     fields = output.split("\0")
@@ -70,7 +87,8 @@ def rules_of(output: str) -> list[str]:
 
 def _display_name(path: str) -> str:
     """Return a file's name for display; the run of the example paths does not exist."""
-    return f"a run's {os.path.basename(path)}, in {RUNS[0]}/" if path.startswith(RUN + "/") else path
+    folder, _, name = path.rpartition("/")
+    return f"a run's {name}, in {folder.removesuffix(EXAMPLE)}" if folder.endswith(f"/{EXAMPLE}") else path
 
 
 def _ask_git(root: str, paths: tuple[str, ...]) -> tuple[int, str, str]:

@@ -10,7 +10,8 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirrors_folder
 from faber_ledger.runs.copies import has_events, mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.run import LEDGER, RUN_FILES, RUNS, Run, find_run
+from faber_ledger.runs.run import LEDGER, Run, find_run
+from faber_ledger.runs.run import places_of as places_in_layouts
 
 
 def check_is_new(run: Run, *, everywhere: bool) -> None:
@@ -55,7 +56,9 @@ def _refs(run: Run) -> list[str]:
     form = "--format=%(objectname) %(*objectname) %(refname)"
     listed = run_git("for-each-ref", form, at=run.root).stdout.decode("utf-8", "surrogateescape").splitlines()
     names = [line.split(" ", 2)[2] for line in listed if head not in line.split(" ", 2)[:2]]
-    paths = [posixpath.normpath(f"{inside}/{runs}/{run.run_id}/{name}") for runs in RUNS for name in RUN_FILES]
+    places = [run, *places_in_layouts(run.root, run.run_id)]
+    files = dict.fromkeys([run.shown(path) for one in places for path in one.required_paths])
+    paths = [posixpath.normpath(f"{inside}/{name}") for name in files]
     wanted = [(name, f"{name}:{path}") for name in names for path in paths]
     answers = run_git(
         "cat-file",

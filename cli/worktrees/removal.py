@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.ui.table import plural
@@ -14,7 +15,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs import progress
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.git import work_tree_of
-from faber_ledger.runs.run import LOCK, LOGS, STATE_BACKUP, find_run, run_ids
+from faber_ledger.runs.run import LOCK, LOGS, STATE_BACKUP, find_run, run_ids, with_suffix
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 HERE = "you are in it"
 # Locks, backups and logs, which are not anyone's work: they never keep a worktree from being removed.
-EXPENDABLE = (LOCK, STATE_BACKUP, "faber/writer")
+EXPENDABLE = (
+    *[f"*/{with_suffix(name, part)}" for name in (LOCK, STATE_BACKUP) for part in ("", "*")],
+    "*/faber/writer",
+)
 ENDINGS = {"bisect": "reset"}
 
 
@@ -70,9 +74,13 @@ def list_leftovers(site: Site) -> list[str]:
     They are locks, backups and logs: no user's work.
     """
     below = os.path.normpath(os.path.join(os.path.relpath(site.root, site.tree.path), ".fractary")).replace(os.sep, "/")
-    names, logs = tuple([f"/{name}" for name in EXPENDABLE]), f"{below}/{LOGS.removeprefix('.fractary/')}/"
+    logs = f"{below}/{LOGS.removeprefix('.fractary/')}/"
     untracked = [name for name in git.list_untracked(site.tree) if name.startswith(f"{below}/")]
-    return [name for name in untracked if name.endswith(names) or name.startswith(logs)]
+    return [name for name in untracked if _is_expendable(name) or name.startswith(logs)]
+
+
+def _is_expendable(name: str) -> bool:
+    return any([fnmatchcase(name, pattern) for pattern in EXPENDABLE])
 
 
 def _join_some(names: list[str]) -> str:

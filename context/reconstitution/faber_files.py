@@ -34,10 +34,10 @@ def json_files(run: Run, folder: str) -> list[str] | None:
     Numbers in names are ordered by value, `1000-…` after `999-…`; files without a leading number come first, since the
     numbered ones are newer. Raises FileRefused if the folder cannot be listed, or is a link out of the run's folder.
     """
-    place = os.path.join(run.directory, folder)
+    place = os.path.join(run.own_directory, folder)
     if not os.path.lexists(place):
         return None
-    if folder_around(place, [run.directory]) is None:
+    if folder_around(place, [run.own_directory]) is None:
         raise FileRefused("a link that leads out of the run's folder")
     try:
         names = os.listdir(place)
@@ -52,10 +52,10 @@ def json_object(run: Run, path: str) -> dict[str, Any] | None:
 
     Raises FileRefused if the file may not be read, and ValueError for malformed content.
     """
-    place = os.path.join(run.directory, path)
+    place = os.path.join(run.own_directory, path)
     if not os.path.lexists(place):
         return None
-    if folder_around(place, [run.directory]) is None:
+    if folder_around(place, [run.own_directory]) is None:
         raise FileRefused("a link that leads out of the run's folder")
     text = read_text(place, MAX_BYTES)
     if text is None:
