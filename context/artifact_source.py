@@ -8,7 +8,7 @@ import stat
 from faber_ledger.context.artifact import ArtifactError
 from faber_ledger.files.untrusted import FileRefused, around, real_path, size_of
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import is_run_id
+from faber_ledger.runs.run import find_run, is_run_id
 from faber_ledger.runs.settings import places_in_plugins
 
 TYPE_CHECKING = False
@@ -40,12 +40,12 @@ def build_surroundings(
     run: Run, state: dict[str, Any], plugin_roots: list[str], commands: dict[str, list[str]] | None = None
 ) -> Surroundings:
     """Return what a run's artifacts are resolved against; `commands` are the user's, and None in a hook."""
-    directory = os.path.realpath(run.directory)
+    in_tree = find_run(run.root, run.run_id) if run.is_kept else run
     return {
         "root": os.path.realpath(run.root),
-        "run_dir": directory,
-        "state_path": os.path.join(directory, os.path.basename(run.state_path)),
-        "suffix": run.suffix,
+        "run_dir": os.path.realpath(in_tree.directory),
+        "state_path": os.path.join(os.path.realpath(run.directory), os.path.basename(run.state_path)),
+        "suffix": in_tree.suffix,
         "plugin_roots": plugin_roots,
         "commands": commands or {},
         "state": {**state, "run_id": run.run_id},
@@ -72,11 +72,12 @@ def _find(artifact: Artifact, surroundings: Surroundings, size_at: Callable[[str
     for place in _places(path_of(artifact, surroundings), surroundings):
         try:
             resolved = real_path(place)
-            folder = around(resolved, folders)
+            is_state = resolved == surroundings["state_path"]  # that of a kept run is below the git directory
+            folder = surroundings["root"] if is_state else around(resolved, folders)
             size = size_at(resolved) if folder is not None else None
         except FileRefused as error:
             raise ArtifactError(f"Cannot read {place}: {error}", place) from error
-        if folder is not None and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
+        if folder is not None and not is_state and ".git" in os.path.relpath(resolved, folder).lower().split(os.sep):
             raise ArtifactError(f"Path is in git's own folder, which may hold a token: {place}")
         if folder is None:
             outside.append(place)

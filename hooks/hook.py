@@ -69,7 +69,7 @@ class Hook:
             self._incoming.remember_end()
             if self._is_on_network():
                 self._spool_first([])
-            with self._recording() as recording:
+            with self._recording(is_end=True) as recording:
                 is_repeated = self._append(recording, [])
                 state = recording.state
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
@@ -150,16 +150,26 @@ class Hook:
         self, gathered: Reload, problems: list[str], settings: Settings, log: Log | None
     ) -> tuple[str, list[Draft]]:
         """Return the packet, with notes and a summary if there is a log, and the facts of what is in it."""
-        return gathered.pack(
+        last_line = self._last_line()
+        packet, loads = gathered.pack(
             self.run,
             log,
             problems,
             session_id=self._incoming.session_id,
             client=self.call.client,
             source=self.call.text("source") or "unknown",
-            budget=settings.packet_budget,
+            budget=settings.packet_budget - len(last_line),
             has_summaries_in_git=settings.summaries,
         )
+        return packet + last_line, loads
+
+    def _last_line(self) -> str:
+        """Return the packet's last line if the work tree lacks the run, else nothing."""
+        if not self.run.is_kept:
+            return ""
+        from faber_ledger.runs.kept import not_in_tree
+
+        return f"\n{not_in_tree(self.run)}\n"
 
     def _export_variables(self, state: dict[str, Any]) -> None:
         path = os.environ.get("CLAUDE_ENV_FILE")
@@ -207,15 +217,27 @@ class Hook:
         root = self._folder.current_path()
         if root is None or root == self.run.root:
             return False
-        self.run = self._incoming.run = find_run(root, self.run.run_id)
+        found = find_run(root, self.run.run_id)
+        if not found.is_recorded():
+            from faber_ledger.runs.kept import run_here
+
+            found = run_here(root, self.run.run_id)
+        self.run = self._incoming.run = found
         return True
 
-    def _recording(self) -> Recording:
+    def _recording(self, *, is_end: bool = False) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         lock = RunLock(self.run.lock_path, seconds, gives_up=True)
         writer = self._incoming.writer
         return Recording(
-            self.run, at=self.at, writer=writer, warn=self.warn, tolerant=True, lock=lock, earlier=self._earlier
+            self.run,
+            at=self.at,
+            writer=writer,
+            warn=self.warn,
+            tolerant=True,
+            lock=lock,
+            earlier=self._earlier,
+            is_end=is_end,
         )
 
     def _append(self, recording: Recording, loads: list[Draft]) -> bool:

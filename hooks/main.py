@@ -59,10 +59,10 @@ def run_hook(name: str) -> int:
         if not run.has_files():
             root = held.current_path() or root
             run = find_run(root, active.run_id)
-        if not run.has_files():
-            from faber_ledger.runs.projecting import restore_run_from_mirror  # only after git has removed the run
+        if not run.is_recorded():
+            from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
-            restore_run_from_mirror(root, active.run_id, warn)
+            run = run_here(root, active.run_id)
         text = Hook(call, run, active, at, warn, held).answer()
         if text is not None:
             _print(call.hook, text)

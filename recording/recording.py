@@ -34,7 +34,8 @@ class Recording:
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
     is the error then, and `state` the newest backup's. A state that is still as it was `earlier`, before the lock, is
-    not decoded again. Deliveries that wait in the spool are recorded first.
+    not decoded again. With `is_end`, a finished run whose ledger is committed is left as it is: `run` is the kept one
+    then. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Recording:
         tolerant: bool = False,
         lock: RunLock | None = None,
         earlier: JsonText | None = None,
+        is_end: bool = False,
     ) -> None:
         self.run = run
         self.at = at
@@ -59,6 +61,7 @@ class Recording:
         self.problem: LedgerError | None = None
         self.view: View
         self._earlier = earlier
+        self._is_end = is_end
         self._known: state_file.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
@@ -73,6 +76,8 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
+            if self._is_end and self.state.get("status") in progress.FINISHED and self.problem is None:
+                self._move_to_kept_run()
             self._open_log()
             try:
                 if os.path.isdir(spool_path(self.run)):
@@ -249,6 +254,30 @@ class Recording:
                 raise
             log.connection.execute("RELEASE delivery")
 
+    def _move_to_kept_run(self) -> None:
+        """Record on the kept run if the run's ledger is as git's last commit has it, so that it stays so."""
+        from faber_ledger.runs.finished import bring_up_to_date, run_to_record_on
+
+        known = self._known
+        kept = run_to_record_on(self.run, known.document if known else None)
+        if kept is self.run or known is None:
+            return
+        lock = RunLock(kept.lock_path, self._lock.seconds, gives_up=self._lock.gives_up)
+        lock.__enter__()
+        try:
+            bring_up_to_date(kept, self.run, known.document, self.warn)
+        except (LedgerError, sqlite3.Error) as error:
+            lock.__exit__(None, None, None)
+            self.warn(f"the mirror of this run cannot be used alone: {error}")
+            return
+        except BaseException:
+            lock.__exit__(None, None, None)
+            raise
+        self._lock.__exit__(None, None, None)
+        self._lock, self.run = lock, kept
+        self._earlier = None
+        self._read_state()
+
     def _read_state(self) -> None:
         try:
             self._known = state_file.read_known(self.run, self._earlier)
@@ -286,8 +315,8 @@ class Recording:
         """Fold the log, and adopt the sessions that another tool has written into the state's blocks, `found`."""
         folded, is_too_deep = fold(self._log.stream()), blocks.is_too_deep(found)
         self._shows_log = not is_too_deep and folded == found
-        if self.problem is not None or is_too_deep or self._shows_log:
-            return folded
+        if self.problem is not None or is_too_deep or self._shows_log or self.run.is_kept:
+            return folded  # a kept run's state is a copy of ours, which no other tool writes
         from faber_ledger.recording import adoption  # only after another tool, a merge or a kill
 
         drafts = adoption.adopt_sessions(self.run, folded, found)

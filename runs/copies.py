@@ -117,6 +117,11 @@ def is_other_than_head(run: Run) -> bool:
     return committed != GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
+def is_as_in_head(run: Run) -> bool:
+    """Return whether git's last commit has the ledger exactly as the run's file is."""
+    return is_in_head(run) and not is_other_than_head(run)
+
+
 def runs_in_other_work_trees(run: Run) -> list[Run]:
     """Return the run in each of the clone's other work trees that has its folder."""
     found = [find_run(root, run.run_id) for root in other_roots(run.root)]

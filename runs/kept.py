@@ -7,8 +7,6 @@ The next time the run's log is opened where the work tree has it, the events are
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.runs.clone import kept_folder
 from faber_ledger.runs.copies import has_events
 from faber_ledger.runs.run import Run, find_run
@@ -30,9 +28,13 @@ def run_here(root: str, run_id: str) -> Run:
     If there is neither, the work tree's run, of which nothing exists. Raises as `find_run`.
     """
     run = find_run(root, run_id)
-    return run if is_in_tree(run) else kept_run(root, run.run_id) or run
+    return run if run.is_recorded() else kept_run(root, run.run_id) or run
 
 
-def is_in_tree(run: Run) -> bool:
-    """Return whether a work tree has a run: its state or its ledger. A lock or a backup, which git ignores, stays."""
-    return os.path.lexists(run.state_path) or os.path.lexists(run.ledger_path)
+def not_in_tree(run: Run) -> str:
+    """Return the sentence that says where a kept run is recorded on, and how it comes back."""
+    return (
+        f"This work tree does not have the files of {run.run_id}. What happens is recorded below the git directory, and"
+        " comes into the run's ledger once a work tree has it again, as after a checkout of its branch;"
+        f" `faber-ledger run resume {run.run_id}` brings its files back here."
+    )

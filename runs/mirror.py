@@ -224,9 +224,16 @@ class RunLog:
         """Rewrite log and mirror as they are in the open transactions, but without the payloads of these events.
 
         The mirror first: whoever is killed between the two leaves the rest to the next append, which unites them. It
-        keeps its file, since other work trees may have it open. Raises NotWritable, and the log stays as it was; with
-        `strict` also whatever keeps the mirror from being written, which is otherwise refused.
+        keeps its file, since other work trees may have it open; so does a kept run's log, which is the mirror. Raises
+        NotWritable, and the log stays as it was; with `strict` also whatever keeps the mirror from being written, which
+        is otherwise refused.
         """
+        if self._run.is_kept:
+            _strip_in_place(self.log, gone)
+            self.log.close()
+            self.log = Log.open(self.log.path)
+            self.redacted = True
+            return
         from faber_ledger.ledger.union import merge_rows, remove_database, rows_of, write_rows
         from faber_ledger.ledger.whole_file import move_into_place
 
@@ -408,17 +415,23 @@ class Mirror:
 
         Raises LedgerError, OSError and sqlite3.Error.
         """
-        from faber_ledger.ledger.redaction import strip_in_place
-
         mirror = self.log
         if mirror is None:
             return
         with mirror.writing():
             mirror.copy_newer(log)
-            strip_in_place(mirror.connection, gone)
-            mirror.commit()
-            mirror.connection.execute(f"PRAGMA synchronous = {DURABLE}")
-            mirror.connection.execute(f"PRAGMA busy_timeout = {VACUUM_MILLISECONDS}")
-            mirror.connection.execute("VACUUM")
+        _strip_in_place(mirror, gone)
         self.close()
         self._use(self._open_file(MIRROR_BUSY_SECONDS))
+
+
+def _strip_in_place(log: Log, gone: Collection[str]) -> None:
+    """Remove the payloads of these events from a log's file, which stays the same file, and commit."""
+    from faber_ledger.ledger.redaction import strip_in_place
+
+    with log.writing():
+        strip_in_place(log.connection, gone)
+        log.commit()
+        log.connection.execute(f"PRAGMA synchronous = {DURABLE}")
+        log.connection.execute(f"PRAGMA busy_timeout = {VACUUM_MILLISECONDS}")
+        log.connection.execute("VACUUM")

@@ -253,9 +253,9 @@ DEFAULTS = {"status": "in_progress"}  # a finished run is hardly ever left uncom
 
 
 def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], None]) -> None:
-    """Restore the named run from the mirror if its folder is gone; raises as `reproject`.
+    """Restore the named run from the mirror if the work tree lacks it; raises as `reproject`.
 
-    A run that a commit has is not restored: it was deleted, or is on another branch, where it would be in git's way.
+    `warn` is called if a branch has it too: git does not check it out over these files.
     """
     run = _find_restorable(root, named)
     if run is None:
@@ -272,6 +272,11 @@ def restore_run_from_mirror(root: str, named: str | None, warn: Callable[[str], 
         f"the run {run.run_id} was gone and is brought back from this clone's mirror;"
         f" state.json is {f'taken from {result.source}' if result.source else state}"
     )
+    if _is_committed(run):
+        warn(
+            f"another branch or a stash has {run.run_id} too, and git refuses to put its files over these: remove"
+            f" {run.shown(run.directory)} before; this clone keeps what was recorded"
+        )
 
 
 def find_removed_run(root: str, active: ActiveRun) -> str | None:
@@ -287,7 +292,7 @@ def _find_restorable(root: str, named: str | None) -> Run | None:
     if named is None or not is_run_id(named):
         return None
     run = find_run(root, named)
-    if run.has_files() or os.path.islink(run.directory) or mirror_with_events(run) is None or _is_committed(run):
+    if run.is_recorded() or os.path.islink(run.directory) or mirror_with_events(run) is None:
         return None
     return run
 

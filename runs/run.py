@@ -121,7 +121,10 @@ class Run:
         return self.is_recorded()
 
     def is_recorded(self) -> bool:
-        """Return whether the run has a state or a ledger, which may be links to nothing."""
+        """Return whether the run has a state or a ledger, which may be links to nothing.
+
+        A folder of its own may have only what git ignores, as the lock.
+        """
         return os.path.lexists(self.state_path) or os.path.lexists(self.ledger_path)
 
     def owns(self, name: str) -> bool:

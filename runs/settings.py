@@ -65,7 +65,10 @@ class Settings:
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
-        self._read(run.root, run.settings_path)
+        if not run.is_kept:
+            self._read(run.root, run.settings_path)
+        elif not os.path.lexists(os.path.join(run.root, *PATH.split("/"))):
+            self.summaries = False  # the file that switches them off may be gone with the run
         for name in NAMES:
             variable = f"FABER_LEDGER_{name.upper()}"
             text = environ.get(variable, "").strip().lower()

@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, runs_with_ledgers
 from faber_ledger.ledger.errors import IntegrityError, JournalRefused, LedgerError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def migrate(run: str | None, every: bool, dry_run: bool, as_json: bool) -> None:
     """
     from faber_ledger.migrations.upgrade import migrate_file  # at its use: `--help` loads every command
 
-    runs = runs_with_ledgers(run, every=every)
+    runs = [*map(check_in_tree, runs_with_ledgers(run, every=every))]
     outcomes: dict[str, Outcome] = {}
     failures: list[LedgerError] = []
     for one in runs:

@@ -10,7 +10,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
-from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.cli.ui.which_run import choose_run, warn_if_kept
 from faber_ledger.context.notes import MAX_LETTERS, note_recorded
 from faber_ledger.ledger.clock import now
 from faber_ledger.projections.blocks import current_session
@@ -19,7 +19,6 @@ from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import snapshot
-from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
 
 if TYPE_CHECKING:
@@ -61,8 +60,8 @@ def add(
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
     active = active_run(root)
-    restore_run_from_mirror(root, run_id or active.run_id, warn)
     run = choose_run(root, run_id, active)
+    warn_if_kept(run)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = current_session(recording.blocks)
         fact: NoteRecorded = note_recorded(written, kind, session_id, snapshot(recording.state))

@@ -11,7 +11,7 @@ from faber_ledger.cli.setup.ignored import files_that_travel, is_left_out
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import project_again, runs_with_ledgers
+from faber_ledger.cli.ui.which_run import check_in_tree, project_again, runs_with_ledgers
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import now
@@ -25,9 +25,9 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import is_recovery_due
 from faber_ledger.runs.conflicts import find_conflicts
+from faber_ledger.runs.finished import is_finished_and_committed
 from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
-from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
 
@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 def seal(run: str | None, every: bool, as_json: bool) -> None:
     """Make RUN (default: the active run) ready for a commit: recover, unite with the mirror, verify, stage.
 
-    Deliveries that wait in the spool are recorded first.
+    Deliveries that wait in the spool are recorded first. A finished run whose ledger
+    is committed gets the end of its last session only where RUN is given.
     Staged are its ledger.db, state.json and metadata.json, and the active file if it
     names the run: nothing else. A pre-commit hook calls it (`faber-ledger init --pre-commit`).
     Example: faber-ledger seal && git commit -m 'Save the session'
@@ -57,7 +58,6 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     root = find_root(os.getcwd())
     active = active_run(root).run_id
     files_before = _read_files(root)
-    restore_run_from_mirror(root, run or active, warn)
     why = None if run or every else _nothing_to_seal(root, active)
     top = top_of(root)
     if why is None and top is None:
@@ -69,9 +69,9 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     index_before = _read_index(root)
     results: list[dict[str, Any]] = []
     failures: list[LedgerError] = []
-    for one in runs_with_ledgers(run, every=every):
+    for one in map(check_in_tree, runs_with_ledgers(run, every=every)):
         try:
-            results.append(_seal(one))
+            results.append(_seal(one, is_named=run is not None))
         except LedgerError as error:
             if not every:
                 raise
@@ -109,13 +109,18 @@ def _check_settled(root: str, top: str) -> None:
         )
 
 
-def _seal(run: Run) -> dict[str, Any]:
-    with RunLock(run.lock_path), open_log(run, warn) as opened:
-        opened.commit()
-        returned, redacted = opened.returned, opened.redacted
-    drain_waiting(run, now(), warn=warn)  # what a hook could not append belongs to this work and its commit
-    _check(run)
-    project_again(run, rebuild=False, redacted=redacted)
+def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
+    """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
+    returned = 0
+    if not is_named and is_finished_and_committed(run):
+        _check(run)
+    else:
+        with RunLock(run.lock_path), open_log(run, warn) as opened:
+            opened.commit()
+            returned, redacted = opened.returned, opened.redacted
+        drain_waiting(run, now(), warn=warn)  # what a hook could not append belongs to this work and its commit
+        _check(run)
+        project_again(run, rebuild=False, redacted=redacted)
     with RunLock(run.lock_path):  # git takes no lock, and would read a half-written file
         if is_recovery_due(run):
             recover(run, warn)

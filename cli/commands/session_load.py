@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
-from faber_ledger.cli.ui.which_run import run_to_load
+from faber_ledger.cli.ui.which_run import run_to_load, warn_if_kept
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.packet import COMMAND_BUDGET
@@ -29,7 +29,6 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_if_active
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
-from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
 
@@ -104,9 +103,9 @@ def session_load(
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
     active = active_run(root)
-    if not dry_run:
-        restore_run_from_mirror(root, run_id or active.run_id, lambda text: warn(f"⚠️  {text}"))
     run = run_to_load(root, run_id, active, log)
+    if not dry_run:
+        warn_if_kept(run)
     config = read_user_config()
     if config["problem"]:
         raise LedgerError(config["problem"], hint="correct the file, or remove it")

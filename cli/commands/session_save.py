@@ -9,7 +9,7 @@ import click
 
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
-from faber_ledger.cli.ui.which_run import match_run
+from faber_ledger.cli.ui.which_run import match_run, warn_if_kept
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
@@ -21,7 +21,6 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import phase_statuses
-from faber_ledger.runs.projecting import restore_run_from_mirror
 from faber_ledger.runs.run import Run, find_root, find_run
 
 if TYPE_CHECKING:
@@ -62,8 +61,8 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     if run_id is not None:
         run_id = named = _run(root, named).run_id
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
-    restore_run_from_mirror(root, named, lambda text: warn(f"⚠️  {text}"))
     run = _run(root, named)
+    warn_if_kept(run)
     writer, checkout, is_written = writer_of(root), CheckoutQuery(root).read(), False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:

@@ -19,6 +19,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
@@ -62,6 +63,20 @@ def run_to_project(text: str | None, *, needs_ledger: bool = True) -> Run:
     if run is None or not lacks_ledger(run) or mirror_with_events(run) is None:
         return run_with_ledger(text) if needs_ledger else choose_run(root, text)
     os.makedirs(run.directory, exist_ok=True)
+    return run
+
+
+def warn_if_kept(run: Run) -> None:
+    """Warn if the work tree lacks the run, so that what is recorded stays below the git directory."""
+    if run.is_kept:
+        warn(f"⚠️  {not_in_tree(run)}")
+
+
+def check_in_tree(run: Run) -> Run:
+    """Return a run that the work tree has; raises RunNotFound for a kept one."""
+    if run.is_kept:
+        hint = f"run `faber-ledger run resume {run.run_id}` to bring them back, or check its branch out"
+        raise RunNotFound(f"this work tree does not have the files of {run.run_id}", hint=hint)
     return run
 
 
@@ -179,7 +194,7 @@ def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
 
 def match_run(root: str, text: str) -> Run:
     """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
-    run = find_run(root, text)
+    run = run_here(root, text)
     if run.has_files():
         return run
     known = run_ids(root)
@@ -210,7 +225,7 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> 
         raise NoActiveRun(
             message, hint=_hint_to_restore(root, active) or "name one; `faber-ledger run list` shows them"
         )
-    run = find_run(root, active.run_id)
+    run = run_here(root, active.run_id)
     if not run.has_files():
         raise RunNotFound(
             f"the active run {active.run_id} is not there",

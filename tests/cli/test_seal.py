@@ -345,8 +345,7 @@ def test_a_ledger_that_clean_took_away_comes_back_from_the_mirror(one: Clone) ->
     known = one.ids()
     one.git("clean", "-fdxq")
     assert not one.ledger.exists()
-    output = one.faber("verify", RUN, code=10).stderr
-    assert "error: there is no run" in output or "this clone's mirror" in output
+    assert one.faber("verify", RUN).stdout  # the kept run's
     assert f"{RUN}: state.json restored from this clone's copy" in one.faber("project", RUN).stdout
     assert one.ids() == known
     one.assert_sound()

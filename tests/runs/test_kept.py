@@ -11,7 +11,7 @@ from support.project import RUN, Project
 
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs.clone import mirror_path
-from faber_ledger.runs.kept import is_in_tree, kept_run, run_here
+from faber_ledger.runs.kept import kept_run, run_here
 from faber_ledger.runs.run import find_run
 from faber_ledger.runs.state_file import read_state
 
@@ -108,7 +108,7 @@ def test_a_run_is_here_if_the_tree_has_its_state_or_its_ledger(project: Project,
     for name in os.listdir(project.run):
         if name not in left:
             (project.run / name).unlink()
-    assert is_in_tree(find_run(str(project.root), RUN))
+    assert find_run(str(project.root), RUN).is_recorded()
     assert not run_here(str(project.root), RUN).is_kept
 
 

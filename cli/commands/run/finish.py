@@ -11,7 +11,7 @@ import click
 
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, tell, warn
-from faber_ledger.cli.ui.which_run import choose_run
+from faber_ledger.cli.ui.which_run import check_in_tree, choose_run
 from faber_ledger.cli.worktrees.cleanup import clean_up, cleanup_lines, list_costs
 from faber_ledger.cli.worktrees.removal import HERE, list_blockers
 from faber_ledger.cli.worktrees.survey import Site, survey_and_record
@@ -42,7 +42,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     if run_id is not None:
         check_not_claimed_elsewhere(root, run_id, "run finish")
-    run = choose_run(root, run_id)
+    run = check_in_tree(choose_run(root, run_id))
     if run_id is not None:  # RUN may be the beginning of an id
         check_not_claimed_elsewhere(root, run.run_id, "run finish")
     _complete(run, at)

@@ -1,0 +1,62 @@
+"""The last events of a finished run that is committed: they are recorded on the kept run, so that main stays clean.
+
+FABER commits a run while its last session is open. The end of that session would change the ledger on main after every
+merged run. It is in this clone's mirror alone, until `seal RUN`, or the next event on the run, brings it into the file.
+"""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.log import Log
+from faber_ledger.projections.blocks import blocks_of
+from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.clone import is_recovery_due
+from faber_ledger.runs.copies import is_as_in_head
+from faber_ledger.runs.kept import kept_run
+from faber_ledger.runs.mirror import open_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.files.json_text import JsonText
+    from faber_ledger.runs.run import Run
+
+
+def run_to_record_on(run: Run, state: JsonText | None) -> Run:
+    """Return the run that a session's end is recorded on: the kept one if `run` is finished and its ledger committed.
+
+    The caller holds the run's lock, and has read the state under it.
+    """
+    if run.is_kept or state is None or state.value.get("status") not in progress.FINISHED or is_recovery_due(run):
+        return run
+    kept = kept_run(run.root, run.run_id)
+    return kept if kept is not None and is_as_in_head(run) else run
+
+
+def is_finished_and_committed(run: Run) -> bool:
+    """Return whether a run is finished and git's last commit has its ledger as it is."""
+    try:
+        status = state_file.read_state(run).value.get("status")
+    except LedgerError:
+        return False
+    return status in progress.FINISHED and not is_recovery_due(run) and is_as_in_head(run)
+
+
+def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
+    """Give a kept run the events of the run's ledger that it lacks, and the other tools' keys of the run's state.
+
+    The caller holds the locks of both. Raises as `open_log`, and LedgerError and sqlite3.Error if the two logs cannot
+    be united.
+    """
+    with Log.read(run.ledger_path) as log, open_log(kept, warn) as opened:
+        if log.heads() != opened.log.heads():
+            from faber_ledger.ledger.union import missing_rows  # as after a pull
+
+            opened.insert_rows(lambda known: missing_rows(known, log), log.connection)
+        opened.commit()
+    try:
+        shown = blocks_of(state_file.read_state(kept).value)
+    except LedgerError:
+        shown = {}
+    state_file.copy_state(run, state.with_members(shown).encode(), warn)

@@ -1,0 +1,223 @@
+"""Where git has taken a run out of the work tree, hooks and commands go on with the run that the clone keeps."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.project import RUN, Project
+
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from faber_ledger.ledger.events import Recorded
+
+START, COMPACTED = "SessionStart.startup.print", "SessionStart.compact.print"
+PRE, POST, END = "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"
+NOT_IN_TREE = f"This work tree does not have the files of {RUN}."
+
+
+def kept_events(project: Project) -> list[Recorded]:
+    with Log.read(str(kept_folder(project) / "ledger.db")) as log:
+        return list(log.stream())
+
+
+def kept_folder(project: Project) -> Path:
+    common = Path(project.git("rev-parse", "--path-format=absolute", "--git-common-dir"))
+    return common / "faber-ledger" / "runs" / project.run_id
+
+
+def made(root: Path, *, commit: bool = True) -> Project:
+    """Make a project set up on main, and a run on the branch `feature` in which one session is open."""
+    project = Project.made(root)
+    active, state = project.active_path.read_text(), project.state_path.read_text()
+    project.active_path.unlink()
+    project.state_path.unlink()
+    project.run.rmdir()
+    project.faber("init", "--git-only")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "set up")
+    project.git("checkout", "-qb", "feature")
+    project.run.mkdir(parents=True)
+    project.active_path.write_text(active)
+    project.state_path.write_text(state)
+    project.deliver(START, client="one", pid="1")
+    if commit:
+        project.git("add", "-A")
+        project.git("commit", "-qm", "a run")
+    return project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    """A project that has left the branch of its run in mid-session; the active file is there, as a tool wrote it."""
+    project = made(tmp_path / "project")
+    project.git("checkout", "-q", "main")
+    project.active_path.parent.mkdir(parents=True, exist_ok=True)
+    project.active_path.write_text(f"{RUN}\n")
+    assert not project.state_path.exists()
+    return project
+
+
+def test_a_compaction_gets_its_packet_whose_last_line_says_where_it_is_recorded(project: Project) -> None:
+    assert project.deliver(PRE, client="one", pid="1").hint is not None
+    answer = project.deliver(COMPACTED, client="one", pid="1")
+    assert answer.packet is not None
+    assert answer.packet.startswith(f"# FABER run {RUN}\n")
+    assert answer.packet.splitlines()[-1].startswith(NOT_IN_TREE)
+    assert "session_ended" in [one["event"]["type"] for one in kept_events(project)]
+
+
+def test_the_packet_has_the_state_from_the_copy_and_no_error(project: Project) -> None:
+    packet = project.deliver(COMPACTED, client="one", pid="1").packet
+    assert packet is not None
+    assert "❌" not in packet, packet
+    assert '"workflow_id"' in packet
+
+
+def test_hooks_make_no_folder_of_the_run_and_the_tree_stays_clean(project: Project) -> None:
+    project.active_path.unlink()
+    before = project.git("status", "--porcelain")
+    project.active_path.write_text(f"{RUN}\n")
+    for name in (PRE, POST, COMPACTED, END):
+        project.deliver(name, client="one", pid="1")
+    project.active_path.unlink()
+    assert project.git("status", "--porcelain") == before == ""
+    assert not project.state_path.exists()
+    assert not project.ledger_path.exists()
+
+
+RECORDING = {
+    "note": ["note", "add", "remember"],
+    "session-save": ["session-save"],
+    "session-load": ["session-load", "--force"],
+}
+
+
+@pytest.mark.parametrize("name", RECORDING)
+def test_a_command_that_records_does_so_on_the_kept_run_and_says_so(project: Project, name: str) -> None:
+    before = len(kept_events(project))
+    done = project.faber(*RECORDING[name])
+    assert done.returncode == 0, done.stderr
+    assert NOT_IN_TREE in done.stderr
+    assert len(kept_events(project)) > before
+    assert not project.run.exists() or not project.ledger_path.exists()
+
+
+def test_what_was_recorded_comes_into_the_ledger_with_the_first_opening_after_the_checkout(project: Project) -> None:
+    project.deliver(END, client="one", pid="1")
+    kept = [one["id"] for one in kept_events(project)]
+    project.active_path.unlink()
+    project.git("checkout", "-q", "feature")
+    with Log.read(str(project.ledger_path)) as log:
+        assert len(list(log.stream())) < len(kept)
+    project.deliver(START, client="two", pid="2")
+    assert {one["id"] for one in project.events} >= set(kept)
+    project.assert_projected()
+
+
+def test_another_tools_keys_of_the_branch_are_untouched_by_what_the_kept_run_recorded(project: Project) -> None:
+    project.deliver(END, client="one", pid="1")
+    project.active_path.unlink()
+    project.git("checkout", "-q", "feature")
+    before = project.state
+    project.faber("project")
+    after = project.state
+    assert {key: after[key] for key in before if key not in ("sessions", "context_metadata")} == {
+        key: before[key] for key in before if key not in ("sessions", "context_metadata")
+    }
+    assert after["sessions"]["session_history"][-1]["ended_at"]
+
+
+def test_resume_brings_the_files_back_from_the_copy(project: Project) -> None:
+    project.deliver(END, client="one", pid="1")
+    done = project.faber("run", "resume", RUN)
+    assert done.returncode == 0, done.stderr
+    assert "is brought back from this clone's mirror" in done.stderr
+    assert "another branch or a stash has" in done.stderr
+    project.assert_projected()
+    assert [one["id"] for one in project.events] == [one["id"] for one in kept_events(project)]
+
+
+def test_project_brings_the_files_back_from_the_copy(project: Project) -> None:
+    assert project.faber("project", RUN).returncode == 0
+    project.assert_projected()
+
+
+@pytest.mark.parametrize("command", [["run", "finish"], ["seal", RUN], ["migrate", RUN]])
+def test_a_command_that_writes_the_runs_files_names_what_brings_them_back(project: Project, command: list[str]) -> None:
+    done = project.faber(*command)
+    assert done.returncode == 10, done.stdout + done.stderr
+    assert f"faber-ledger run resume {RUN}" in done.stderr
+    assert not project.state_path.exists()
+
+
+def test_a_commit_on_the_other_branch_has_nothing_to_seal(project: Project) -> None:
+    done = project.faber("seal")
+    assert (done.returncode, "nothing to seal" in done.stdout) == (0, True), done.stderr
+
+
+READERS = {
+    "status": ["status"],
+    "log": ["log"],
+    "replay": ["replay"],
+    "timeline": ["timeline", "--output", "-"],
+    "verify": ["verify"],
+    "export": ["export"],
+    "reconstitute": ["reconstitute", RUN],
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_readers_read_the_kept_run(project: Project, name: str) -> None:
+    done = project.faber(*READERS[name])
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_two_work_trees_record_at_once_one_in_its_file_and_one_on_the_kept_run(
+    project: Project, tmp_path: Path
+) -> None:
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
+    linked = Project(tmp_path / "linked")
+
+    def add(number: int) -> subprocess.CompletedProcess[str]:
+        tree = (project, linked)[number % 2]
+        return tree.faber("note", "add", f"note {number}", "--run-id", RUN)
+
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(add, range(12)))
+    assert [one.returncode for one in done] == [0] * 12, [one.stderr for one in done]
+    assert linked.faber("project", RUN).returncode == 0
+    texts = {one["event"].get("text") for one in linked.events}
+    assert texts >= {f"note {number}" for number in range(12)}
+    linked.assert_projected()
+
+
+def test_a_redaction_where_the_tree_lacks_the_run_reaches_the_mirror_and_the_copy(project: Project) -> None:
+    (event,) = [one for one in kept_events(project) if one["event"]["type"] == "session_started"]
+    mirror = kept_folder(project) / "ledger.db"
+    inode = mirror.stat().st_ino
+    done = project.faber("redact", event["id"], "--field", "environment.hostname", "--yes")
+    assert done.returncode == 0, done.stderr
+    for name in os.listdir(kept_folder(project)):
+        assert project.hostname.encode() not in (kept_folder(project) / name).read_bytes(), name
+    assert mirror.stat().st_ino == inode
+
+
+def test_without_the_projects_settings_no_summary_goes_into_the_ledger(project: Project) -> None:
+    (project.root / ".fractary" / "faber" / "ledger.json").unlink()
+    project.deliver(POST, client="one", pid="1")
+    (event,) = [one for one in kept_events(project) if one["event"]["type"] == "compaction_completed"]
+    assert "summary" not in event["event"]
+    assert [name for name in os.listdir(kept_folder(project)) if name.startswith("summary-")]
+
+
+def test_a_kept_run_without_a_copy_still_gets_its_events(project: Project) -> None:
+    for name in ("state.json", "state.json.backup"):
+        (kept_folder(project) / name).unlink(missing_ok=True)
+    project.deliver(END, client="one", pid="1")
+    assert "session_ended" in [one["event"]["type"] for one in kept_events(project)]
