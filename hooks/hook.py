@@ -7,6 +7,7 @@ import os
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateNotWritten
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.recording.call import Answer
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
@@ -54,7 +55,7 @@ class Hook:
         self._earlier: JsonText | None = None  # the state as it was read before the lock
         self._incoming = IncomingCall(call, run, at, warn)
 
-    def answer(self) -> str | None:
+    def answer(self) -> Answer | None:
         """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
 
         A call that is refused, or that a bug of ours stops, is spooled; without a run, the error is raised.
@@ -81,7 +82,7 @@ class Hook:
 
     # SessionStart
 
-    def _start(self) -> str | None:
+    def _start(self) -> Answer | None:
         """Gather the run's context, record the session's start with it, and return the packet."""
         from faber_ledger.recording.environment import EnvironmentQuery  # other hooks rarely need it
 
@@ -89,7 +90,7 @@ class Hook:
         try:
             state, problem = self._read_state()
         except ForeignState as error:
-            return self._packet_without_state(error)
+            return Answer(self._packet_without_state(error))
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
             return None
@@ -123,7 +124,11 @@ class Hook:
             claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
         note_session(self.run.root, self.call.client, self.call.pid, self.run.run_id, self.at)
         self._export_variables(state)
-        return packet
+        if not self.run.is_kept:
+            return Answer(packet)
+        from faber_ledger.runs.kept import not_in_tree
+
+        return Answer(packet, f"faber-ledger: {not_in_tree(self.run)}")
 
     def _packet_without_state(self, error: ForeignState) -> str:
         """Return a packet that says only that `state.json` is another run's: none of it is shown or recorded."""
@@ -202,13 +207,13 @@ class Hook:
 
     # PreCompact
 
-    def _hint(self, state: dict[str, Any] | None) -> str | None:
+    def _hint(self, state: dict[str, Any] | None) -> Answer | None:
         """Return what a compaction's summary should keep; without a recording's `state` it is read."""
         if state is None:
             state, _ = self._read_state()
         if state.get("status") in progress.FINISHED or not self._incoming.settings().precompact_hint:
             return None
-        return what_to_keep(self.run, state)
+        return Answer(what_to_keep(self.run, state))
 
     # All four
 

@@ -10,12 +10,10 @@ from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.plain_json import encoder
-from faber_ledger.recording.call import HOOKS, LIMIT, Call, event_of
-from faber_ledger.runs.active import active_run, warn_claim_kept
+from faber_ledger.recording.call import HOOKS, LIMIT, Answer, Call, event_of
+from faber_ledger.recording.subject import subject_of
 from faber_ledger.runs.clients import note_delivery
 from faber_ledger.runs.run import HOOK_LOG, find_root, find_run
-
-SKIPPED = {"SessionStart": "prime-context", "PreCompact": "session-end", "SessionEnd": "session-end"}
 
 
 def run_hook(name: str) -> int:
@@ -45,27 +43,26 @@ def run_hook(name: str) -> int:
         if call.hook not in HOOKS:
             warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
             return 0
-        note_delivery(root, call.client, call.pid, at)
-        active = active_run(root)
-        if active.run_id is None:
-            skipped = SKIPPED.get(call.hook, "the compaction")
-            why = f": {active.reason_none}" if active.reason_none else ""
-            warn(f"No active workflow found, skipping {skipped}{why}")
+        seen = note_delivery(root, call.client, call.pid, at)
+        subject = subject_of(call, root, seen)
+        if subject.run_id is None and (held.current_path() or root) != root:  # the project was renamed
+            root = held.current_path() or root
+            subject = subject_of(call, root, seen)
+        if subject.run_id is None or subject.is_shown:
+            from faber_ledger.hooks.unused import answer_unused  # only where nothing is recorded
+
+            _print(call.hook, answer_unused(call, subject, warn))
             return 0
-        warn_claim_kept(root, active, warn)
         from faber_ledger.hooks.hook import Hook  # it loads SQLite, which calls outside a run need not wait for
 
-        run = find_run(root, active.run_id)
-        if not run.has_files():
-            root = held.current_path() or root
-            run = find_run(root, active.run_id)
+        if subject.root != root:
+            root, held = subject.root, TrackedFolder(subject.root)
+        run = find_run(root, subject.run_id)
         if not run.is_recorded():
             from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
-            run = run_here(root, active.run_id)
-        text = Hook(call, run, active, at, warn, held).answer()
-        if text is not None:
-            _print(call.hook, text)
+            run = run_here(root, subject.run_id)
+        _print(call.hook, Hook(call, run, subject.active, at, warn, held).answer())
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)
         _print_error(message)
@@ -105,14 +102,22 @@ def _start(call: Call) -> str:
     return at
 
 
-def _print(hook: str, text: str) -> None:
-    """Print a start's packet in the client's JSON form; any other hook's text is printed unchanged."""
+def _print(hook: str, answer: Answer | None) -> None:
+    """Print an answer: a start's in the client's JSON form, any other hook's text unchanged."""
+    if answer is None or (answer.context is None and answer.message is None):
+        return
+    text = answer.context
     if hook == "SessionStart":
-        answer = {"hookSpecificOutput": {"hookEventName": hook, "additionalContext": text}}
-        text = encoder(separators=(",", ":"))(answer)
+        found: dict[str, object] = {}
+        if answer.message is not None:
+            found["systemMessage"] = answer.message
+        if text is not None:
+            found["hookSpecificOutput"] = {"hookEventName": hook, "additionalContext": text}
+        text = encoder(separators=(",", ":"))(found)
     if sys.stdout is None:
         raise OSError("standard output is closed")
-    _write(sys.stdout.fileno(), text.encode() + b"\n")
+    if text is not None:
+        _write(sys.stdout.fileno(), text.encode() + b"\n")
 
 
 def _print_error(message: str) -> None:

@@ -293,6 +293,19 @@ class Log:
                 found[event["artifact_id"]] = event
         return found
 
+    def has_writer(self, writer: str) -> bool:
+        """Return whether a clone, named by its id, has written an event of the log."""
+        return self.connection.execute("SELECT 1 FROM event WHERE writer = ? LIMIT 1", (writer,)).fetchone() is not None
+
+    def newest_branch(self) -> str | None:
+        """Return the branch that was checked out when the last session started or ended; None if it is not known."""
+        row = self.connection.execute(
+            f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC LIMIT 1"
+        ).fetchone()
+        event: dict[str, object] = dict(self.decode(row)["event"]) if row else {}
+        branch = event.get("branch")
+        return branch if isinstance(branch, str) else None
+
     def newest_notes(self, count: int) -> list[Recorded]:
         """Return the newest notes, newest first."""
         # A literal type, since a bound value would not match the partial index.

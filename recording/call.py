@@ -35,6 +35,14 @@ def event_of(name: str | None) -> str | None:
     return None
 
 
+class Answer:
+    """What a hook call answers: `context` is for the agent, `message` one line that a start shows the user."""
+
+    def __init__(self, context: str | None, message: str | None = None) -> None:
+        self.context = context
+        self.message = message
+
+
 class Call:
     """What a hook call says. Unknown fields and values are accepted; missing ones are None."""
 

@@ -15,7 +15,8 @@ from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, check
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import active_run, came_with_git, check_active_folder, claim_run, write_active_file
+from faber_ledger.runs.active import active_run, came_with_git
+from faber_ledger.runs.active_file import check_active_folder, claim_run, write_active_file
 from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import PHASES

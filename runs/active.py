@@ -1,94 +1,221 @@
-"""Which run is active in a work tree: the one that hooks record on.
+"""Which run is active in a work tree: the one that hooks record on (DECISIONS 2 and 37 c).
 
 `active_run` alone decides it. Before starting or switching work, also ask `came_with_git`: whether the active file only
-came with a commit. A command
-may choose another unfinished run for itself (`cli/ui/which_run.py`); that makes none active.
+came with a commit. A command may choose another unfinished run for itself (`cli/ui/which_run.py`); that makes none
+active.
 
-The active file is committed, so a fresh work tree has a copy of it that names a run which another work tree is working
-on. The claim is a run's id in the work tree's own git directory: it says which run this work tree is working on, and no
-commit carries it.
+Three names say which run is meant: two active files, which are committed, and this work tree's claim, which no commit
+carries. A name is either a word of this work tree, because a tool or a command wrote it here, or git's word. A word of
+this work tree holds over git's, the newer over the older, and a run that is at work over one that is not.
 """
 
 from __future__ import annotations
 
-import errno
 import os
 
-from faber_ledger.files.untrusted import FileRefused, folder_around, open_regular
-from faber_ledger.ledger import whole_file
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid, StateMissing
 from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim
 from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
-from faber_ledger.runs.run import ACTIVE_FILES, find_run
+from faber_ledger.runs.kept import kept_run
+from faber_ledger.runs.run import ACTIVE_FILES, find_run, is_run_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from faber_ledger.runs.active_file import Name
 
-CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory
-CLAIM_BYTES = 4096
-ACTIVE_FILE_BYTES = 512  # more than any run's id has
-CONFLICT = "<<<<<<<"
-TEMPORARY_ERRORS = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+
+MISSING = "missing"  # no status: neither the work tree nor the mirror has the run
+
+
+class Word:
+    """A name that may say which run is active. `file` is the active file; None for the claim.
+
+    `run_id` is the run's id, which a name need not be: it may be the run's path. `at` is the word's age.
+    """
+
+    def __init__(self, root: str, name: Name) -> None:
+        self.run_id = _run_id_of(root, name.run_id)
+        self.at = name.at
+        self.file = name.file
+        self._root = root
+        self._name = name.run_id
+        self._is_own = True if name.file is None else None
+        self._status: object = None
+        self._is_status_known = False
+
+    def is_own(self) -> bool:
+        """Return whether it is a word of this work tree; asks git once where that is not known yet.
+
+        A checkout of the run's own branch makes it one if the run was used in this clone: the user went back to it.
+        """
+        if self._is_own is None:
+            from faber_ledger.runs import reflog  # asks git; rarely needed
+
+            origin = reflog.find_origin(self._root, self.file or "", self._name)
+            self._is_own = origin == reflog.WRITTEN or (origin == reflog.CHECKED_OUT and self._is_back_on_its_branch())
+        return self._is_own
+
+    def _is_back_on_its_branch(self) -> bool:
+        from faber_ledger.runs.belonging import is_own_branch, was_used_here
+
+        return was_used_here(self._root, self.run_id) and is_own_branch(self._root, self.run_id)
+
+    @property
+    def status(self) -> object:
+        """The run's status; `MISSING` if there is no such run, None if its state cannot be read."""
+        if not self._is_status_known:
+            self._status, self._is_status_known = _status(self._root, self.run_id), True
+        return self._status
 
 
 class ActiveRun:
     """Which run is active in a work tree, and what was read to decide it.
 
-    `run_id` is None if no run is active; `reason_none` then says why, or is empty if there is no active file.
-    `named_in_file` is the first line of the active file, whoever wrote it; `claim` is this work tree's claim.
+    `run_id` is None if no run is active; `reason_none` then says why, or is empty if there is no active file. A run
+    that `is_shown` is a colleague's, which git brought: it is named to user and agent, and nothing is recorded on it.
+    `word` is the one that holds, and `words` are all that were read. `named_in_file` is the first name in an active
+    file, whoever wrote it; `claim` is this work tree's claim.
     """
 
-    def __init__(self, run_id: str | None, named_in_file: str | None, claim: str | None, reason_none: str = "") -> None:
-        self.run_id = run_id
-        self.named_in_file = named_in_file
-        self.claim = claim
+    def __init__(
+        self,
+        words: list[Word],
+        word: Word | None,
+        claim: Name | None,
+        *,
+        is_shown: bool = False,
+        reason_none: str = "",
+    ) -> None:
+        self.words = words
+        self.word = word
+        self.run_id = word.run_id if word is not None else None
+        self.named_in_file = next((one.run_id for one in words if one.file is not None), None)
+        self.claim = claim.run_id if claim is not None else None
+        self.is_shown = is_shown
         self.reason_none = reason_none
+
+    @property
+    def status(self) -> object:
+        """The run's status; `MISSING` if neither work tree nor mirror has the run, None if its state cannot be read."""
+        return self.word.status if self.word is not None else None
+
+    @property
+    def shown_line(self) -> str:
+        """What user and agent are told of a run that is shown, not used."""
+        return (
+            f"the FABER run {self.run_id} came with git and was never used in this clone, so nothing is recorded on it;"
+            f" `faber-ledger run resume {self.run_id}` makes it active here"
+        )
+
+    def find_problem(self, root: str) -> str | None:
+        """Return why the run that is named cannot be used; None if work tree or mirror has it, or none is named."""
+        if self.word is None:
+            return None
+        file = self.word.file or "the claim of this work tree"
+        try:
+            is_missing = not find_run(root, self.word.run_id).is_recorded() and self.word.status == MISSING
+        except InvalidRunId as error:
+            return f"{file}: {error.message}"
+        return f"{file} names {self.run_id}, which is not here" if is_missing else None
+
+    def explain(self) -> list[str]:
+        """Return a line on each other run at work that is named here, and why it is not the active one."""
+        if self.is_shown:
+            return [self.shown_line]
+        lines = []
+        for word in self.words:
+            if word.run_id == self.run_id or word.status not in progress.ACTIVE:
+                continue
+            kept = f"{self.run_id}, which is claimed here, stays active"
+            if word.file is None:
+                why = f"{word.run_id} is claimed here, and {self.run_id} was named here later"
+            elif word.is_own():
+                why = f"{word.file} names {word.run_id}, and {self.run_id} was named here later"
+            else:
+                why = f"git brought an active file that names {word.run_id}; {kept}"
+            lines.append(f"{why} - `faber-ledger run resume {word.run_id}` makes the other one active")
+        return list(dict.fromkeys(lines))
+
+    def named_since(self, moment: float, run_id: str) -> bool:
+        """Return whether this work tree has named another run than `run_id` after a moment (seconds since 1970)."""
+        others = [word for word in self.words if word.run_id != run_id and word.at > moment]
+        return any([word.status != MISSING and word.is_own() for word in others])
 
 
 def active_run(root: str) -> ActiveRun:
-    """Return which run is active in a project's work tree.
-
-    It is the run that the active file names, with two exceptions. If git brought a file that names another run, the
-    claimed run stays active. If the named run is claimed in another work tree, no run is active here.
-    """
-    claim = claimed_run(root)
-    named, problems = _read_active_file(root, claim)
-    if named is None:
-        return ActiveRun(None, None, claim, "; ".join(problems))
-    if named == claim:
-        return ActiveRun(named, named, claim)
-    elsewhere = claimed_in_worktree(root, named)
-    if claim is not None and _is_claim_stronger(root, claim, named, elsewhere):
-        return ActiveRun(claim, named, claim)
-    if elsewhere is not None:
-        reason = f"the active file came with the commit, and {named} is active in {elsewhere}"
-        return ActiveRun(None, named, claim, reason)
-    return ActiveRun(named, named, claim)
+    """Return which run is active in a project's work tree."""
+    return _decide(root, is_alone=False)
 
 
-def _is_claim_stronger(root: str, claim: str, named: str, elsewhere: str | None) -> bool:
-    """Return whether this work tree's claim wins over the run named in an active file that git checked out.
+def _decide(root: str, *, is_alone: bool) -> ActiveRun:
+    """Return the active run; if `is_alone`, whatever the clone's other work trees are working on."""
+    claim = read_claim(root)
+    names, problems = read_active_files(root, claim)
+    if not names:
+        return _decide_without_file(root, claim, "; ".join(problems))
+    words = [Word(root, name) for name in ([*names, claim] if claim is not None else names)]
+    if claim is not None and all([name.run_id == claim.run_id for name in names]):
+        return ActiveRun(words, words[-1], claim)
+    candidates, reason = list(words), ""
+    while True:
+        word = _choose(candidates)
+        if word is None:
+            return ActiveRun(words, None, claim, reason_none=reason)
+        if claim is not None and word.run_id == claim.run_id:
+            return ActiveRun(words, word, claim)
+        holder = None if is_alone else claimed_in_worktree(root, word.run_id)
+        if holder is None or word.is_own():
+            return ActiveRun(words, word, claim, is_shown=not _belongs_here(root, word))
+        reason = f"the active file came with the commit, and {word.run_id} is active in {holder}"
+        candidates = [one for one in candidates if one.run_id != word.run_id]
 
-    The file came from git if it is as the index has it, if its run is finished or claimed `elsewhere`, or if it has the
-    marks of a conflict. It did not if something was recorded on its run here: then a tool wrote it.
-    """
-    if _status(root, claim) not in progress.ACTIVE:
-        return False
-    if named.startswith(CONFLICT) or elsewhere is not None:
-        return True
-    return not _was_recorded(root, named) and (_status(root, named) in progress.FINISHED or _is_in_index(root, named))
+
+def _choose(words: list[Word]) -> Word | None:
+    """Return the word that holds, by the rules above; None if there is none."""
+    if not words:
+        return None
+    there = [word for word in words if word.status != MISSING]
+    at_work = [word for word in there if word.status in progress.ACTIVE]
+    group = sorted(at_work or there or words, key=lambda word: word.at, reverse=True)
+    if len({word.run_id for word in group}) == 1:
+        return next((word for word in group if word.file is None), group[0])
+    if not there:  # the claim names no file that could be corrected
+        return next((word for word in words if word.file is not None), group[0])
+    return next((word for word in group if word.is_own()), group[0])
+
+
+def _belongs_here(root: str, word: Word) -> bool:
+    """Return whether a run belongs to this clone: it was used or written here, or its own branch is checked out."""
+    from faber_ledger.runs.belonging import is_own_branch, was_used_here  # not for the run that is claimed
+
+    return (
+        word.status == MISSING or was_used_here(root, word.run_id) or is_own_branch(root, word.run_id) or word.is_own()
+    )
+
+
+def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
+    """Return the claimed run if git took the active file away together with the run: the index lacks both."""
+    word = Word(root, claim) if claim is not None else None
+    if word is None or not is_run_id(word.run_id) or find_run(root, word.run_id).is_recorded():
+        return ActiveRun([], None, claim, reason_none=reason)
+    if kept_run(root, word.run_id) is None or GitQuery(["ls-files", "--", *ACTIVE_FILES], root).answer() != "":
+        return ActiveRun([], None, claim, reason_none=reason)
+    return ActiveRun([word], word, claim)
 
 
 def came_with_git(root: str, active: ActiveRun) -> bool:
     """Return whether git brought the active file, and its run was never worked on in this work tree.
 
-    The run is claimed elsewhere, or this is a linked work tree in which nothing was ever recorded on it. A run that the
-    main work tree has pulled, and that no other one has claimed, is resumed there (SPEC, Example 2).
+    The run is a colleague's or claimed elsewhere, or this is a linked work tree in which nothing was ever recorded on
+    it. A run that the main work tree has pulled on its own branch is resumed there (SPEC, Example 2).
     """
     if active.run_id is None:
         return active.named_in_file is not None
+    if active.is_shown:
+        return True
     tree = work_tree_of(root)
     if tree is None or active.claim == active.run_id:
         return False
@@ -98,30 +225,10 @@ def came_with_git(root: str, active: ActiveRun) -> bool:
 def other_active_run(root: str, run_id: str) -> tuple[str, str | None] | None:
     """Return the run other than `run_id` that this work tree is working on, and its status (None if unreadable)."""
     active = active_run(root)
-    if active.run_id is None or active.run_id == run_id or came_with_git(root, active):
+    if active.run_id is None or active.word is None or active.run_id == run_id or came_with_git(root, active):
         return None
-    try:
-        status = state_file.read_state(find_run(root, active.run_id)).value.get("status")
-    except LedgerError:
-        status = None
-    return active.run_id, status if isinstance(status, str) else None
-
-
-# The claim
-
-
-def claim_run(root: str, run_id: str) -> None:
-    """Write in the work tree's own git directory that it is working on a run; raises LedgerError."""
-    tree = work_tree_of(root)
-    if tree is None:
-        return
-    path = os.path.join(tree.own, CLAIM_FILE)
-    try:
-        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
-    except OSError as error:
-        raise LedgerError(
-            f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
-        ) from error
+    status = active.word.status
+    return active.run_id, status if isinstance(status, str) and status != MISSING else None
 
 
 def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[str], None]) -> None:
@@ -133,49 +240,15 @@ def claim_if_active(root: str, active: ActiveRun, run_id: str, warn: Callable[[s
             warn(f"{error.message} - {error.hint}")
 
 
-def claimed_run(root: str) -> str | None:
-    """Return the run that was last started or resumed in this work tree; None if there is none, or without git."""
-    tree = work_tree_of(root)
-    if tree is None:
-        return None
-    try:
-        with open(os.path.join(tree.own, CLAIM_FILE), encoding="utf-8") as file:
-            return file.read(CLAIM_BYTES).strip().split("\n")[0] or None
-    except (OSError, ValueError):
-        return None
-
-
-def warn_claim_kept(root: str, active: ActiveRun, warn: Callable[[str], None]) -> None:
-    """Warn, once for each run that git brings, that the active file names it and the claimed run stays active.
-
-    The claim's second line is the run that was last warned of.
-    """
-    tree, named, mine = work_tree_of(root), active.named_in_file, active.run_id
-    if tree is None or named is None or mine is None or named == mine:
-        return
-    path = os.path.join(tree.own, CLAIM_FILE)
-    try:
-        with open(path, encoding="utf-8") as file:
-            if file.read(CLAIM_BYTES).split("\n")[1:2] == [named]:
-                return
-        warn(
-            f"git brought an active file that names {named:.80}; {mine}, which is claimed here, stays active"
-            f" - `faber-ledger run resume {named:.80}` makes the other one active"
-        )
-        whole_file.put(path, f"{mine}\n{named}\n".encode(), durable=False, locked=False)
-    except (OSError, ValueError):
-        pass  # the next hook warns again
-
-
 def theirs_is_claimed_here(root: str, ours: str, theirs: str) -> bool:
     """Return whether, of the two sides of an active file in a merge, `theirs` is the run of this work tree.
 
     When a stash is applied, and in a rebase, git calls "ours" the side that came. Without a claim, the run of this work
     tree is the one on which something was recorded here.
     """
-    mine = claimed_run(root)
-    if mine in (ours, theirs):
-        return mine == theirs
+    claim = read_claim(root)
+    if claim is not None and claim.run_id in (ours, theirs):
+        return claim.run_id == theirs
     return _was_recorded(root, theirs) and not _was_recorded(root, ours)
 
 
@@ -185,16 +258,16 @@ def theirs_is_claimed_here(root: str, ours: str, theirs: str) -> bool:
 def claimed_in_worktree(root: str, run_id: str) -> str | None:
     """Return the project's root in another work tree that is working on the run, if this one is not; else None.
 
-    Another work tree is working on a run if its active file names it and its claim does; in the main one, if something
-    was recorded on it. Two kinds of run count as the main work tree's own, and None is returned there: a run that was
+    Another work tree is working on a run if the run is active there and claimed; in the main one, if something was
+    recorded on it. Two kinds of run count as the main work tree's own, and None is returned there: a run that was
     recorded in it while it has no claim, and a run that is finished in its copy.
     """
     tree, others = work_tree_of(root), other_roots(root)
-    mine = claimed_run(root) if others else None
-    if tree is None or not others or mine == run_id:
+    claim = read_claim(root) if others else None
+    if tree is None or not others or (claim is not None and claim.run_id == run_id):
         return None
     if not tree.is_linked:
-        is_mine = mine is None and _was_recorded(root, run_id)
+        is_mine = claim is None and _was_recorded(root, run_id)
         if is_mine or _status(root, run_id) in progress.FINISHED:
             return None
     return next((other for other in others if _is_claimed(other, run_id)), None)
@@ -214,18 +287,16 @@ def check_not_claimed_elsewhere(root: str, run_id: str, command: str) -> None:
 
 
 def _is_claimed(root: str, run_id: str) -> bool:
-    """Return whether a work tree is working on a run, also if a merge brought it the name of a finished run."""
-    tree, mine = work_tree_of(root), claimed_run(root)
-    named, _ = _read_active_file(root, mine)
-    if tree is None or named is None:
+    """Return whether a work tree is working on a run."""
+    tree = work_tree_of(root)
+    active = _decide(root, is_alone=True)
+    if tree is None or active.run_id != run_id:
         return False
-    if mine == run_id:
-        return named == run_id or (_status(root, named) in progress.FINISHED and _status(root, mine) in progress.ACTIVE)
-    return named == run_id and not tree.is_linked and _was_recorded(root, run_id)
+    return active.claim == run_id or (not tree.is_linked and _was_recorded(root, run_id))
 
 
 def _was_recorded(root: str, run_id: str) -> bool:
-    """Return whether something was recorded on the run here: that makes its lock file.
+    """Return whether something was recorded on the run in this work tree: that makes its lock file.
 
     A lock file that git tracks came with a commit and proves nothing.
     """
@@ -236,82 +307,30 @@ def _was_recorded(root: str, run_id: str) -> bool:
     return os.path.exists(path) and is_tracked(path) is not True
 
 
+def _run_id_of(root: str, name: str) -> str:
+    """Return the id of the run that a name means: the name itself, or another if it is the run's path."""
+    try:
+        return find_run(root, name).run_id if "/" in name or "-run-" in name else name
+    except InvalidRunId:
+        return name
+
+
 def _status(root: str, run_id: str) -> object:
-    """Return a run's status, from a backup if its state is broken at the moment, as by a merge that stopped."""
+    """Return a run's status, or `MISSING`; from a backup if its state is broken at the moment, as by a stopped merge.
+
+    For a run that only this clone's mirror has, the copy of its state beside the mirror says it.
+    """
     try:
         run = find_run(root, run_id)
-        try:
-            return state_file.read_state(run).value.get("status")
-        except StateInvalid:
-            backup = state_file.read_backup(run)
-            return backup[1].value.get("status") if backup else None
+    except InvalidRunId:
+        return MISSING
+    here = run if run.is_recorded() else kept_run(root, run.run_id)
+    if here is None:
+        return MISSING
+    try:
+        return state_file.read_state(here).value.get("status")
+    except (StateInvalid, StateMissing):
+        backup = state_file.read_backup(here)
+        return backup[1].value.get("status") if backup else None
     except LedgerError:
         return None
-
-
-def _is_in_index(root: str, named: str) -> bool:
-    """Return whether the active file in git's index names the run; what only a tool has written is not there."""
-    for name in ACTIVE_FILES:
-        text = GitQuery(["cat-file", "blob", f":./{name}"], root).answer()
-        if text is not None:
-            return text.strip().split("\n")[0].strip() == named
-    return False
-
-
-# The active file
-
-
-def _read_active_file(root: str, claim: str | None) -> tuple[str | None, list[str]]:
-    """Return the first line of the active file, and what kept a file from being read.
-
-    White space around it, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
-    counts as none (END, Step 1). The claim stands in for a file that the system cannot read at the moment
-    (`TEMPORARY_ERRORS`). Of a longer line the beginning is returned, which is not a run's id.
-    """
-    problems: list[str] = []
-    for name in ACTIVE_FILES:
-        try:
-            with open(open_regular(os.path.join(root, *name.split("/"))), "rb") as file:
-                content = file.read(ACTIVE_FILE_BYTES)
-            text = content.decode(errors="strict" if len(content) < ACTIVE_FILE_BYTES else "ignore")
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if claim is not None and error.errno in TEMPORARY_ERRORS:
-                return claim, problems
-            problems.append(f"{name} cannot be read: {error.strerror}")
-            continue
-        except (FileRefused, UnicodeDecodeError) as error:
-            reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
-            problems.append(f"{name} cannot be read: {reason}")
-            continue
-        lines = text.removeprefix("\ufeff").strip().splitlines()
-        if lines:
-            return lines[0].strip(), problems
-    return None, problems
-
-
-def check_active_folder(root: str) -> None:
-    """Raise LedgerError if a link leads from the active file's folder out of the project."""
-    folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
-    if folder_around(folder, [root]) is None:
-        message = f"{folder} is behind a link that leads out of the project, to {os.path.realpath(folder)}"
-        raise LedgerError(message, hint="put the folder itself in the link's place")
-
-
-def write_active_file(root: str, run_id: str) -> None:
-    """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError.
-
-    FABER's own tools read the second file alone: it is written where it or its folder exists.
-    """
-    check_active_folder(root)
-    first, second = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
-    is_read = os.path.isdir(os.path.dirname(second)) and folder_around(os.path.dirname(second), [root]) is not None
-    for path in (second, first) if is_read else (first,):
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
-        except OSError as error:
-            raise LedgerError(
-                f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
-            ) from error

@@ -105,16 +105,16 @@ def _heard_of(before: SeenClient | None, client: str, pid: str | None, at: float
     )
 
 
-def client_of_process(root: str, pid: str | None, *, other_than: str | None = None) -> SeenClient | None:
-    """Return the client of a process that was heard of last; None if no client of it is known.
+def client_of_process(root: str, pid: str | None) -> SeenClient | None:
+    """Return the client of a process that had a session here, of several the one heard of last; None if there is none.
 
-    A process gets a new client id with `/clear` and with a fork; `other_than` is that new one.
+    A process gets a new client id with `/clear` and with a fork.
     """
     folder = clients_folder(root)
     if folder is None or pid is None:
         return None
     found = [_read(os.path.join(folder, name)) for name in _names(folder)]
-    same = [one for one in found if one is not None and one.pid == pid and one.client != other_than]
+    same = [one for one in found if one is not None and one.pid == pid and one.run_id is not None]
     return max(same, key=lambda one: one.last_at, default=None)
 
 

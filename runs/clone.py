@@ -177,6 +177,12 @@ def writer_of(root: str) -> str:
     return _read_writer(path) or made
 
 
+def known_writer(root: str) -> str | None:
+    """Return this clone's id if it has one; without git there is none that is known to be this clone's."""
+    folder = clone_folder(root)
+    return _read_writer(os.path.join(folder, "writer")) if folder else None
+
+
 def _read_writer(path: str) -> str | None:
     try:
         text = read_regular(path, 64, follow=True).decode().strip()

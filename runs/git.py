@@ -28,11 +28,18 @@ class GitQuery:
     """A git command that was started; it never writes and never prompts."""
 
     def __init__(
-        self, arguments: list[str], directory: str, *, limit: int = LIMIT, deadline: float | None = None
+        self,
+        arguments: list[str],
+        directory: str,
+        *,
+        limit: int = LIMIT,
+        deadline: float | None = None,
+        content: bytes = b"",
     ) -> None:
         """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
 
-        `deadline` is that of `time_limit`; without one, git has two seconds.
+        `deadline` is that of `time_limit`; without one, git has two seconds. `content`, at most 16 KB, which any pipe
+        holds, is its standard input.
         """
         self._pid = 0
         self._limit = limit
@@ -43,8 +50,9 @@ class GitQuery:
         self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
         null = os.open(os.devnull, os.O_RDWR)
+        given = _pipe_with(content) if content else os.dup(null)
         actions = [
-            (os.POSIX_SPAWN_DUP2, null, 0),
+            (os.POSIX_SPAWN_DUP2, given, 0),
             (os.POSIX_SPAWN_DUP2, write, 1),
             (os.POSIX_SPAWN_DUP2, null, 2),
         ]
@@ -55,6 +63,7 @@ class GitQuery:
         finally:
             os.close(write)
             os.close(null)
+            os.close(given)
 
     def answer(self) -> str | None:
         """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""
@@ -103,6 +112,14 @@ def options_against_filters(names: str) -> list[str] | None:
         for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
             options += ["-c", f"filter.{name}.{variable}={value}"]
     return options
+
+
+def _pipe_with(content: bytes) -> int:
+    """Return the end of a pipe from which the content is read."""
+    read, write = os.pipe()
+    os.write(write, content)
+    os.close(write)
+    return read
 
 
 class WorkTree:

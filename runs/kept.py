@@ -8,7 +8,6 @@ The next time the run's log is opened where the work tree has it, the events are
 from __future__ import annotations
 
 from faber_ledger.runs.clone import kept_folder
-from faber_ledger.runs.copies import has_events
 from faber_ledger.runs.run import Run, find_run
 
 
@@ -17,6 +16,8 @@ def kept_run(root: str, run_id: str) -> Run | None:
     folder = kept_folder(root, run_id)
     if folder is None:
         return None
+    from faber_ledger.runs.copies import has_events  # loads SQLite, which a hook outside a run does not need
+
     run = Run(root, run_id, folder)
     run.is_kept = True
     return run if has_events(run.ledger_path) else None

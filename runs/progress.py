@@ -36,6 +36,13 @@ def current_step(state: dict[str, Any]) -> str | None:
     return step if isinstance(step, str) else None
 
 
+def branch_name(state: dict[str, Any]) -> object:
+    """Return what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
+    artifacts = state.get("artifacts")
+    named = artifacts if isinstance(artifacts, dict) else {}
+    return named.get("branch_name") or named.get("branch") or state.get("branch") or None
+
+
 def phase_statuses(state: dict[str, Any]) -> dict[str, str]:
     """Return each phase's status, in the order frame, architect, build, evaluate, release, then the others."""
     found = {name: phase.get("status") for name, phase in _phases(state).items()}

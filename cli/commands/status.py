@@ -18,7 +18,7 @@ from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, cur
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active import active_run, warn_claim_kept
+from faber_ledger.runs.active import active_run
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.progress import current_phase, resume_point
 from faber_ledger.runs.run import Run, find_root
@@ -45,7 +45,8 @@ def status(run: str | None, as_json: bool) -> None:
     active = active_run(root)
     meant = choose_run(root, run, active)
     if run is None and not as_json:
-        warn_claim_kept(root, active, warn)
+        for line in active.explain():
+            warn(line)
     state = state_file.read_state(meant).value
     log = None if lacks_ledger(meant) else summarize(meant.ledger_path)
     blocks = fold_log(meant) if log else blocks_of(state)

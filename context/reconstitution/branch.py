@@ -9,7 +9,7 @@ from faber_ledger.runs.git import GitQuery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypedDict
+    from typing import TypedDict
 
     from faber_ledger.context.reconstitution.journal import Journal
 
@@ -27,13 +27,6 @@ NAME = re.compile(rf"(?!.*(?:\.\.|@\{{|//))[^{REFUSED}/.-][^{REFUSED}]*")
 MAIN = ("refs/heads/main", "refs/remotes/origin/main", "refs/heads/master", "refs/remotes/origin/master")
 LOG = ["log", "--oneline", "-10", "--no-decorate", "--no-color", "--no-show-signature"]
 DIFF = ["diff", "--stat", "--no-color", "--no-ext-diff", "--no-textconv"]
-
-
-def branch_name(state: dict[str, Any]) -> object:
-    """Return what a state names as its branch: `artifacts.branch_name`, `artifacts.branch`, then `branch`; or None."""
-    artifacts = state.get("artifacts")
-    named = artifacts if isinstance(artifacts, dict) else {}
-    return named.get("branch_name") or named.get("branch") or state.get("branch") or None
 
 
 def inspect_branch(root: str, name: object, journal: Journal) -> Branch | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.artifact_source import build_surroundings
-from faber_ledger.context.reconstitution.branch import branch_name, inspect_branch
+from faber_ledger.context.reconstitution.branch import inspect_branch
 from faber_ledger.context.reconstitution.faber_files import (
     json_object,
     load_events,
@@ -17,7 +17,7 @@ from faber_ledger.files.untrusted import FileRefused
 from faber_ledger.ledger.command_errors import ContextLost
 from faber_ledger.ledger.errors import ForeignState, LedgerError, StateInvalid, StateMissing, StateRefused
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.progress import current_phase, current_step, resume_point
+from faber_ledger.runs.progress import branch_name, current_phase, current_step, resume_point
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -200,8 +200,9 @@ def test_the_run_stays_active_where_it_is_claimed(project: Project, fresh: Proje
 def test_a_hook_in_a_fresh_worktree_records_nothing_on_the_run_of_another(project: Project, fresh: Project) -> None:
     before = project.ledger_path.read_bytes()
     answer = fresh.deliver(START)
-    assert (answer.code, answer.output) == (0, b"")
+    assert (answer.code, answer.packet) == (0, None)
     assert f"{project.run_id} is active in {project.root}" in answer.errors
+    assert f"{project.run_id} is active in {project.root}" in (answer.message or "")
     assert fresh.git("status", "--porcelain") == ""
     assert project.ledger_path.read_bytes() == before
 
@@ -842,21 +843,22 @@ def test_a_merged_run_that_is_unfinished_is_not_the_active_one_either(project: P
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 
-def test_no_other_run_replaces_one_that_was_finished_here(project: Project) -> None:
+def test_a_run_that_was_finished_here_leaves_its_place_to_one_at_work(project: Project) -> None:
     second = Project(project.root, start_run(project, "259", "--yes"))
     project.faber("run", "resume", project.run_id, "--yes")
     second.active_path.write_text(f"{second.run_id}\n")  # as another tool does
-    second.change_state(status="completed")
     assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == second.run_id
-    assert second.deliver(START).packet is None
+    second.change_state(status="completed")
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 
-def test_if_neither_run_is_unfinished_the_active_file_decides(project: Project) -> None:
+def test_if_neither_run_is_at_work_the_claim_holds_over_what_git_brought(project: Project) -> None:
     tree = start_in_worktree(project, "259")
     finish_run(tree)
     project.git("merge", "--quiet", "feature/259")
     project.change_state(status="completed")
-    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == tree.run_id
+    assert tree.active_path.read_text() == project.active_path.read_text()
+    assert json.loads(project.faber("status", "--json").stdout)["data"]["run_id"] == project.run_id
 
 
 def test_finish_completes_a_released_run_and_says_what_keeps_its_worktree(project: Project) -> None:

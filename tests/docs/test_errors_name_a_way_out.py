@@ -19,7 +19,7 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import StateNotWritten
 from faber_ledger.recording.recording import Recording
-from faber_ledger.runs.active import write_active_file
+from faber_ledger.runs.active_file import write_active_file
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_run
 
@@ -418,7 +418,7 @@ def test_a_file_whose_owner_cannot_be_kept_is_written(tmp_path: Path, monkeypatc
 
 BEGINS = """
 import os, sys
-from faber_ledger.runs.active import write_active_file
+from faber_ledger.runs.active_file import write_active_file
 os.write = lambda *_: os._exit(9)  # the file exists and is empty
 write_active_file(sys.argv[1], "other")
 """

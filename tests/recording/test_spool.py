@@ -369,9 +369,10 @@ def deliver(project: Project, monkeypatch: pytest.MonkeyPatch, hook: str, *, at:
         monkeypatch.delenv(name)
     content = json.dumps({"session_id": "one", "hook_event_name": hook, "source": "startup"}).encode()
     run = find_run(str(project.root), project.run_id)
-    return Hook(
+    answer = Hook(
         Call(hook, content, {}), run, active_run(run.root), at, lambda output: None, TrackedFolder(run.root)
     ).answer()
+    return answer.context if answer is not None else None
 
 
 @pytest.mark.parametrize("hook", ["SessionStart", "SessionEnd"])

@@ -9,6 +9,8 @@ import pytest
 from support.clones import ACTIVE, RUN, Clone
 from support.command import COMMAND
 
+from faber_ledger.runs.active import active_run
+
 
 @pytest.fixture
 def one(tmp_path: Path) -> Clone:
@@ -82,17 +84,13 @@ def test_a_run_that_a_tool_made_active_here_stays_so_too(one: Clone, other: Clon
     assert in_file(other) == run_id
 
 
-def test_a_merge_that_only_brings_the_other_file_switches_nothing_and_warns_once(one: Clone, other: Clone) -> None:
+def test_a_merge_that_only_brings_the_other_file_switches_nothing(one: Clone, other: Clone) -> None:
     other.faber("run", "resume", RUN)
     start_and_commit(one, "theirs")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
     assert in_file(other) == "theirs"
     assert active(other) == RUN
-    assert (
-        f"names theirs; {RUN}, which is claimed here, stays active - `faber-ledger run resume theirs`"
-        in messages_of_a_hook(other)
-    )
-    assert "theirs" not in messages_of_a_hook(other)
+    assert messages_of_a_hook(other) == ""
     assert active(other) == RUN
     other.faber("run", "resume", "theirs", "--yes")
     assert active(other) == "theirs"
@@ -121,26 +119,32 @@ def test_a_session_on_a_run_that_a_tool_made_active_claims_it(one: Clone) -> Non
     assert (one.root / ".git/faber-ledger-run").read_text().split() == [RUN]
 
 
-def test_status_warns_once_which_run_git_brought(one: Clone, other: Clone) -> None:
+def test_status_says_which_run_git_brought(one: Clone, other: Clone) -> None:
     other.record("works on")
     start_and_commit(one, "theirs")
     other.git("pull", "-q", "--no-rebase", "../one", "main")
-    assert f"names theirs; {RUN}, which is claimed here, stays active" in other.faber("status").stderr
-    assert other.faber("status").stderr == ""
+    assert (
+        f"git brought an active file that names theirs; {RUN}, which is claimed here, stays active"
+        " - `faber-ledger run resume theirs` makes the other one active"
+    ) in other.faber("status").stderr
 
 
-def test_a_run_that_git_clean_removed_with_the_active_file_is_named(tmp_path: Path) -> None:
+def test_a_run_that_git_clean_removed_with_the_active_file_stays_active(tmp_path: Path) -> None:
     clone = Clone(tmp_path / "plain")
     clone.root.mkdir()
     clone.git("init", "-q")
     start(clone, "mine")
     clone.git("clean", "-q", "-fdx")
-    for command in (["status"], ["note", "add", "text"]):
-        assert "`faber-ledger run resume mine` restores the run" in clone.faber(*command, code=10).stderr
+    assert active_run(str(clone.root)).run_id == "mine"
     assert "`faber-ledger run resume mine` restores it" in clone.faber("run", "list").stdout
     clone.faber("run", "resume", "mine", "--yes")
     assert active(clone) == "mine"
     assert "restores it" not in clone.faber("run", "list").stdout
+
+
+def test_an_active_file_that_somebody_removed_ends_the_claim(one: Clone) -> None:
+    (one.root / ACTIVE).unlink()
+    assert active_run(str(one.root)).run_id is None
 
 
 def test_a_stopped_merge_of_the_active_file_changes_nothing(one: Clone, other: Clone) -> None:
@@ -172,12 +176,14 @@ def test_a_checkout_of_a_branch_makes_its_run_active_where_it_was_worked_on_here
     assert active(one) == "second"
 
 
-def test_a_checkout_of_a_branch_without_our_run_makes_the_branchs_own_active(one: Clone, other: Clone) -> None:
+def test_a_checkout_of_a_branch_without_our_run_leaves_it_active(one: Clone, other: Clone) -> None:
+    """The branch's run is a colleague's; ours is not here now, but this clone's mirror has it."""
     start_and_commit(one, "theirs")
     start_and_commit(other, "mine")
     other.git("fetch", "-q", "../one", "main:review")
     other.git("checkout", "-q", "review")
-    assert active(other) == "theirs"
+    found = active_run(str(other.root))
+    assert (found.run_id, found.is_shown) == ("mine", False)
 
 
 def test_a_tool_that_writes_the_active_file_is_believed(one: Clone) -> None:

@@ -76,12 +76,13 @@ def test_what_was_known_before_is_returned(project: Project) -> None:
     assert (seen(project).pid, seen(project).last_at) == ("7", MOMENT + 1)
 
 
-def test_the_client_of_a_process_is_the_one_that_was_heard_of_last(project: Project) -> None:
+def test_the_client_of_a_process_is_the_one_with_a_session_that_was_heard_of_last(project: Project) -> None:
     root = str(project.root)
-    for number, client in enumerate(["first", "second", "new"]):
+    for number, client in enumerate(["first", "second"]):
         note_session(root, client, "7", RUN, MOMENT + number)
-    note_delivery(root, "another", "8", MOMENT + 9)
-    found = client_of_process(root, "7", other_than="new")
+    note_delivery(root, "new", "7", MOMENT + 8)
+    note_session(root, "another", "8", RUN, MOMENT + 9)
+    found = client_of_process(root, "7")
     assert found is not None
     assert found.client == "second"
     assert client_of_process(root, "9") is None

@@ -54,10 +54,22 @@ class Answer:
         assert self.output.count(b"\n") == 1
         assert self.output.endswith(b"\n")
         answer = json.loads(self.output.decode())
+        answer.pop("systemMessage", None)
+        if not answer:
+            return None
         text = answer["hookSpecificOutput"]["additionalContext"]
         assert answer == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": text}}
         assert isinstance(text, str)
         return text
+
+    @property
+    def message(self) -> str | None:
+        """The line that a start shows the user; None without one."""
+        if not self.output or self.hint is not None:
+            return None
+        found = json.loads(self.output.decode()).get("systemMessage")
+        assert found is None or "\n" not in found
+        return found
 
     @property
     def hint(self) -> str | None:

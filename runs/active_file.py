@@ -1,0 +1,163 @@
+"""The files that name a run: the two active files, which are committed, and this work tree's claim, which is not.
+
+Which of these names holds is decided in `active.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from faber_ledger.files.untrusted import FileRefused, folder_around, open_regular
+from faber_ledger.ledger import whole_file
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.runs.clone import clone_folder
+from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.run import ACTIVE_FILES
+
+CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory
+CLAIM_BYTES = 4096
+ACTIVE_FILE_BYTES = 512  # more than any run's id has
+TEMPORARY_ERRORS = (errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC)
+
+
+class Name:
+    """A run's name in a file: its first line, whoever wrote it, and when the file was written (seconds since 1970).
+
+    `file` is the active file's path from the root; None for the claim.
+    """
+
+    def __init__(self, run_id: str, at: float, file: str | None) -> None:
+        self.run_id = run_id
+        self.at = at
+        self.file = file
+
+
+def read_active_files(root: str, claim: Name | None) -> tuple[list[Name], list[str]]:
+    """Return the names in the two active files, and what kept a file from being read.
+
+    White space around a name, CRLF, a missing newline and a byte-order mark are tolerated; an empty or unreadable file
+    counts as none (END, Step 1). The claim stands in for a file that the system cannot read at the moment
+    (`TEMPORARY_ERRORS`). Of a longer line the beginning is returned, which is not a run's id.
+    """
+    names: list[Name] = []
+    problems: list[str] = []
+    for file in ACTIVE_FILES:
+        try:
+            with open(open_regular(os.path.join(root, *file.split("/"))), "rb") as opened:
+                at = os.fstat(opened.fileno()).st_mtime
+                content = opened.read(ACTIVE_FILE_BYTES)
+            run_id = first_line(content)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if claim is not None and error.errno in TEMPORARY_ERRORS:
+                return [claim], problems
+            problems.append(f"{file} cannot be read: {error.strerror}")
+            continue
+        except (FileRefused, UnicodeDecodeError) as error:
+            reason = "not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error
+            problems.append(f"{file} cannot be read: {reason}")
+            continue
+        if run_id:
+            names.append(Name(run_id, at, file))
+    return names, problems
+
+
+def first_line(content: bytes) -> str:
+    """Return the name in an active file's first 512 bytes, empty if there is none; raises UnicodeDecodeError."""
+    text = content.decode(errors="strict" if len(content) < ACTIVE_FILE_BYTES else "ignore")
+    lines = text.removeprefix("\ufeff").strip().splitlines()
+    return lines[0].strip() if lines else ""
+
+
+def check_active_folder(root: str) -> None:
+    """Raise LedgerError if a link leads from the active file's folder out of the project."""
+    folder = os.path.dirname(os.path.join(root, *ACTIVE_FILES[0].split("/")))
+    if folder_around(folder, [root]) is None:
+        message = f"{folder} is behind a link that leads out of the project, to {os.path.realpath(folder)}"
+        raise LedgerError(message, hint="put the folder itself in the link's place")
+
+
+def write_active_file(root: str, run_id: str) -> None:
+    """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError.
+
+    FABER's own tools read the second file alone: it is written where it or its folder exists.
+    """
+    check_active_folder(root)
+    first, second = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
+    is_read = os.path.isdir(os.path.dirname(second)) and folder_around(os.path.dirname(second), [root]) is not None
+    for path in (second, first) if is_read else (first,):
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
+        except OSError as error:
+            raise LedgerError(
+                f"cannot write {path}: {error.strerror}", hint="check the permissions of the .fractary folder"
+            ) from error
+
+
+# The claim
+
+
+def read_claim(root: str) -> Name | None:
+    """Return the run that was last started, resumed or worked on in this work tree; None if none was, or without git.
+
+    The claims of 0.1 may have a second line, which is ignored.
+    """
+    tree = work_tree_of(root)
+    if tree is None:
+        return None
+    try:
+        with open(os.path.join(tree.own, CLAIM_FILE), encoding="utf-8") as file:
+            at = os.fstat(file.fileno()).st_mtime
+            run_id = file.read(CLAIM_BYTES).strip().split("\n")[0]
+    except (OSError, ValueError):
+        return None
+    return Name(run_id, at, None) if run_id else None
+
+
+def claim_run(root: str, run_id: str) -> None:
+    """Write in the work tree's own git directory that it is working on a run; raises LedgerError."""
+    tree = work_tree_of(root)
+    if tree is None:
+        return
+    path = os.path.join(tree.own, CLAIM_FILE)
+    try:
+        whole_file.put(path, f"{run_id}\n".encode(), durable=False, locked=False)
+    except OSError as error:
+        raise LedgerError(
+            f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
+        ) from error
+    _remember(root, run_id)
+
+
+def was_claimed(root: str, run_id: str) -> bool:
+    """Return whether any work tree of this clone has ever claimed a run."""
+    return run_id in _remembered(root)
+
+
+CLAIMED_FILE = "claimed-runs"  # below `.git/faber-ledger/`: one run id a line
+MOST_CLAIMED = 10_000
+
+
+def _remember(root: str, run_id: str) -> None:
+    """Note that a run was claimed in this clone: a claim is replaced, and a resumed run need not have an event."""
+    folder, known = clone_folder(root), _remembered(root)
+    if folder is None or run_id in known:
+        return
+    try:
+        os.makedirs(folder, exist_ok=True)
+        lines = "".join([f"{one}\n" for one in [*known[1 - MOST_CLAIMED :], run_id]])
+        whole_file.put(os.path.join(folder, CLAIMED_FILE), lines.encode(), durable=False, locked=False)
+    except OSError:
+        pass  # the run's log says so too once something is recorded on it
+
+
+def _remembered(root: str) -> list[str]:
+    folder = clone_folder(root)
+    try:
+        with open(os.path.join(folder or "", CLAIMED_FILE), encoding="utf-8") as file:
+            return file.read(MOST_CLAIMED * 300).splitlines() if folder else []
+    except (OSError, ValueError):
+        return []

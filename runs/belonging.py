@@ -1,0 +1,69 @@
+"""Whether a run that git brought belongs to this clone, or is a colleague's (DECISIONS 37 c)."""
+
+from __future__ import annotations
+
+from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.file import sqlite3
+from faber_ledger.ledger.log import Log
+from faber_ledger.runs import state_file
+from faber_ledger.runs.active_file import read_claim, was_claimed
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.git import branch_of, other_roots
+from faber_ledger.runs.kept import run_here
+from faber_ledger.runs.progress import branch_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faber_ledger.runs.run import Run
+
+
+def was_used_here(root: str, run_id: str) -> bool:
+    """Return whether a run was started, resumed or recorded on in any work tree of this clone."""
+    claims = [read_claim(one) for one in (root, *other_roots(root))]
+    if run_id in [claim.run_id for claim in claims if claim is not None] or was_claimed(root, run_id):
+        return True
+    writer = known_writer(root)
+    return writer is not None and any(
+        [_ask(path, lambda log: log.has_writer(writer)) for path in _logs_of(root, run_id)]
+    )
+
+
+def is_own_branch(root: str, run_id: str) -> bool:
+    """Return whether the branch that is checked out is the run's own; if none is known for it, any branch is.
+
+    It is the branch that its state names, else the branch of its last session.
+    """
+    names = [_branch_in_state(root, run_id)]
+    if not isinstance(names[0], str):
+        names = [_ask(path, lambda log: log.newest_branch()) for path in _logs_of(root, run_id)]
+    own = next((branch for branch in names if isinstance(branch, str)), None)
+    return own is None or own.removeprefix("refs/heads/") == branch_of(root)
+
+
+def _branch_in_state(root: str, run_id: str) -> object:
+    try:
+        return branch_name(state_file.read_state(run_here(root, run_id)).value)
+    except LedgerError:
+        return None
+
+
+def _logs_of(root: str, run_id: str) -> list[str]:
+    """Return the paths of a run's log and its mirror, as far as they exist."""
+    try:
+        run: Run = run_here(root, run_id)
+    except LedgerError:
+        return []
+    mirror = None if run.is_kept else mirror_with_events(run)
+    return [run.ledger_path, *([mirror] if mirror else [])]
+
+
+def _ask(path: str, question: Callable[[Log], object]) -> object:
+    """Return a log's answer; None if there is no log, or it cannot be read."""
+    try:
+        with Log.read(path) as log:
+            return question(log)
+    except (LedgerError, OSError, UnicodeDecodeError, sqlite3.Error):
+        return None
