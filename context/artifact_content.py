@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from faber_ledger.context.artifact import COMMAND_TYPES, MAX_BYTES, STRATEGIES, ArtifactError
-from faber_ledger.context.artifact_source import empty_placeholders, find_file, no_value_for
+from faber_ledger.context.artifact_source import empty_placeholders, find_file, is_own_state, no_value_for
 from faber_ledger.files.json_text import on_lines
 from faber_ledger.files.untrusted import FileRefused, FileTooLarge, check_size, read_text
 from faber_ledger.ledger.canonical import sha256, without_surrogates
@@ -32,7 +32,8 @@ def load(artifact: Artifact, surroundings: Surroundings) -> Loaded:
     if loader is None:
         raise ArtifactError(f"Unknown artifact type: {artifact['type']}")
     where = "a command" if artifact["type"] in COMMAND_TYPES else "a path"
-    empty = empty_placeholders(_source_text(artifact, surroundings), surroundings, where)
+    source = "" if is_own_state(artifact) else _source_text(artifact, surroundings)
+    empty = empty_placeholders(source, surroundings, where)
     try:
         content = loader(artifact, surroundings)
     except ArtifactError as error:

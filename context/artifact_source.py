@@ -8,7 +8,7 @@ import stat
 from faber_ledger.context.artifact import ArtifactError
 from faber_ledger.files.untrusted import FileRefused, around, real_path, size_of
 from faber_ledger.runs.progress import value_at
-from faber_ledger.runs.run import find_run, is_run_id
+from faber_ledger.runs.run import RUNS, find_run, is_run_id
 from faber_ledger.runs.settings import places_in_plugins
 
 TYPE_CHECKING = False
@@ -32,7 +32,15 @@ RUNS_BELOW = {".fractary", ".fractary/faber"}
 STATE_OF_PLAN = r"\.fractary/faber/runs/[^/]+/state-([^/]+)\.json"
 OF_PLAN = "-run-"
 PLACEHOLDERS = ("project_root", "run_id", "plan_id", "work_id", "run_suffix")
-MAX_VALUE = 64
+MAX_VALUE = 64  # in a command, or in the client's environment
+MAX_VALUE_IN_PATH = 255  # the longest name of a file; real plan ids have more than 64
+# Where FABER's tools and the documents' keep a run's state, below one of the folders of runs.
+PLACES_OF_STATE = (
+    "{run_id}/state.json",
+    "{plan_id}/{run_suffix}/state.json",
+    "{plan_id}/state-{run_suffix}.json",
+    "{plan_id}-run-{run_suffix}/state.json",
+)
 OF_VALUE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._#-")
 
 
@@ -109,7 +117,7 @@ def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
     """Return an artifact's path, from the workflow or the state, with its placeholders filled; raises ArtifactError."""
     state = surroundings["state"]
     if artifact["path"]:
-        return fill(artifact["path"], surroundings)
+        return surroundings["state_path"] if is_own_state(artifact) else fill(artifact["path"], surroundings)
     field = artifact["path_from_state"]
     if field:
         value = value_at(state, field)
@@ -121,6 +129,12 @@ def path_of(artifact: Artifact, surroundings: Surroundings) -> str:
     if artifact["command"]:
         raise ArtifactError(f"Artifact of type {artifact['type']} must have path or path_from_state")
     raise ArtifactError(NO_SOURCE)
+
+
+def is_own_state(artifact: Artifact) -> bool:
+    """Return whether an artifact's path means the run's own state, wherever it is and whatever its plan's id."""
+    path = (artifact["path"] or "").removeprefix("{project_root}").lstrip("/")
+    return any([path == f"{runs}/{place}" for runs in RUNS for place in PLACES_OF_STATE])
 
 
 def _places(path: str, surroundings: Surroundings) -> list[str]:
@@ -148,7 +162,7 @@ def _places(path: str, surroundings: Surroundings) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def fill(text: str, surroundings: Surroundings) -> str:
+def fill(text: str, surroundings: Surroundings, where: str = "a path") -> str:
     """Return a text with its placeholders filled, in one pass: a value that looks like a placeholder is not filled.
 
     A placeholder without a value becomes empty (RELOAD, Step 5). Raises ArtifactError for a value that could be more
@@ -157,7 +171,7 @@ def fill(text: str, surroundings: Surroundings) -> str:
     first, *others = text.split("{")
     for piece in others:
         name, _, rest = piece.partition("}")
-        first += _value(name, surroundings) + rest if _is_placeholder(piece) else "{" + piece
+        first += _value(name, surroundings, where) + rest if _is_placeholder(piece) else "{" + piece
     return first
 
 
@@ -166,7 +180,7 @@ def fill_command(text: str, surroundings: Surroundings) -> str:
     empty = empty_placeholders(text, surroundings, "a command")
     if empty:
         raise ArtifactError(no_value_for(empty))
-    return fill(text, surroundings)
+    return fill(text, surroundings, "a command")
 
 
 def empty_placeholders(text: str, surroundings: Surroundings, where: str = "a path") -> list[str]:
@@ -193,9 +207,9 @@ def no_value_for(names: list[str]) -> str:
     return f"no value in the run's state for {', '.join([f'{{{name}}}' for name in names])}"
 
 
-def is_value(text: str) -> bool:
-    """Return whether a text may enter a command or a path: [A-Za-z0-9][A-Za-z0-9._#-]{0,63}."""
-    return 0 < len(text) <= MAX_VALUE and OF_VALUE.issuperset(text) and text[0] not in "._#-"
+def is_value(text: str, longest: int = MAX_VALUE) -> bool:
+    """Return whether a text may enter a command or a path: [A-Za-z0-9][A-Za-z0-9._#-]*, not longer than `longest`."""
+    return 0 < len(text) <= longest and OF_VALUE.issuperset(text) and text[0] not in "._#-"
 
 
 def run_suffix(run_id: str) -> str:
@@ -219,7 +233,7 @@ def _value(name: str, surroundings: Surroundings, where: str = "a path") -> str:
         safe = is_run_id(text)
         text = run_suffix(text) if name == "run_suffix" else text
     else:
-        safe = text == "" or is_value(text)
+        safe = text == "" or is_value(text, MAX_VALUE_IN_PATH if where == "a path" else MAX_VALUE)
     if not safe:
         raise ArtifactError(f"State field cannot be used in {where}: {name}")
     return text

@@ -1,6 +1,7 @@
 """The conditions of a workflow's artifacts: a small grammar that is parsed, never executed (RELOAD, Step 3).
 
-either = both {"||" both};  both = equality {"&&" equality};  equality = single {("===" | "!==" | "==" | "!=") single}
+either = both {"||" both};  both = equality {"&&" equality};  equality = order {("===" | "!==" | "==" | "!=") order}
+order = single {("<" | "<=" | ">" | ">=") single}
 single = {"!"} (null | true | false | number | "string" | 'string' | path | "(" either ")")
 """
 
@@ -17,16 +18,20 @@ MAX_QUOTED = 200  # characters of a condition in a message
 MAX_CHARACTERS = 2000  # of a condition, and of a text that is compared as a number: a hook must not be noticed
 MAX_DEPTH = 50  # of parentheses: each level takes a few frames of the interpreter's stack
 WORDS = {"null": None, "true": True, "false": False}
-SIGNS = ("===", "!==", "==", "!=", "||", "&&", "!", "(", ")")
+SIGNS = ("===", "!==", "==", "!=", "<=", ">=", "<", ">", "||", "&&", "!", "(", ")")
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_$"
 DIGITS = "0123456789"
 NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"  # compiled at its first use: most conditions have no number
 
 
 class ConditionError(ValueError):
-    """The text is not a condition of this grammar; the message is worded by the documents."""
+    """The text is not a condition of this grammar; the message is worded by the documents.
 
-    def __init__(self, expression: object, reason: str = "") -> None:
+    `part` is what was not understood: the rest of the text from there on, or empty if it is the whole text.
+    """
+
+    def __init__(self, expression: object, reason: str = "", part: str = "") -> None:
+        self.part = one_line(part, MAX_QUOTED)
         super().__init__(f"Cannot evaluate condition: {one_line(expression, MAX_QUOTED)}{reason}")
 
 
@@ -50,12 +55,15 @@ class _Reader:
     def value(self) -> Any:
         value = self._either()
         if self.kind != "end":
-            raise ConditionError(self.expression)
+            raise self._error()
         return value
+
+    def _error(self) -> ConditionError:
+        return ConditionError(self.expression, part=self.expression[self.start :].strip() or "its end")
 
     def _next(self) -> None:
         text = self.expression
-        start = at = _past_spaces(text, self.at)
+        self.start = start = at = _past_spaces(text, self.at)
         letter = text[at : at + 1]
         if not letter:
             self.kind = "end"
@@ -64,7 +72,7 @@ class _Reader:
         elif letter in "\"'":
             self.kind, at = "string", text.find(letter, at + 1) + 1
             if not at or "\\" in text[start:at]:
-                raise ConditionError(text)
+                raise self._error()
         elif sign := next((sign for sign in SIGNS if text.startswith(sign, at)), ""):
             self.kind, at = "sign", at + len(sign)
         else:
@@ -73,7 +81,7 @@ class _Reader:
 
             found = re.compile(NUMBER).match(text, at)
             if found is None:
-                raise ConditionError(text)
+                raise self._error()
             at = found.end()
         self.token, self.at = text[start:at], at
 
@@ -98,13 +106,21 @@ class _Reader:
         return value
 
     def _equality(self) -> Any:
-        value = self._single()
+        value = self._order()
         while self.kind == "sign" and self.token in {"==", "===", "!=", "!=="}:
             sign = self.token
             self._next()
-            other = self._single()
+            other = self._order()
             equal = _is_same(value, other) if len(sign) == 3 else _is_equal(value, other)
             value = equal is sign.startswith("=")
+        return value
+
+    def _order(self) -> Any:
+        value = self._single()
+        while self.kind == "sign" and self.token in {"<", "<=", ">", ">="}:
+            sign = self.token
+            self._next()
+            value = _is_ordered(value, sign, self._single())
         return value
 
     def _single(self) -> Any:
@@ -119,14 +135,14 @@ class _Reader:
         if self._takes("("):
             self.depth += 1
             if self.depth > MAX_DEPTH:
-                raise ConditionError(self.expression)
+                raise self._error()
             value = self._either()
             if not self._takes(")"):
-                raise ConditionError(self.expression)
+                raise self._error()
             self.depth -= 1
             return value
         if kind not in {"number", "string", "path"}:
-            raise ConditionError(self.expression)
+            raise self._error()
         self._next()
         if kind == "number":
             return float(token)
@@ -163,7 +179,8 @@ def _past_path(text: str, at: int) -> int:
             return at
 
 
-# Truth and equality are as in JavaScript, since the workflow format calls a condition a JavaScript expression.
+# Truth and equality are as in JavaScript, since the workflow format calls a condition a JavaScript expression. Order is
+# stricter: a number and its text are not compared.
 
 
 def _is_true(value: Any) -> bool:
@@ -178,6 +195,16 @@ def _is_same(one: Any, other: Any) -> bool:
     if type(one) is not type(other):
         return False
     return one is other if isinstance(one, (dict, list)) else bool(one == other)
+
+
+def _is_ordered(one: Any, sign: str, other: Any) -> bool:
+    """Compare two numbers or two strings by their order; anything else is in none."""
+    if _is_number(one) and _is_number(other):
+        one, other = _double(one), _double(other)
+    elif not (isinstance(one, str) and isinstance(other, str)):
+        return False
+    is_less = one < other if sign[0] == "<" else one > other
+    return bool(is_less or (sign[1:] and one == other))
 
 
 def _is_equal(one: Any, other: Any) -> bool:

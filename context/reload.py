@@ -14,7 +14,7 @@ from faber_ledger.files.untrusted import around
 from faber_ledger.ledger.errors import WorkflowNotFound
 from faber_ledger.projections.blocks import artifacts_in_context
 from faber_ledger.runs.settings import read_user_config
-from faber_ledger.runs.state_file import fields_missing
+from faber_ledger.runs.state_file import fields_missing, workflow_id_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -313,6 +313,7 @@ def gather_for_hook(
     has_workflow = True
     try:
         workflow = limit_for_hook(workflow_of(run, state, config["plugin_roots"]), state, problems.append)
+        problems += workflow["warnings"]
         selected = selection.select(workflow, state, triggers, None, problems.append)
     except WorkflowNotFound as error:
         has_workflow = False
@@ -340,8 +341,8 @@ def gather_for_hook(
 
 
 def workflow_of(run: Run, state: dict[str, Any], plugin_roots: list[str]) -> Workflow:
-    """Load the workflow that a state names; raises WorkflowNotFound."""
-    workflow_id = state.get("workflow_id")
+    """Load the workflow that a run's state names, or its metadata; raises WorkflowNotFound."""
+    workflow_id = workflow_id_of(run, state)
     if not isinstance(workflow_id, str):
         message, hint, block = fields_missing(run, ("run_id", "workflow_id"))
         raise WorkflowNotFound(message, hint=hint, block=block)

@@ -105,7 +105,8 @@ def _holds(artifact: Artifact, state: dict[str, Any], warn: Callable[[str], None
             raise ConditionError(condition)
         return evaluate(condition, state)
     except ConditionError as error:
-        warn(str(error))
+        part = f"\n   Not understood: {error.part}" if error.part else ""
+        warn(f"{error}\n   Artifact: {artifact['id']}{part}")
         return False
 
 

@@ -28,13 +28,15 @@ if TYPE_CHECKING:
     class Workflow(TypedDict):
         """A workflow; `path` is relative to the project if the file is in it.
 
-        `artifacts_path` is the file with its critical artifacts: its own, an ancestor's or the defaults.
+        `artifacts_path` is the nearest file with critical artifacts: its own, an ancestor's or the defaults. `warnings`
+        are about ancestors whose artifacts are missing.
         """
 
         id: str
         path: str
         artifacts_path: str
         critical_artifacts: CriticalArtifacts
+        warnings: list[str]
 
     # A workflow's id, its path as shown, and the object in its file.
     Step = tuple[str, str, dict[str, Any]]
@@ -51,19 +53,54 @@ UNUSABLE = "the workflow configuration"
 def load_workflow(root: str, workflow_id: str, plugin_roots: list[str]) -> Workflow:
     """Load a workflow and its critical artifacts (RELOAD, Step 2).
 
-    These are its own, else the nearest ancestor's, else the defaults. Raises WorkflowNotFound if the workflow, or an
-    ancestor that is needed, is missing, malformed, or extends itself.
+    These are its own and those of all its ancestors, root first; an id replaces the same id of an ancestor. If none of
+    them has any, they are the defaults. Raises WorkflowNotFound if the workflow is missing, malformed, or extends
+    itself; an ancestor like that is a warning where the workflow, or one between them, has artifacts.
     """
-    path = None
-    for _, owner, config in lineage(root, workflow_id, plugin_roots):
-        path = path or owner
-        critical = config.get("critical_artifacts")
-        if critical is not None:
-            artifacts = _critical_artifacts(critical, owner)
-            break
-    else:
-        owner, artifacts = os.path.join(SHIPPED, "default.json"), _defaults()
-    return {"id": workflow_id, "path": path or owner, "artifacts_path": owner, "critical_artifacts": artifacts}
+    paths: list[str] = []
+    owners: list[str] = []
+    artifacts: CriticalArtifacts | None = None
+    warnings: list[str] = []
+    try:
+        for _, owner, config in lineage(root, workflow_id, plugin_roots):
+            paths.append(owner)
+            critical = config.get("critical_artifacts")
+            if critical is not None:
+                own = _critical_artifacts(critical, owner)
+                artifacts = own if artifacts is None else _add_inherited(artifacts, own)
+                owners.append(owner)
+    except WorkflowNotFound as error:
+        if artifacts is None:
+            raise
+        warnings.append(f"⚠️ WARNING: {error.message}: the artifacts that it inherits from there are not loaded")
+    if artifacts is None:
+        owners, artifacts = [os.path.join(SHIPPED, "default.json")], _defaults()
+    return {
+        "id": workflow_id,
+        "path": paths[0],
+        "artifacts_path": owners[0],
+        "critical_artifacts": artifacts,
+        "warnings": warnings,
+    }
+
+
+def _add_inherited(artifacts: CriticalArtifacts, inherited: CriticalArtifacts) -> CriticalArtifacts:
+    """Return artifacts after those that are inherited; an id of their own replaces the inherited one."""
+    of_phases = artifacts["phase_specific"]
+    lists = [artifacts["always_load"], artifacts["conditional_load"], *of_phases.values()]
+    ids = {artifact["id"] for own in lists for artifact in own}
+
+    def others(inherited: list[Artifact]) -> list[Artifact]:
+        return [artifact for artifact in inherited if artifact["id"] not in ids]
+
+    theirs = inherited["phase_specific"]
+    return {
+        "always_load": [*others(inherited["always_load"]), *artifacts["always_load"]],
+        "conditional_load": [*others(inherited["conditional_load"]), *artifacts["conditional_load"]],
+        "phase_specific": {
+            phase: [*others(theirs.get(phase, [])), *of_phases.get(phase, [])] for phase in {**theirs, **of_phases}
+        },
+    }
 
 
 def artifacts_without_workflow() -> list[Artifact]:

@@ -32,8 +32,13 @@ def current_phase(state: dict[str, Any]) -> str | None:
 
 def current_step(state: dict[str, Any]) -> str | None:
     """Return the current step that a state names; None if it names none."""
-    step = state.get("current_step")
-    return step if isinstance(step, str) else None
+    return _step_in(state, current_phase(state))
+
+
+def _step_in(holder: dict[str, Any], phase: str | None) -> str | None:
+    """Return the step that a state, or its object for a phase, names; newer tools write it as `<phase>:<step>`."""
+    step = _text(holder, "current_step") or _text(holder, "current_step_id")
+    return step.removeprefix(f"{phase}:") if step else None
 
 
 def branch_name(state: dict[str, Any]) -> object:
@@ -103,7 +108,8 @@ def resume_point(state: dict[str, Any]) -> ResumePoint | None:
     if status in ("in_progress", "paused"):
         return {"phase": phase, "step": step, "mode": "continue"}
     if status == "failed":
-        failed = _text(phase_state(state, phase), "failed_step")
+        of_phase = phase_state(state, phase)
+        failed = _text(of_phase, "failed_step") or _step_in(of_phase, phase)
         return {"phase": phase, "step": failed or step, "mode": "retry"}
     if status == "pending":
         return {"phase": "frame", "step": None, "mode": "start"}

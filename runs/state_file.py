@@ -7,7 +7,7 @@ import os
 import stat
 
 from faber_ledger.files.json_text import JsonText, lines_grown, lines_of
-from faber_ledger.files.untrusted import FileRefused, FileTooLarge, read_regular
+from faber_ledger.files.untrusted import FileRefused, FileTooLarge, folder_around, read_regular, read_text
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import (
     ForeignState,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 TRIES = 20
+MOST = 1_048_576  # bytes of a `metadata.json`
 LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
 
 if TYPE_CHECKING:
@@ -67,9 +68,10 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
 
     Fields that only the state schema requires are not checked: real states lack them.
     """
+    known = {**state, "workflow_id": workflow_id_of(run, state)}
     for names in (("run_id", "workflow_id"), ("status",)):
         for name in names:
-            value = state.get(name)
+            value = known.get(name)
             if not (value is None or isinstance(value, str)):
                 import json
 
@@ -79,9 +81,20 @@ def check_required(run: Run, state: dict[str, Any]) -> None:
                 hint = f"correct it in {run.shown(run.state_path)}"
                 block = f"❌ ERROR: {message}\nPath: {run.shown(run.state_path)}\n\n{CORRECT}"
                 raise LedgerError(message, hint=hint, block=block)
-        if not all([isinstance(state.get(name), str) and state[name] for name in names]):
+        if not all([isinstance(known.get(name), str) and known[name] for name in names]):
             message, hint, block = fields_missing(run, names)
             raise LedgerError(message, hint=hint, block=block)
+
+
+def workflow_id_of(run: Run, state: dict[str, Any]) -> Any:
+    """Return the workflow id in a state; if it has none, the one in the run's `metadata.json`, or None."""
+    if state.get("workflow_id") not in (None, ""):
+        return state["workflow_id"]
+    try:
+        text = None if folder_around(run.metadata_path, [run.directory]) is None else read_text(run.metadata_path, MOST)
+        return JsonText(text).value.get("workflow_id") if text is not None else None
+    except (FileRefused, ValueError, RecursionError):
+        return None
 
 
 def fields_missing(run: Run, names: tuple[str, ...]) -> tuple[str, str, str]:

@@ -153,10 +153,13 @@ class Loading:
         self.force = force
         self.state: dict[str, Any] = state_file.read_state(run).value
         state_file.check_required(run, self.state)
+        self.state["workflow_id"] = state_file.workflow_id_of(run, self.state)
         self.workflow = reload.workflow_of(run, self.state, config["plugin_roots"])
         self.selected = selection.select(
             self.workflow, self.state, [trigger], requested, lambda text: warn(f"⚠️ WARNING: {text}")
         )
+        for warning in self.workflow["warnings"]:
+            warn(warning)
         self.in_context: dict[str, dict[str, Any]] = {}
 
     def dry_run(self) -> report.DryRun:

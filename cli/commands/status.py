@@ -55,7 +55,7 @@ def status(run: str | None, as_json: bool) -> None:
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
         "target": state.get("target"),
-        "workflow_id": state.get("workflow_id"),
+        "workflow_id": state_file.workflow_id_of(meant, state),
         "status": state.get("status"),
         "current_phase": current_phase(state),
         "resume_point": resume_point(state),

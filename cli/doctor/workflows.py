@@ -9,6 +9,7 @@ from faber_ledger.cli.doctor.finding import Finding
 from faber_ledger.context.workflow import lineage, load_workflow
 from faber_ledger.ledger.errors import LedgerError, WorkflowNotFound
 from faber_ledger.runs.settings import read_user_config
+from faber_ledger.runs.state_file import workflow_id_of
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -24,7 +25,9 @@ def workflows_can_be_used(patient: Patient) -> Iterator[Finding]:
     roots = read_user_config()["plugin_roots"]
     for workflow_id, run_id in _find_workflows(patient).items():
         try:
-            load_workflow(patient.root, workflow_id, roots)
+            for warning in load_workflow(patient.root, workflow_id, roots)["warnings"]:
+                text = warning.removeprefix("⚠️ WARNING: ")
+                yield Finding("warning", f"{run_id}: {text}", "correct `extends` in the workflow, or add that workflow")
         except WorkflowNotFound as error:
             yield Finding("warning", f"{run_id}: {error.message}", error.hint)
 
@@ -62,7 +65,7 @@ def _find_workflows(patient: Patient) -> dict[str, str]:
     """Return the workflows of unfinished runs, each with the first run that has it."""
     found: dict[str, str] = {}
     for run in patient.runs:
-        workflow_id = patient.state(run).get("workflow_id")
+        workflow_id = workflow_id_of(run, patient.state(run))
         if isinstance(workflow_id, str) and (patient.is_run_active(run) or run.run_id == patient.active):
             found.setdefault(workflow_id, run.run_id)
     return dict(list(found.items())[:MOST])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from faber_ledger.context.artifact import ArtifactError, parse_artifact
 from faber_ledger.context.artifact_content import content_digest, load, state_for_packet
-from faber_ledger.context.artifact_source import find_file, path_of
+from faber_ledger.context.artifact_source import PLACES_OF_STATE, fill_command, find_file, path_of
 from faber_ledger.context.selection import (
     full_trigger,
     is_current,
@@ -24,6 +24,7 @@ from faber_ledger.context.selection import (
     select,
 )
 from faber_ledger.ledger.clock import utc_text
+from faber_ledger.runs.run import RUNS
 
 if TYPE_CHECKING:
     from faber_ledger.context.artifact import Artifact, Surroundings
@@ -39,7 +40,7 @@ def artifact(id: str = "spec", type: str = "markdown", **fields: Any) -> Artifac
 
 def workflow(always: list[Artifact], conditional: list[Artifact] | None = None, **phases: list[Artifact]) -> Workflow:
     critical: Any = {"always_load": always, "conditional_load": conditional or [], "phase_specific": phases}
-    return {"id": "w", "path": "w.json", "artifacts_path": "w.json", "critical_artifacts": critical}
+    return {"id": "w", "path": "w.json", "artifacts_path": "w.json", "critical_artifacts": critical, "warnings": []}
 
 
 @pytest.fixture
@@ -158,7 +159,9 @@ def test_requested_ids_override_the_trigger_but_not_a_condition() -> None:
 def test_a_condition_that_cannot_be_evaluated_is_reported_and_counts_as_false(condition: Any) -> None:
     # RELOAD, Step 3: WARN "Cannot evaluate condition: ${condition_expr}"
     w = workflow([], [artifact("c", condition=condition), artifact("without")])
-    assert chosen(w, ["manual"]) == (["without"], [f"Cannot evaluate condition: {condition}"])
+    part = {"state.a <": "\n   Not understood: its end", "": "\n   Not understood: its end"}.get(str(condition), "")
+    message = f"Cannot evaluate condition: {condition}\n   Artifact: c{part}"
+    assert chosen(w, ["manual"]) == (["without"], [message])
 
 
 def test_of_two_artifacts_with_one_id_the_first_that_applies_wins() -> None:
@@ -256,7 +259,7 @@ def test_the_four_placeholders_are_filled_once_and_a_missing_value_is_empty(arou
 
 
 @pytest.mark.parametrize(
-    "value", ["../../etc", "a/b", ".hidden", "a b", "{project_root}", "x" * 65, "a\n", True, [], {}]
+    "value", ["../../etc", "a/b", ".hidden", "a b", "{project_root}", "x" * 256, "a\n", True, [], {}]
 )
 @pytest.mark.parametrize("name", ["work_id", "plan_id"])
 def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
@@ -264,6 +267,27 @@ def test_a_value_that_could_be_more_than_a_name_never_enters_a_path(
 ) -> None:
     around["state"][name] = value
     assert reason(artifact(path=f"specs/{{{name}}}.md"), around) == f"State field cannot be used in a path: {name}"
+
+
+def test_a_value_in_a_path_may_be_as_long_as_a_files_name_and_in_a_command_64(around: Surroundings) -> None:
+    """Of 16 real plan ids, two have more than 64 characters."""
+    around["state"]["plan_id"] = plan = "fractary-faber-258-" + "x" * 236
+    assert path_of(artifact(path="plans/{plan_id}.json"), around) == f"plans/{plan}.json"
+    with pytest.raises(ArtifactError, match="cannot be used in a command: plan_id"):
+        fill_command("git log -- {plan_id}", around)
+
+
+@pytest.mark.parametrize("plan", [None, "another", "p" * 300, "../..", 7])
+@pytest.mark.parametrize("before", ["", "/", "{project_root}/"])
+@pytest.mark.parametrize("place", PLACES_OF_STATE)
+def test_the_place_of_the_state_in_any_layout_means_the_runs_own(
+    around: Surroundings, place: str, before: str, plan: Any
+) -> None:
+    around["state"]["plan_id"] = plan
+    for runs in RUNS:
+        loaded = load(artifact("workflow-state", type="json", path=f"{before}{runs}/{place}"), around)
+        assert (loaded["resolved"], loaded["is_state"], loaded["notes"]) == (around["state_path"], True, [])
+        assert loaded["source"] == f".fractary/runs/{RUN}/state.json"
 
 
 @pytest.mark.parametrize("value", ["../x", "a/../b", "a//b", "/a", "a/b/c/d", "a" * 256, ".."])

@@ -66,6 +66,12 @@ STATE: dict[str, Any] = {
         "  true\n",
         "'a && b' == \"a && b\"",
         "state",
+        "state.retries.evaluate > 1 && state.retries.evaluate >= 2",
+        "state.retries.build < 1 && state.retries.build <= 0",
+        "1 < 2 == true",
+        "state.current_phase < 'release'",
+        "state.huge > 1",
+        "state.empty <= ''",
     ],
 )
 def test_a_condition_holds_as_in_javascript(condition: str) -> None:
@@ -80,7 +86,10 @@ def test_a_condition_holds_as_in_javascript(condition: str) -> None:
         "   ",
         "=",
         "a = b",
-        "a < 2",
+        "a <",
+        "< 2",
+        "a <> 2",
+        "a =< 2",
         "a b",
         "a &&",
         "|| a",
@@ -108,6 +117,43 @@ def test_anything_but_a_condition_is_reported_in_the_documents_words(condition: 
     with pytest.raises(ConditionError) as raised:
         evaluate(condition, STATE)
     assert str(raised.value) == f"Cannot evaluate condition: {one_line(condition, MAX_QUOTED)}"
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "state.work_id > 1",
+        "state.work_id <= 258",
+        "1 < '2'",
+        "null < 1",
+        "state.missing >= 0",
+        "true > false",
+        "state.artifacts.commits >= state.artifacts.commits",
+        "state.nan >= state.nan",
+        "state.nan < 1",
+        "1 < 2 < 3",
+    ],
+)
+def test_what_has_no_order_is_never_before_or_after(condition: str) -> None:
+    """A number and its text, null, lists and booleans, unlike in JavaScript."""
+    assert evaluate(condition, STATE) is False
+
+
+@pytest.mark.parametrize(
+    ("condition", "part"),
+    [
+        ("state.a.includes('x')", "('x')"),
+        ("state.a > 1 and state.b", "and state.b"),
+        ("state.a &&", "its end"),
+        ("state.a == 'open", "'open"),
+        ("state.a ? b : c", "? b : c"),
+        ("", "its end"),
+    ],
+)
+def test_the_part_that_is_not_understood_is_named(condition: str, part: str) -> None:
+    with pytest.raises(ConditionError) as raised:
+        evaluate(condition, STATE)
+    assert raised.value.part == part
 
 
 def test_parentheses_may_nest_up_to_a_limit() -> None:
@@ -211,7 +257,7 @@ def test_the_work_grows_only_linearly_with_the_length(unit: str) -> None:
 # What the grammar's words are, as a pattern, against which the reader is held.
 TOKENS = re.compile(
     r"""\s*(?:
-    (?P<sign> \|\| | && | [=!]==? | [!()] )
+    (?P<sign> \|\| | && | [=!]==? | [<>]=? | [!()] )
   | (?P<number> -?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)? )
   | (?P<string> "[^"\\]*" | '[^'\\]*' )
   | (?P<path> [A-Za-z_$][A-Za-z0-9_$]* (?: \.[A-Za-z0-9_$]+ | \[[0-9]+\] )* )
@@ -219,7 +265,7 @@ TOKENS = re.compile(
     )""",
     re.VERBOSE,
 )
-PIECES = st.sampled_from([*"a_$09.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[0]", "1.5", "\u00a0", "é", "²"])
+PIECES = st.sampled_from([*"a_$09<>.[]-+eE\"'\\ \n!=&|()x", "==", "!==", "a.b", "[0]", "1.5", "\u00a0", "é", "²"])
 
 
 def words_by(expression: str, *, pattern: bool) -> list[tuple[str, str]] | None:

@@ -83,15 +83,51 @@ def test_a_custom_workflow_is_the_projects_own(tmp_path: Path) -> None:
     assert found["critical_artifacts"]["conditional_load"] == []
 
 
-def test_artifacts_come_from_the_nearest_ancestor_that_has_them(tmp_path: Path) -> None:
+def test_a_workflow_without_artifacts_has_those_of_its_ancestors(tmp_path: Path) -> None:
     custom(tmp_path, "child", {"extends": "parent"})
     custom(tmp_path, "parent", {"extends": "grandparent", "critical_artifacts": None})
-    custom(tmp_path, "grandparent", {"extends": "fractary-faber:core", "critical_artifacts": CRITICAL})
+    custom(tmp_path, "grandparent", {"critical_artifacts": CRITICAL})
     assert ids(tmp_path, "child") == ["notes"]
     custom(tmp_path, "grandparent", {"extends": "fractary-faber:core"})
     assert ids(tmp_path, "child")[-1] == "issue-context"
     custom(tmp_path, "parent", {"critical_artifacts": {}})
     assert ids(tmp_path, "child") == []
+
+
+def of_build(*ids: str, path: str) -> dict[str, Any]:
+    return {"phase_specific": {"build": [{"id": one, "type": "markdown", "path": path} for one in ids]}}
+
+
+def test_a_workflow_adds_its_artifacts_to_those_of_all_its_ancestors(tmp_path: Path) -> None:
+    """Root first; an id of its own replaces theirs, wherever they have it."""
+    first = [{"id": name, "type": "markdown", "path": "grandparent.md"} for name in ("rules", "notes", "todo")]
+    custom(tmp_path, "grandparent", {"critical_artifacts": {"always_load": first, **of_build("b", path="g.md")}})
+    custom(tmp_path, "parent", {"extends": "grandparent", "critical_artifacts": of_build("todo", "c", path="p.md")})
+    custom(tmp_path, "between", {"extends": "parent"})
+    custom(tmp_path, "child", {"extends": "between", "critical_artifacts": CRITICAL})
+    found = load_workflow(str(tmp_path), "child", [])
+    critical = found["critical_artifacts"]
+    assert [(one["id"], one["path"]) for one in critical["always_load"]] == [
+        ("rules", "grandparent.md"),
+        ("notes", "NOTES.md"),
+    ]
+    assert [one["id"] for one in critical["phase_specific"]["build"]] == ["b", "todo", "c"]
+    assert found["artifacts_path"] == ".fractary/plugins/faber/workflows/child.json"
+    assert found["warnings"] == []
+
+
+@pytest.mark.parametrize("parent", [None, "{", {"extends": "child"}, {"critical_artifacts": 7}])
+def test_an_ancestor_that_cannot_be_read_is_a_warning_for_a_workflow_with_artifacts(
+    tmp_path: Path, parent: Any
+) -> None:
+    custom(tmp_path, "child", {"extends": "parent", "critical_artifacts": CRITICAL})
+    if parent is not None:
+        custom(tmp_path, "parent", parent)
+    found = load_workflow(str(tmp_path), "child", [])
+    assert [one["id"] for one in found["critical_artifacts"]["always_load"]] == ["notes"]
+    (warning,) = found["warnings"]
+    assert warning.startswith("⚠️ WARNING: ")
+    assert "parent" in warning
 
 
 def test_a_workflow_without_artifacts_gets_the_defaults_with_an_optional_protocol(tmp_path: Path) -> None:
