@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.log import Log
     from faber_ledger.recording.call import Call
     from faber_ledger.runs.active import ActiveRun
+    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
 
@@ -40,10 +41,20 @@ REFUSALS = (LedgerError, OSError, sqlite3.Error)
 
 
 class Hook:
-    """One hook call about `run`, the active one of the project in `folder`; `warn` prints a message and logs it."""
+    """One hook call about `run`, the active one of the project in `folder`; `warn` prints a message and logs it.
+
+    `seen` is what this clone knew of the client before this call.
+    """
 
     def __init__(
-        self, call: Call, run: Run, active: ActiveRun, at: float, warn: Callable[[str], None], folder: TrackedFolder
+        self,
+        call: Call,
+        run: Run,
+        active: ActiveRun,
+        at: float,
+        warn: Callable[[str], None],
+        folder: TrackedFolder,
+        seen: SeenClient | None = None,
     ) -> None:
         self.call = call
         self.run = run
@@ -53,7 +64,7 @@ class Hook:
         self._folder = folder
         self._was_there = run.has_files()
         self._earlier: JsonText | None = None  # the state as it was read before the lock
-        self._incoming = IncomingCall(call, run, at, warn)
+        self._incoming = IncomingCall(call, run, at, warn, seen)
 
     def answer(self) -> Answer | None:
         """Record the call and return what to print: a start's packet, or what a compaction's summary should keep.
@@ -73,6 +84,8 @@ class Hook:
             with self._recording(is_end=True) as recording:
                 is_repeated = self._append(recording, [])
                 state = recording.state
+            if self._incoming.has_opened:
+                self._follow_client()
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])
             is_repeated = False
@@ -122,7 +135,7 @@ class Hook:
             if is_repeated:
                 return None
             claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
-        note_session(self.run.root, self.call.client, self.call.pid, self.run.run_id, self.at)
+        self._follow_client()
         self._export_variables(state)
         if not self.run.is_kept:
             return Answer(packet)
@@ -216,6 +229,16 @@ class Hook:
         return Answer(what_to_keep(self.run, state))
 
     # All four
+
+    def _follow_client(self) -> None:
+        """Note that the client's newest session is on this run, and end the one that it has left on another."""
+        seen = self._incoming.seen
+        note_session(self.run.root, self.call.client, self.call.pid, self.run.run_id, self.at)
+        if seen is not None and seen.run_id not in (None, self.run.run_id):
+            from faber_ledger.recording.leaving import leave_run  # only where a client has moved to another run
+
+            seconds, checkout = WAIT_SECONDS_AT_THE_END, self._incoming.checkout
+            leave_run(self.run.root, seen, self.call.pid, checkout, at=self.at, warn=self.warn, seconds=seconds)
 
     def _follow_rename(self) -> bool:
         """Switch to the project's new place if it was renamed under this hook; return whether it was."""

@@ -43,7 +43,7 @@ def run_hook(name: str) -> int:
         if call.hook not in HOOKS:
             warn(f"{call.hook} is not a hook of faber-ledger: {', '.join([name for name, _ in HOOKS.values()])}")
             return 0
-        seen = note_delivery(root, call.client, call.pid, at)
+        seen = note_delivery(root, call.client, call.pid, at, is_end=call.hook == "SessionEnd")
         subject = subject_of(call, root, seen)
         if subject.run_id is None and (held.current_path() or root) != root:  # the project was renamed
             root = held.current_path() or root
@@ -62,7 +62,7 @@ def run_hook(name: str) -> int:
             from faber_ledger.runs.kept import run_here  # only after git has removed the run
 
             run = run_here(root, subject.run_id)
-        _print(call.hook, Hook(call, run, subject.active, at, warn, held).answer())
+        _print(call.hook, Hook(call, run, subject.active, at, warn, held, seen).answer())
     except BaseException as error:  # noqa: BLE001 -- whatever it is, the client's session goes on
         message = _message_of(error)
         _print_error(message)

@@ -12,6 +12,7 @@ from faber_ledger.recording import sessions
 from faber_ledger.recording.call import LONGEST_VALUE, Call
 from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.runs import progress, state_file
+from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from faber_ledger.recording.checkout import Checkout
     from faber_ledger.recording.sessions import Caller, Reason, View
     from faber_ledger.recording.spooled import Spooled
+    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.progress import Snapshot
     from faber_ledger.runs.run import Run
     from faber_ledger.runs.settings import Settings
@@ -35,19 +37,28 @@ if TYPE_CHECKING:
             """Append facts and return them as recorded."""
 
 
+ENDS = ("PreCompact", "SessionEnd")
+NO_SESSION = "this client has no session on"
+
+
 class IncomingCall:
     """One hook call about a run.
 
     Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
     `remember_start`. `progress` and `status` are the state's, None until `remember_state`. `checkout` is None outside
-    git, and until `remember_start` or `remember_end`.
+    git, and until `remember_start` or `remember_end`. `seen` is what this clone knew of the client before; `has_opened`
+    says whether the call has become the start of a session.
     """
 
-    def __init__(self, call: Call, run: Run, at: float, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, call: Call, run: Run, at: float, warn: Callable[[str], None], seen: SeenClient | None = None
+    ) -> None:
         self.call = call
         self.run = run
         self.at = at
         self.warn = warn
+        self.seen = seen
+        self.has_opened = False
         self.id = clock.event_id(at, os.urandom(10))
         self.writer = writer_of(run.root)
         self.salt = os.urandom(16).hex()
@@ -64,7 +75,10 @@ class IncomingCall:
         """Return a call as it arrived, from the spool."""
         call = Call(spooled["hook"], spooled["delivery"].encode("utf-8", "surrogateescape"), spooled["environ"])
         call.hook, call.digest = spooled["hook"], spooled["digest"]  # the delivery may have been shortened
-        incoming = cls(call, run, spooled["at"], warn)
+        seen = seen_client(run.root, call.client)
+        if seen is not None and seen.first_at >= spooled["at"]:
+            seen = None  # it is known by this delivery, or by a later one
+        incoming = cls(call, run, spooled["at"], warn, seen)
         incoming.id, incoming.salt = spooled["id"], spooled["salt"]
         incoming.writer, incoming.session_id = spooled["writer"], spooled["session_id"]
         incoming.environment, incoming.checkout = spooled["environment"], spooled.get("checkout")
@@ -145,10 +159,14 @@ class IncomingCall:
         is_repeated = sessions.is_repeated(view, caller, delivery)
         if self.changes_nothing(state, view.blocks):
             return is_repeated, False
+        if is_repeated and self._is_finished(state) and not blocks.open_sessions(view.blocks):
+            return True, False
         if is_repeated:
             facts = sessions.ignore_delivery(caller, delivery, "repeated")
         else:
-            facts = self._facts(view, caller, loads)
+            facts = self._facts(view, caller, state, loads)
+        if not facts:
+            return False, False
         add(self._with_ids(facts), at=self.at, writer=self.writer)
         return is_repeated, True
 
@@ -166,10 +184,18 @@ class IncomingCall:
         return named
 
     def changes_nothing(self, state: dict[str, Any], known: Blocks) -> bool:
-        """Return whether the run is finished and the call does not end an open session of it."""
-        if (self.status or state.get("status")) not in progress.FINISHED:
+        """Return whether the run is finished and the call ends no session of it: neither one that is open nor its own.
+
+        A client that was at work when the run was finished may have a session that nothing was heard of yet.
+        """
+        if not self._is_finished(state):
             return False
-        return self.call.hook not in ("PreCompact", "SessionEnd") or not blocks.open_sessions(known)
+        if self.call.hook not in ENDS or self.is_subagents:
+            return True
+        return not (blocks.open_sessions(known) or sessions.was_seen_at_work(self.seen, state))
+
+    def _is_finished(self, state: dict[str, Any]) -> bool:
+        return (self.status or state.get("status")) in progress.FINISHED
 
     def came_after_the_end(self) -> bool:
         """Return whether the run was finished before it had a log, and this call ends no session of it.
@@ -193,32 +219,58 @@ class IncomingCall:
             check_not_lost(self.run)
         return True
 
-    def _facts(self, view: View, caller: Caller, loads: list[Draft]) -> list[Draft]:
+    def _facts(self, view: View, caller: Caller, state: dict[str, Any], loads: list[Draft]) -> list[Draft]:
         delivery = self.call.delivery()
         if self.is_subagents and self.call.hook != "PostCompact":
             return sessions.ignore_delivery(caller, delivery, "subagent")
         if self.call.hook == "SessionStart":
             source = self.call.text("source") or "unknown"
             opening = sessions.open_session(view, caller, self.session_id, source, delivery=delivery)
+            self.has_opened = True
             return [*opening, *checkout_after(opening[-1], self.checkout), *loads]
         if self.call.hook == "PostCompact":
             return self._compaction(view, caller)
-        return self._end(view, caller)
+        return self._end(view, caller, state)
 
-    def _end(self, view: View, caller: Caller) -> list[Draft]:
-        session_id = sessions.find_session(view, caller)
-        if session_id is None:
-            return sessions.ignore_delivery(caller, self.call.delivery(), "no_session")
-        if sessions.lacks_environment(view, session_id):
+    def _end(self, view: View, caller: Caller, state: dict[str, Any]) -> list[Draft]:
+        """Return the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
+        session_id = sessions.find_session(view, caller, self.seen, self.call.hook)
+        if session_id is None and not self._has_begun(caller, state):
+            return self._pass_over()
+        if session_id is not None and self._is_finished(state) and session_id not in blocks.open_sessions(view.blocks):
+            return []
+        if session_id is None or sessions.lacks_environment(view, session_id):
             from faber_ledger.recording.environment import EnvironmentQuery  # the session's start recorded one
 
             caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
+        opening: list[Draft] = []
+        if session_id is None:
+            session_id, at = self.session_id, sessions.infer_start(view, caller, self.seen, state)
+            opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
+            self.has_opened = True
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
-        end = sessions.end_session(view, caller, session_id, reason, said, delivery=self.call.delivery())
-        return [end, *checkout_after(end, self.checkout)]
+        delivery = self.call.delivery()
+        end = sessions.end_session(view, caller, session_id, reason, said, delivery=delivery, is_new=bool(opening))
+        return [*opening, end, *checkout_after(end, self.checkout)]
+
+    def _has_begun(self, caller: Caller, state: dict[str, Any]) -> bool:
+        """Return whether the client must have a session on this run, though no start told us of it."""
+        if caller["client"] is None:
+            return False
+        if self._is_finished(state):
+            return sessions.was_seen_at_work(self.seen, state)
+        return self.call.hook == "PreCompact" or self.seen is not None
+
+    def _pass_over(self) -> list[Draft]:
+        """Warn that a call changes nothing, as a client sends one that only lists its plugins; return no fact."""
+        self.warn(f"{NO_SESSION} {self.run.run_id}: nothing is recorded")
+        return []
 
     def _compaction(self, view: View, caller: Caller) -> list[Draft]:
+        session_id = None if self.is_subagents else sessions.find_session(view, caller, self.seen, self.call.hook)
+        if session_id is None and not self.is_subagents:
+            return self._pass_over()
         event: CompactionCompleted = {
             "type": "compaction_completed",
             "trigger": self.call.text("trigger"),
@@ -227,7 +279,6 @@ class IncomingCall:
             "step": caller["progress"]["step"],
             "delivery": self.call.delivery(),
         }
-        session_id = None if self.is_subagents else sessions.find_session(view, caller)
         if session_id is not None:
             event["session_id"] = session_id
         if self.recorded_summary():

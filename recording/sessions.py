@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Delivery, Draft, Environment, Event, Recorded, SessionEnded, SessionStarted
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
+    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.progress import Snapshot
 
     class Caller(TypedDict):
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         progress: Snapshot
 
     Reason = Literal["compaction", "normal", "manual", "abandoned"]
-    WhyIgnored = Literal["repeated", "subagent", "no_session"]
+    WhyIgnored = Literal["repeated", "subagent"]
 
 
 UNKNOWN: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
@@ -121,23 +122,62 @@ def ignore_delivery(caller: Caller, delivery: Delivery, reason: WhyIgnored) -> l
     return [{"event": {"type": "delivery_ignored", "reason": reason, "delivery": delivery}, "client": caller["client"]}]
 
 
-def find_session(view: View, caller: Caller) -> str | None:
+def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str) -> str | None:
     """Return the session that a client's delivery is about; None if there is none.
 
-    It is the newest with this client's session id, by preference one of the same process in this clone. A client id
-    that the log does not know gets the open session that no client opened; a call without an id, that of this clone.
+    It is the newest with this client's session id, by preference one of the same process in this clone. A client that
+    has none on this run gets the open session that no client opened, if another delivery of it was `seen` in this clone
+    while that session was open. One that an older tool wrote on this machine is the client's too if it began after the
+    client did: it is the session that would be inferred. A call without an id gets the open session of this clone.
     """
     starts = view.starts_of(caller["client"])
     same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
     if starts:
         return _session_id((same or starts)[0])
-    current = blocks.current_session(view.blocks)
-    if current is None:
-        return None
-    start = view.start_of(current)
-    if start is None or start["client"] is None:
-        return current
-    return current if caller["client"] is None and start["writer"] == caller["writer"] else None
+    if caller["client"] is None:
+        current = blocks.current_session(view.blocks)
+        start = view.start_of(current) if current is not None else None
+        return current if start is None or start["writer"] == caller["writer"] else None
+    for name in reversed(blocks.open_sessions(view.blocks)):
+        start = view.start_of(name)
+        if start is None:
+            if (seen is not None or hook != "SessionEnd") and may_be_of_this_machine(view.blocks, name):
+                return name
+        elif start["client"] is None and seen is not None:
+            began = seconds_of(start["at"])
+            if began is None or seen.last_at >= began:
+                return name
+    return None
+
+
+def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict[str, Any]) -> float:
+    """Return when a client's session on this run must have begun that no start of it told us of.
+
+    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
+    still open has lasted at least until its own start.
+    """
+    moments = [seconds_of(state.get("started_at"))]
+    for entry in blocks.session_history(view.blocks):
+        if isinstance(entry, dict):
+            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
+    latest = max([moment for moment in moments if moment is not None], default=0.0)
+    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))
+
+
+def was_seen_at_work(seen: SeenClient | None, state: dict[str, Any]) -> bool:
+    """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
+    finished_at = seconds_of(state.get("completed_at") or state.get("updated_at"))
+    return seen is not None and finished_at is not None and seen.first_at < finished_at
+
+
+def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
+    """Return the sessions that a client has open on a run, of those that were started in this clone."""
+    found = []
+    for name in blocks.open_sessions(view.blocks) if client is not None else ():
+        start = view.start_of(name)
+        if start is not None and (start["client"], start["writer"]) == (client, writer):
+            found.append(name)
+    return found
 
 
 def end_session(
@@ -148,8 +188,12 @@ def end_session(
     client_reason: str | None = None,
     *,
     delivery: Delivery | None = None,
+    is_new: bool = False,
 ) -> Draft:
-    """Return the fact of a session's end; an `abandoned` one is inferred from the next session's start."""
+    """Return the fact of a session's end; an `abandoned` one is inferred from the next session's start.
+
+    The start of one that `is_new` is recorded together with its end.
+    """
     start = view.start_of(session_id)
     event: SessionEnded = {
         "type": "session_ended",
@@ -161,9 +205,16 @@ def end_session(
         "step": caller["progress"]["step"],
         "phases_completed": caller["progress"]["phases_completed"],
     }
-    if reason != "abandoned" and lacks_environment(view, session_id) and caller["environment"] is not None:
+    if (
+        not is_new
+        and reason != "abandoned"
+        and lacks_environment(view, session_id)
+        and caller["environment"] is not None
+    ):
         event["environment"] = caller["environment"]
-    if start is None:  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
+    if (
+        start is None and not is_new
+    ):  # an older tool's session: what is in context when it ends was loaded in it (END, Step 4)
         loads = blocks.artifacts_in_context(view.blocks)
         event["also_loaded"] = [name for load in loads if isinstance(name := load.get("artifact_id"), str)]
     if delivery is not None:
@@ -184,26 +235,33 @@ def open_session(
     source: str,
     *,
     delivery: Delivery | None = None,
+    inferred_at: float | None = None,
 ) -> list[Draft]:
     """Return the fact of a session's start, after the inferred end of every session that is still open.
 
-    Whoever opens a session, its context is empty: nothing that an earlier one loaded may be skipped in it.
+    Whoever opens a session, its context is empty: nothing that an earlier one loaded may be skipped in it. Of a start
+    that is inferred, at `inferred_at`, neither the run's progress nor the context at that moment is known.
     """
+    is_inferred = inferred_at is not None
     event: SessionStarted = {
         "type": "session_started",
         "session_id": session_id,
         "source": source,
         "environment": caller["environment"] or UNKNOWN,
-        "phase": caller["progress"]["phase"],
-        "step": caller["progress"]["step"],
-        "phases_completed": caller["progress"]["phases_completed"],
-        "empties_context": True,
+        "phase": None if is_inferred else caller["progress"]["phase"],
+        "step": None if is_inferred else caller["progress"]["step"],
+        "phases_completed": [] if is_inferred else caller["progress"]["phases_completed"],
+        "empties_context": not is_inferred,
         "pid": caller["pid"],
     }
     if delivery is not None:
         event["delivery"] = delivery
     drafts = [end_session(view, caller, name, "abandoned") for name in blocks.open_sessions(view.blocks)]
-    return [*drafts, {"event": event, "client": caller["client"]}]
+    drafts.append({"event": event, "client": caller["client"]})
+    if inferred_at is not None:
+        for draft in drafts:
+            draft["at"] = inferred_at
+    return drafts
 
 
 def is_own_session(view: View, caller: Caller) -> bool:
@@ -235,7 +293,7 @@ def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str |
 def is_continued(view: View, caller: Caller) -> bool:
     """Return whether a session-load continues the open session: same machine, same clone, and no other client's."""
     current = blocks.current_session(view.blocks)
-    if current is None or not may_be_of_this_machine(view.blocks, caller):
+    if current is None or not may_be_of_this_machine(view.blocks, current):
         return False
     start = view.start_of(current)
     if start is None:
@@ -243,16 +301,19 @@ def is_continued(view: View, caller: Caller) -> bool:
     return start["writer"] == caller["writer"] and _may_be_same(start["client"], caller["client"])
 
 
-def may_be_of_this_machine(known: Blocks, caller: Caller) -> bool:
-    """Return whether the open session may be of this machine: that is all that is known of an older tool's session.
+def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
+    """Return whether a session may be of this machine: that is all that is known of an older tool's session.
 
-    Where not even that is known, the session goes on, since a load must not end an open session on a guess, and it gets
-    this machine's environment.
+    Where not even that is known, a load goes on with it, since it must not end an open session on a guess, and the
+    session gets this machine's environment.
     """
-    entry = blocks.entry_of(known, blocks.current_session(known) or "") or {}
-    environment = entry.get("environment")
+    environment = (blocks.entry_of(known, session_id) or {}).get("environment")
     machine = environment.get("hostname") if isinstance(environment, dict) else None
-    return _may_be_same(machine, caller["environment"]["hostname"] if caller["environment"] else None)
+    if not isinstance(machine, str):
+        return True
+    from faber_ledger.recording.environment import hostname  # only for what another tool wrote, and in commands
+
+    return machine == hostname()
 
 
 def uncompacted_session(view: View, caller: Caller) -> str | None:

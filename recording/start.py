@@ -13,14 +13,15 @@ from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.leaving import leave_run
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git
 from faber_ledger.runs.active_file import check_active_folder, claim_run, write_active_file
-from faber_ledger.runs.clients import note_session
+from faber_ledger.runs.clients import SeenClient, note_session, seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import RUNS, Run, find_run
+from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import new_run
 
 TYPE_CHECKING = False
@@ -106,8 +107,6 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
         return
     environment = EnvironmentQuery(run.root)
     writer = writer_of(run.root)
-    if left is not None and left != run.run_id:
-        _leave_run(run.root, left, at=at, environ=environ, writer=writer, warn=warn)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
         is_open = sessions.is_own_session(recording.view, caller)
@@ -115,23 +114,11 @@ def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str
             session_id = clock.session_id(at, os.urandom(6))
             opening = sessions.open_session(recording.view, caller, session_id, source)
             recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run.root))])
-    note_session(run.root, caller["client"], caller["pid"], run.run_id, at)
-
-
-def _leave_run(
-    root: str, run_id: str, *, at: float, environ: Mapping[str, str], writer: str, warn: Callable[[str], None]
-) -> None:
-    """End the session that this client has open on the run it leaves."""
-    checkout = CheckoutQuery(root).read()
-    try:
-        with Recording(find_run(root, run_id), at=at, writer=writer, warn=warn) as recording:
-            caller = sessions.caller_of(environ, recording.state, at, writer, None)
-            current = blocks.current_session(recording.blocks)
-            if current is not None and sessions.is_own_session(recording.view, caller):
-                end = sessions.end_session(recording.view, caller, current, "manual")
-                recording.append([end, *checkout_after(end, checkout)])
-    except LedgerError as error:
-        warn(f"the session on {run_id} was not ended: {error}")
+    client = sessions.client_of(environ) or ""
+    seen = seen_client(run.root, client) or SeenClient(client, None, at, at, left, run.root)
+    note_session(run.root, client, caller["pid"], run.run_id, at)
+    if seen.run_id not in (None, run.run_id):
+        leave_run(run.root, seen, caller["pid"], CheckoutQuery(run.root).read(), at=at, warn=warn)
 
 
 def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:

@@ -71,14 +71,22 @@ def seen_client(root: str, client: str | None) -> SeenClient | None:
     return found if found is not None and found.client == client else None
 
 
-def note_delivery(root: str, client: str | None, pid: str | None, at: float) -> SeenClient | None:
-    """Note that a client has made a delivery, and return what was known of it before."""
+def note_delivery(
+    root: str, client: str | None, pid: str | None, at: float, *, is_end: bool = False
+) -> SeenClient | None:
+    """Note that a client has made a delivery, and return what was known of it before.
+
+    An end alone makes no client known: a client that only lists its plugins sends one, twice where the hooks are
+    installed twice.
+    """
     path = _path(root, client)
     if path is None or client is None:
         return None
     before = seen_client(root, client)
     if before is not None and at - before.last_at > KEPT_SECONDS:
         before = None
+    if before is None and is_end:
+        return None
     if before is None:
         _sweep(os.path.dirname(path), at)
     _write(path, _heard_of(before, client, pid, at))

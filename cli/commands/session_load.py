@@ -22,12 +22,13 @@ from faber_ledger.ledger.file import check_file
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import checkout_after, checkout_at_start
+from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
+from faber_ledger.recording.leaving import leave_run
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_if_active
-from faber_ledger.runs.clients import note_session
+from faber_ledger.runs.clients import note_session, seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
@@ -200,7 +201,11 @@ class Loading:
                 environment=caller["environment"] if is_incomplete else None,
             )
             recording.append([*opening, *loads])
+        seen = seen_client(self.run.root, caller["client"])
         note_session(self.run.root, caller["client"], caller["pid"], self.run.run_id, self.at)
+        if opening and seen is not None and seen.run_id not in (None, self.run.run_id):
+            root, checkout = self.run.root, CheckoutQuery(self.run.root).read()
+            leave_run(root, seen, caller["pid"], checkout, at=self.at, warn=lambda text: warn(f"⚠️  {text}"))
         if opening:
             log(f"✓ New session detected: {session_id}")
         log("✓ Updated state metadata")
@@ -250,8 +255,8 @@ class Loading:
         if view is not None:
             return sessions.session_to_load_into(view, caller, is_start=self._is_start) is not None
         known = blocks.blocks_of(self.state)
-        is_open = blocks.current_session(known) is not None
-        return is_open and not self._is_start and sessions.may_be_of_this_machine(known, caller)
+        current = blocks.current_session(known)
+        return current is not None and not self._is_start and sessions.may_be_of_this_machine(known, current)
 
     @property
     def _is_start(self) -> bool:

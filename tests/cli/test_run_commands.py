@@ -249,7 +249,8 @@ def test_a_client_that_changes_runs_ends_its_session_on_the_one_it_leaves(projec
     second = started(project, "--work-id", "259", "--yes", env=dict(IN_CLIENT))
     left, taken = state_of(project, first)["sessions"], state_of(project, second)["sessions"]
     assert left["current_session_id"] is None
-    assert left["session_history"][0]["end_reason"] == "manual"
+    assert left["session_history"][0]["end_reason"] == "abandoned"
+    assert left["session_history"][0]["ended_at"] == taken["session_history"][0]["started_at"]
     assert taken["current_session_id"] is not None
 
 

@@ -400,19 +400,11 @@ def test_the_end_of_a_client_without_a_session_here_ends_no_other_session(projec
     packet(project.deliver(STARTUP, client=ME, pid="26210"))
     session = project.current
     silent(project.deliver(END, client=OTHER, pid="30728"))
-    hinted(project.deliver(PRE, client=OTHER, pid="30728"))
     assert project.current == session
-    assert ignored(project) == ["no_session", "no_session"]
-    project.assert_projected()
-
-
-def test_a_session_that_no_client_opened_is_ended_by_the_first_client_that_ends(project: Project) -> None:
-    assert project.faber("session-load").returncode == 0
-    session = project.current
-    assert session is not None
-    silent(project.deliver(END, client=ME))
-    assert project.current is None
-    assert reasons(project) == ["normal"]
+    assert ignored(project) == []
+    hinted(project.deliver(PRE, client=OTHER, pid="30728"))  # this client is at work on the run
+    silent(project.deliver(END, client=ME, pid="26210"))
+    assert reasons(project) == ["normal", "compaction"]
     project.assert_projected()
 
 

@@ -19,7 +19,7 @@ from faults.calls import break_call
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.command import COMMAND
-from support.project import Project, heed_interrupts, without_overrides
+from support.project import Project, heed_interrupts, payload_of, without_overrides
 
 from faber_ledger.files import folders
 from faber_ledger.files.folders import TrackedFolder
@@ -242,7 +242,7 @@ def test_a_repository_that_brings_a_spool_brings_no_facts(project: Project, what
     answer = project.deliver(END)
     assert answer.code == 0
     assert "could not be recorded, and was moved to" in answer.errors
-    assert project.types == ["run_adopted", "delivery_ignored"]
+    assert project.types == ["run_adopted"]
     assert project.deliver(START).errors == ""
     project.assert_projected()
 
@@ -312,7 +312,7 @@ def test_without_git_a_delivery_waits_beside_the_ledger(project: Project) -> Non
 
 
 def test_a_long_delivery_is_spooled_with_the_fields_we_use(project: Project) -> None:
-    project.deliver(START)
+    project.deliver(START, client=payload_of(POST)["stdin"]["session_id"])
     text = "x " * 5_000_000
     fields = {"compact_summary": f"<summary>what it came to</summary>{text}", "more": text}
     (path,) = spooled_with_ledger(project, POST, fields=fields)

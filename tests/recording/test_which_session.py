@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support.project import Project
+from support.project import Project, usual_state
+
+from faber_ledger.ledger.clock import now, seconds_of, utc_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 STARTUP = "SessionStart.startup.interactive"
 PRE = "PreCompact.auto.print"
+COMPACT = "SessionStart.compact.interactive"
 POST = "PostCompact.auto.print"
 END = "SessionEnd.other.interactive"
 ME = "324802ff-0231-4ac6-8eb6-c6c99574fbae"
@@ -86,4 +90,154 @@ def test_a_run_that_is_resumed_in_a_client_has_an_empty_context_at_once(project:
     done = json.loads(project.faber("session-load", "--json", env=IN_CLIENT).stdout)
     assert len(done["data"]["loaded"]) == 2
     assert len(project.history) == 2
+    project.assert_projected()
+
+
+# A run that another tool starts in the middle of a client's session
+
+
+def seconds(text: str) -> float:
+    return seconds_of(text) or 0.0
+
+
+def text_at(ago: float) -> str:
+    return utc_text(now() - ago)
+
+
+def faber_starts(project: Project, run_id: str, **more: Any) -> Project:
+    """Start a run as FABER does: its state and the active file, without a word to faber-ledger."""
+    started = Project(project.root, run_id)
+    started.run.mkdir(parents=True)
+    started.put_state({**usual_state(run_id), "phases": {}, "current_phase": "frame", "started_at": text_at(0), **more})
+    started.active_path.parent.mkdir(parents=True, exist_ok=True)
+    started.active_path.write_text(f"{run_id}\n")
+    return started
+
+
+@pytest.fixture
+def plain(tmp_path: Path) -> Project:
+    """Make a project that uses FABER, in which no run was started yet."""
+    project = Project.made(tmp_path / "project")
+    shutil.rmtree(project.run)
+    project.active_path.unlink()
+    return project
+
+
+def test_the_session_in_which_faber_starts_a_run_is_recorded(plain: Project) -> None:
+    assert plain.deliver(STARTUP, **me()).packet is None
+    run = faber_starts(plain, "run-1")
+    run.change_state(phases={"frame": {"status": "completed"}, "architect": {"status": "completed"}})
+    assert run.deliver(END, **me()).output == b""
+    (entry,) = run.history
+    assert (entry["started_at"], entry["end_reason"]) == (run.state["started_at"], "normal")
+    assert entry["phases_completed"] == ["frame", "architect"]
+    assert entry["environment"]["cwd"] == str(run.root)
+    assert run.current is None
+    (start,) = run.of_type("session_started")
+    assert (start["source"], start["empties_context"], start["phases_completed"]) == ("inferred", False, [])
+    run.assert_projected()
+
+
+def test_a_compaction_in_that_session_divides_it_in_two(plain: Project) -> None:
+    plain.deliver(STARTUP, **me())
+    run = faber_starts(plain, "run-1")
+    assert run.deliver(PRE, **me()).hint
+    assert run.deliver(COMPACT, **me()).packet
+    run.deliver(POST, **me())
+    run.deliver(END, **me())
+    assert reasons(run) == ["compaction", "normal"]
+    assert [event["source"] for event in run.of_type("session_started")] == ["inferred", "compact"]
+    run.assert_projected()
+
+
+def test_an_inferred_session_begins_with_its_client_if_the_run_is_older(plain: Project) -> None:
+    run = faber_starts(plain, "run-1", started_at="2026-01-01T00:00:00Z")
+    run.active_path.unlink()
+    plain.deliver(STARTUP, **me())
+    seen = text_at(0)
+    run.active_path.write_text("run-1\n")
+    run.deliver(END, **me())
+    assert abs(seconds(run.history[0]["started_at"]) - seconds(seen)) <= 2
+    run.assert_projected()
+
+
+def test_an_inferred_session_begins_where_the_previous_one_ended(plain: Project) -> None:
+    run = faber_starts(plain, "run-1", started_at="2026-01-01T00:00:00Z")
+    run.active_path.unlink()
+    plain.deliver(STARTUP, **me())
+    run.active_path.write_text("run-1\n")
+    run.deliver(STARTUP, client=OTHER, pid="2")
+    run.deliver(END, client=OTHER, pid="2")
+    run.deliver(PRE, **me())
+    first, second = run.history
+    assert second["started_at"] == first["ended_at"]
+    assert reasons(run) == ["normal", "compaction"]
+    run.assert_projected()
+
+
+def test_the_sessions_of_a_serial_batch_are_on_the_runs_that_they_worked_on(plain: Project) -> None:
+    """One client carries out three runs; FABER moves the active file."""
+    first = faber_starts(plain, "run-1")
+    assert first.deliver(STARTUP, **me()).packet
+    first.change_state(status="completed", completed_at=text_at(0))
+    second = faber_starts(plain, "run-2")
+    second.deliver(PRE, **me())
+    assert second.deliver(COMPACT, **me()).packet
+    second.change_state(status="completed", completed_at=text_at(0))
+    third = faber_starts(plain, "run-3")
+    third.deliver(END, **me())
+    assert [reasons(run) for run in (first, second, third)] == [["abandoned"], ["compaction", "abandoned"], ["normal"]]
+    assert [run.current for run in (first, second, third)] == [None] * 3
+    assert [event["source"] for event in third.of_type("session_started")] == ["inferred"]
+    for run in (first, second, third):
+        run.assert_projected()
+
+
+def test_a_run_that_is_over_within_the_session_that_started_it_has_that_session(plain: Project) -> None:
+    plain.deliver(STARTUP, **me())
+    run = faber_starts(plain, "run-1", started_at=text_at(3))
+    run.change_state(status="completed", completed_at=text_at(-5))
+    run.deliver(END, **me())
+    assert reasons(run) == ["normal"]
+    run.assert_projected()
+
+
+@pytest.mark.parametrize("completed", [{"completed_at": "2026-01-01T00:00:00Z"}, {}], ids=["before", "unknown"])
+def test_a_client_that_came_after_a_run_was_over_has_no_session_on_it(plain: Project, completed: Any) -> None:
+    run = faber_starts(plain, "run-1", status="completed", **completed)
+    plain.deliver(STARTUP, **me())
+    for end in (PRE, END):
+        assert run.deliver(end, **me()).output == b""
+    assert sorted(path.name for path in run.run.iterdir()) == ["state.json"]
+    assert not (run.root / ".git" / "faber-ledger" / "runs").exists()
+
+
+# A stray end
+
+
+def test_the_end_of_a_client_that_was_never_heard_of_touches_no_tracked_file(project: Project) -> None:
+    """As `claude mcp list` and `claude plugin install` send one."""
+    project.deliver(STARTUP, **me())
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Work")
+    for _ in range(2):
+        assert project.deliver(END, client=OTHER, pid="2").output == b""
+    assert project.git("status", "--porcelain", "--", str(project.run)) == ""
+    (line, *_) = project.log_lines
+    assert "this client has no session on" in line
+    assert project.current is not None
+    project.assert_projected()
+
+
+def test_a_session_that_no_client_opened_is_ended_by_a_client_that_was_heard_of_while_it_was_open(
+    project: Project,
+) -> None:
+    assert project.faber("session-load").returncode == 0
+    session = project.current
+    project.deliver(END, **me())
+    assert project.current == session
+    project.deliver(POST, **me())  # the client is at work here
+    project.deliver(END, **me())
+    assert [one["session_id"] for one in project.history] == [session]
+    assert reasons(project) == ["normal"]
     project.assert_projected()
