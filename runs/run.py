@@ -239,18 +239,20 @@ def runs_for_new(root: str) -> str:
     return fabers if os.path.isdir(fabers) and not os.path.lexists(ours) else ours
 
 
-def places_of(root: str, name: str) -> list[Run]:
-    """Return a run at every place that it may have in the layouts, in the order of search; `run_id` is the name."""
+def places_of(root: str, name: str) -> Iterator[Run]:
+    """Yield a run at every place that it may have in the layouts, in the order of search; `run_id` is the name."""
     ours, fabers = _runs_folders(root)
     parts = name.split("/")
-    places = [Run(root, name, os.path.join(ours, *parts)), Run(root, name, os.path.join(fabers, *parts))]
+    yield Run(root, name, os.path.join(ours, *parts))
+    yield Run(root, name, os.path.join(fabers, *parts))
     plan, found, suffix = name.rpartition(OF_PLAN)
     if found and is_run_id(plan) and is_name(suffix):
         folder = os.path.join(fabers, *plan.split("/"))
-        places += [Run(root, name, os.path.join(folder, suffix)), Run(root, name, folder, suffix)]
-    if len(parts) > 1:
-        places.append(Run(root, name, os.path.join(fabers, *parts[:-1]), parts[-1]))
-    return [run for run in places if not run.suffix.endswith(BACKUP_ENDING)]
+        yield Run(root, name, os.path.join(folder, suffix))
+        if not suffix.endswith(BACKUP_ENDING):
+            yield Run(root, name, folder, suffix)
+    if len(parts) > 1 and not parts[-1].endswith(BACKUP_ENDING):
+        yield Run(root, name, os.path.join(fabers, *parts[:-1]), parts[-1])
 
 
 def run_at(root: str, path: str) -> tuple[Run, str] | None:
@@ -279,7 +281,8 @@ def _find_recorded(root: str, name: str) -> Run | None:
 
 def _find_folder(root: str, name: str) -> Run | None:
     """Return a run of which only the folder is there."""
-    return next((run for run in places_of(root, name)[:2] if os.path.lexists(run.directory)), None)
+    places = zip(RUNS, places_of(root, name), strict=False)
+    return next((run for _, run in places if os.path.lexists(run.directory)), None)
 
 
 def _run_of_path(root: str, path: str) -> Run | None:

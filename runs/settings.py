@@ -61,7 +61,8 @@ class Settings:
         self.packet_budget = HOOK_BUDGET
         self.summaries = True
         self.precompact_hint = True
-        self.new_runs = RUNS[0] if runs_for_new(run.root) == os.path.join(run.root, *RUNS[0].split("/")) else RUNS[1]
+        self._root = run.root
+        self._new_runs: str | None = None
         self.problems: list[str] = []
         self.places = dict.fromkeys(NAMES, "default")  # where each value comes from
         self._read(run.root, os.path.join(run.root, *PATH.split("/")))
@@ -76,6 +77,13 @@ class Settings:
                 value: object = int(text) if name == "packet_budget" and text.isdecimal() else SWITCHES.get(text)
                 value = text if name == NEW else value
                 self._set(name, value, variable)
+
+    @property
+    def new_runs(self) -> str:
+        """The folder of runs that new ones go into; not for a run that is there."""
+        if self._new_runs is None:
+            self._new_runs = os.path.relpath(runs_for_new(self._root), self._root).replace(os.sep, "/")
+        return self._new_runs
 
     def _read(self, root: str, path: str) -> None:
         try:
@@ -100,7 +108,7 @@ class Settings:
             if value not in RUNS:
                 self.problems.append(f"{place} must be {' or '.join(RUNS)}")
                 return
-            self.new_runs = str(value)
+            self._new_runs = str(value)
         elif name == "packet_budget":
             if type(value) is int and MIN_BUDGET <= value <= HOOK_BUDGET:
                 self.packet_budget = value

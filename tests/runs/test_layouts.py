@@ -1,0 +1,467 @@
+"""A run of every layout goes the whole way; several runs in one plan's folder do not see each other's files."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from support.command import COMMAND
+from support.project import Project, usual_state
+
+PLAN, SUFFIX, OTHER = "fractary-faber-258", "2026-04-17T10-20-30Z", "2026-05-01T08-00-00Z"
+OURS, FABERS = ".fractary/runs", ".fractary/faber/runs"
+START, COMPACTION = "SessionStart.startup.print", "PreCompact.auto.print"
+AGAIN, END = "SessionStart.compact.print", "SessionEnd.other.print"
+
+
+class Layout(NamedTuple):
+    """Where a run's state is, and the run's id."""
+
+    state: str
+    run_id: str
+
+    @property
+    def suffix(self) -> str:
+        name = self.state.rpartition("/")[2]
+        return name.removeprefix("state-").removesuffix(".json") if name.startswith("state-") else ""
+
+    def file(self, name: str) -> str:
+        """Return the path of one of our files."""
+        stem, _, ending = name.partition(".")
+        return (
+            f"{self.state.rpartition('/')[0]}/{stem}-{self.suffix}.{ending}" if self.suffix else f"{self.folder}/{name}"
+        )
+
+    @property
+    def folder(self) -> str:
+        return self.state.rpartition("/")[0]
+
+    @property
+    def path_form(self) -> str:
+        """The run's name as its path has it."""
+        below = self.folder.removeprefix(f"{FABERS}/").removeprefix(f"{OURS}/")
+        return f"{below}/{self.suffix}" if self.suffix else below
+
+
+LAYOUTS = {
+    "ours": Layout(f"{OURS}/issue-258/state.json", "issue-258"),
+    "fabers": Layout(f"{FABERS}/{PLAN}-run-{SUFFIX}/state.json", f"{PLAN}-run-{SUFFIX}"),
+    "plan": Layout(f"{FABERS}/{PLAN}/{SUFFIX}/state.json", f"{PLAN}-run-{SUFFIX}"),
+    "plan, by its path": Layout(f"{FABERS}/{PLAN}/{SUFFIX}/state.json", f"{PLAN}/{SUFFIX}"),
+    "shared": Layout(f"{FABERS}/{PLAN}/state-{SUFFIX}.json", f"{PLAN}-run-{SUFFIX}"),
+    "shared, by its path": Layout(f"{FABERS}/{PLAN}/state-{SUFFIX}.json", f"{PLAN}/{SUFFIX}"),
+}
+SHARED = [layout for layout in LAYOUTS.values() if layout.suffix]
+every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=list(LAYOUTS))
+
+
+@pytest.fixture(autouse=True)
+def command_on_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git calls the drivers by name."""
+    monkeypatch.setenv("PATH", f"{COMMAND.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def project_of(root: Path, layout: Layout) -> Project:
+    """Make a set up project with a run, as FABER's tools leave it, all committed; a plan's folder has another run."""
+    project = Project.made(root)
+    shutil.rmtree(project.run.parent)
+    project.active_path.unlink()
+    active = f"{FABERS}/.active-run-id" if layout.state.startswith(FABERS) else ".fractary/faber/.active-run-id"
+    project.write(active, f"{layout.run_id}\n")
+    project.write(layout.state, json.dumps(state_of(layout.run_id), indent=2) + "\n")
+    if layout.suffix or "plan" in layout.folder:
+        project.write(neighbour(layout), json.dumps(state_of(f"{PLAN}-run-{OTHER}"), indent=2) + "\n")
+    assert project.faber("init", "--git-only").returncode == 0
+    commit(project, "Begin")
+    return seen(project, layout)
+
+
+def state_of(run_id: str) -> dict[str, Any]:
+    return {**usual_state(run_id), "plan_id": PLAN}
+
+
+def neighbour(layout: Layout) -> str:
+    return layout.state.replace(SUFFIX, OTHER)
+
+
+def seen(project: Project, layout: Layout) -> Project:
+    """Return a project that looks at a run of this layout."""
+    project.run_id = layout.run_id
+    project.run = project.root / layout.folder
+    project.state_path = project.root / layout.state
+    project.ledger_path = project.root / layout.file("ledger.db")
+    return project
+
+
+def clone_of(project: Project, layout: Layout, name: str, *, drivers: bool = True) -> Project:
+    clone = seen(project.clone(project.root.parent / name, name), layout)
+    if drivers:
+        assert clone.faber("init", "--git-only").returncode == 0
+    return clone
+
+
+def commit(project: Project, message: str) -> None:
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", message)
+
+
+def sure(project: Project, *arguments: str) -> str:
+    done = project.faber(*arguments)
+    assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+    return done.stdout
+
+
+@every_layout
+def test_a_run_goes_from_its_start_to_uninstall(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    blocks = [project.root / ".fractary" / name for name in (".gitignore", ".gitattributes")]
+    packet = project.deliver(START, client="one", pid="71").packet
+    assert packet is not None
+    assert layout.state in packet
+    assert not packet.startswith("❌")
+    project.deliver(COMPACTION, client="one", pid="71")
+    project.deliver(AGAIN, client="one", pid="71")
+    project.deliver(END, client="one", pid="71")
+    assert [entry.get("end_reason") for entry in project.history] == ["compaction", "normal"]
+    sure(project, "session-load", "--run-id", layout.run_id)
+    sure(project, "session-save")
+    project.assert_projected()
+    for named in (layout.run_id, layout.path_form):
+        assert f"Run: {layout.run_id}" in sure(project, "status", named)
+    assert sure(project, "verify", "--all") == f"{layout.run_id}: sound\n"
+    assert layout.run_id in sure(project, "run", "list")
+    sure(project, "timeline", "-o", str(tmp_path / "run.html"), layout.path_form)
+    assert layout.run_id in (tmp_path / "run.html").read_text()
+    staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
+    assert {layout.file("ledger.db"), layout.state} <= set(staged)
+    commit(project, "Work")
+    assert project.git("ls-files", layout.folder).splitlines() == sorted(
+        {layout.file("ledger.db"), layout.state, *others_in(project, layout)}
+    )
+    sure(project, "verify", "--git")
+    assert not {"git.travels", "git.stays", "runs.leftovers", "runs.names", "runs.active"} & warnings_of(project)
+    sure(project, "uninstall", "--scope", "project")
+    assert [block for block in blocks if block.exists()] == []
+    assert project.ledger_path.exists()
+
+
+def warnings_of(project: Project) -> set[str]:
+    """Return the names of the checks of `doctor` that found something."""
+    lines = project.faber("doctor").stdout.splitlines()
+    return {line.split()[1].rstrip(":") for line in lines if line.startswith(("warning", "error", "note"))}
+
+
+def others_in(project: Project, layout: Layout) -> list[str]:
+    return [neighbour(layout)] if layout.suffix else []
+
+
+@every_layout
+def test_another_clone_goes_on_with_it(tmp_path: Path, layout: Layout) -> None:
+    laptop = project_of(tmp_path / "laptop", layout)
+    laptop.deliver(START, client="one", pid="71")
+    laptop.deliver(END, client="one", pid="71")
+    commit(laptop, "Work")
+    desktop = clone_of(laptop, layout, "desktop")
+    assert f"Run: {layout.run_id}" in sure(desktop, "status")
+    sure(desktop, "run", "resume", layout.path_form)
+    assert desktop.deliver(START, client="two", pid="72").packet is not None
+    desktop.deliver(END, client="two", pid="72")
+    assert [entry["environment"]["hostname"] for entry in desktop.history] == ["dev-machine-1", "desktop"]
+    desktop.assert_projected()
+
+
+@every_layout
+@pytest.mark.parametrize("drivers", [True, False], ids=["with the drivers", "with resolve"])
+def test_two_clones_are_merged(tmp_path: Path, layout: Layout, drivers: bool) -> None:
+    laptop = project_of(tmp_path / "laptop", layout)
+    laptop.deliver(START, client="one", pid="71")
+    laptop.deliver(END, client="one", pid="71")
+    commit(laptop, "Work")
+    desktop = clone_of(laptop, layout, "desktop", drivers=drivers)
+    for clone, client in ((laptop, "two"), (desktop, "three")):
+        sure(clone, "run", "resume", layout.run_id)
+        clone.deliver(START, client=client, pid=client)
+        clone.deliver(END, client=client, pid=client)
+        commit(clone, client)
+    if drivers:
+        desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
+    else:
+        with pytest.raises(subprocess.CalledProcessError):
+            desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
+        assert layout.file("ledger.db") in sure(desktop, "resolve")
+        commit(desktop, "Merge")
+    sure(desktop, "project", layout.run_id)
+    assert len(desktop.history) == 3
+    desktop.assert_projected()
+
+
+@every_layout
+def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.deliver(START, client="one", pid="71")
+    project.git("rm", "-rq", "--cached", layout.folder)
+    project.git("commit", "-q", "--amend", "-m", "Without the run")
+    project.git("reflog", "expire", "--expire=now", "--all")
+    project.git("clean", "-fdxq", layout.folder)
+    assert not project.state_path.exists()
+    sure(project, "run", "resume", layout.path_form)
+    assert project.ledger_path.exists()
+    assert project.state["run_id"] == layout.run_id
+    project.assert_projected()
+
+
+@every_layout
+def test_a_linked_worktree_works_on_it(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "feat/258")
+    linked = seen(Project(tmp_path / "linked"), layout)
+    sure(linked, "run", "resume", layout.run_id)
+    assert linked.deliver(START, client="one", pid="71").packet is not None
+    linked.deliver(END, client="one", pid="71")
+    linked.change_state(status="completed")
+    linked.assert_projected()
+    assert not project.ledger_path.exists()
+    assert layout.run_id in sure(project, "worktree", "list")
+    commit(linked, "Work")
+    project.git("merge", "-q", "feat/258")
+    assert "removed: " in sure(project, "worktree", "cleanup", "linked")
+    project.assert_projected()
+
+
+# Several runs in a plan's folder
+
+shared_layout = pytest.mark.parametrize("layout", SHARED, ids=["-run-", "/"])
+
+
+@shared_layout
+def test_runs_of_a_plan_do_not_see_each_others_files(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    other = Layout(neighbour(layout), f"{PLAN}-run-{OTHER}")
+    secret = "the password is correct-horse"
+    for name in (".state-{}.json.0123456789abcdef.faber-ledger.tmp", "state-{}.json.backup", "ledger-{}.db.tmp"):
+        project.write(f"{layout.folder}/{name.format(OTHER)}", secret)
+    before = {path: path.read_bytes() for path in project.run.glob(f"*{OTHER}*")}
+    assert len(before) == 4
+    project.deliver(START, client="one", pid="71")
+    noted = project.faber("note", "add", secret)
+    assert noted.returncode == 0
+    event = project.of_type("note_recorded")[0]
+    found = next(one for one in project.events if one["event"] == event)
+    redacted = json.loads(sure(project, "redact", found["id"], "--run", layout.run_id, "--yes", "--json"))["data"]
+    assert not [path for path in json.dumps(redacted).split('"') if OTHER in path]
+    project.change_state(status="completed")
+    project.deliver(END, client="one", pid="71")
+    assert {path: path.read_bytes() for path in project.run.glob(f"*{OTHER}*")} == before
+    assert not list(project.run.glob(f"*{SUFFIX}.json.backup"))
+    leftovers = [line for line in project.faber("doctor").stdout.splitlines() if "was left by a killed program" in line]
+    assert [OTHER in line for line in leftovers] == [True, True]
+    sure(project, "run", "resume", other.run_id)
+    project.deliver(START, client="two", pid="72")
+    assert not list(project.run.glob(f".state-{OTHER}*"))
+    assert seen(project, other).of_type("session_started")
+
+
+@shared_layout
+def test_a_plans_folder_as_an_artifact_has_no_states_and_ledgers(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.write(f"{layout.folder}/plan.json", '{"goal": "all of it"}\n')
+    workflow = {
+        "id": "mine",
+        "critical_artifacts": {
+            "always_load": [{"id": "plan", "type": "directory", "path": layout.folder, "load_strategy": "all"}]
+        },
+    }
+    project.write(".fractary/faber/workflows/mine.json", json.dumps(workflow))
+    project.change_state(workflow_id="mine")
+    project.deliver(START, client="one", pid="71")
+    packet = project.deliver(AGAIN, client="one", pid="71").packet
+    assert packet is not None
+    assert "=== plan.json ===" in packet
+    assert "=== state-" not in packet
+    assert "=== ledger-" not in packet
+
+
+@shared_layout
+def test_a_runs_own_settings_have_its_suffix(tmp_path: Path, layout: Layout) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.write(layout.file("ledger.json"), '{"packet_budget": 4000}')
+    shown = json.loads(sure(project, "config", "show", layout.run_id, "--json"))["data"]["run"]
+    assert shown["settings"]["packet_budget"] == {"value": 4000, "from": layout.file("ledger.json")}
+    other = json.loads(sure(project, "config", "show", f"{PLAN}/{OTHER}", "--json"))["data"]["run"]
+    assert other["settings"]["packet_budget"]["from"] == "default"
+
+
+def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    event = {"type": "decision_point", "timestamp": "2026-04-17T10:21:00Z", "message": "use SQLite"}
+    project.write(f"{FABERS}/{layout.run_id}/events/001-decision_point.json", json.dumps(event))
+    assert "decision_point: use SQLite" in sure(project, "reconstitute", layout.run_id)
+    assert "use SQLite" not in project.faber("reconstitute", f"{PLAN}/{OTHER}").stdout
+    assert sure(project, "run", "list").count(SUFFIX) == 1
+
+
+# Which id a run has
+
+
+@pytest.mark.parametrize("named", ["another-run", f"{PLAN}-run-{OTHER}", ""])
+@pytest.mark.parametrize("layout", [LAYOUTS["plan"], LAYOUTS["shared"]], ids=["plan", "shared"])
+def test_a_state_that_claims_another_run_is_refused(tmp_path: Path, layout: Layout, named: str) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.change_state(run_id=named)
+    before = project.state_path.read_bytes()
+    project.deliver(START, client="one", pid="71")
+    assert any(["it is the state of another run" in line for line in project.log_lines])
+    assert project.state_path.read_bytes() == before
+    assert not project.ledger_path.exists()
+
+
+def test_a_state_cannot_take_the_id_of_a_run_elsewhere(tmp_path: Path) -> None:
+    layout = LAYOUTS["fabers"]
+    project = project_of(tmp_path / "project", layout)
+    project.deliver(START, client="one", pid="71")
+    forged = project.write(LAYOUTS["shared"].state, json.dumps(state_of(layout.run_id)))
+    before = forged.read_bytes()
+    project.write(f"{FABERS}/.active-run-id", f"{PLAN}/{SUFFIX}\n")
+    project.deliver(START, client="two", pid="72")
+    assert forged.read_bytes() == before
+    assert "it is the state of another run" in project.faber("session-load", "--run-id", f"{PLAN}/{SUFFIX}").stderr
+    assert not (project.root / LAYOUTS["shared"].file("ledger.db")).exists()
+    assert f"Run: {layout.run_id}" in sure(project, "status", layout.run_id)
+
+
+@pytest.mark.parametrize("layout", [LAYOUTS["plan"], LAYOUTS["shared, by its path"]], ids=["plan", "shared"])
+@pytest.mark.parametrize("damage", ["missing", "broken"])
+def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Layout, damage: str) -> None:
+    project = project_of(tmp_path / "project", layout)
+    project.deliver(START, client="one", pid="71")
+    project.write(f"{FABERS}/.active-run-id", f"{layout.path_form}\n")
+    if damage == "missing":
+        project.state_path.unlink()
+    else:
+        project.state_path.write_text('{"status": ')
+    assert project.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
+    assert f"* {layout.run_id} " in sure(project, "run", "list")
+
+
+def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", LAYOUTS["shared"])
+    plan = f"first-run-{PLAN}"
+    project.write(f"{FABERS}/{plan}/state-{SUFFIX}.json", json.dumps(state_of(f"{plan}-run-{SUFFIX}")))
+    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}-run-{SUFFIX}")
+    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/{SUFFIX}")
+
+
+def test_a_copy_of_a_state_in_a_runs_own_folder_is_no_run(tmp_path: Path) -> None:
+    layout = LAYOUTS["fabers"]
+    project = project_of(tmp_path / "project", layout)
+    shutil.copy(project.state_path, project.run / "state-old.json")
+    shutil.copy(project.state_path, project.run / "state-old.backup.json")
+    assert "old" not in sure(project, "run", "list")
+
+
+def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    project.git("rm", "-q", "--cached", "-r", FABERS)
+    project.write(".gitignore", "state-*.json\n.fractary/faber/runs/.active-run-id\n")
+    project.deliver(START, client="one", pid="71")
+    sure(project, "init", "--git-only")
+    assert "git.travels" not in warnings_of(project)
+    staged = json.loads(sure(project, "seal", "--json"))["data"]["runs"][0]["staged"]
+    assert staged == [layout.file("ledger.db")]
+    commit(project, "Work")
+    clone = clone_of(project, layout, "clone")
+    assert clone.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
+    sure(clone, "project", layout.run_id)
+    sure(clone, "verify", layout.run_id)
+    assert clone.state_path.exists()
+
+
+# Where new runs go
+
+
+def started(project: Project, *arguments: str, **environment: str) -> str:
+    """Start a run and return its folder in the project."""
+    done = project.faber("run", "start", "--work-id", "9", "--yes", "--json", *arguments, env=environment)
+    assert done.returncode == 0, done.stderr
+    return str(Path(json.loads(done.stdout)["data"]["directory"]).relative_to(project.root))
+
+
+def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_folder(tmp_path: Path) -> None:
+    project = project_of(tmp_path / "project", LAYOUTS["fabers"])
+    folder = started(project, "--run-id", "new")
+    assert folder == f"{FABERS}/new"
+    assert sorted(path.name for path in (project.root / folder).iterdir()) == [
+        "events",
+        "ledger.db",
+        "ledger.lock",
+        "metadata.json",
+        "state.json",
+    ]
+    for name in (project.active_path, project.root / FABERS / ".active-run-id"):
+        assert name.read_text() == "new\n"
+    assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
+
+
+def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    assert started(project, "--run-id", "one") == f"{OURS}/one"
+    assert not (project.root / FABERS).exists()
+    (project.root / FABERS).mkdir()
+    assert started(project, "--run-id", "two") == f"{OURS}/two"
+    assert (project.root / FABERS / ".active-run-id").read_text() == "two\n"
+
+
+def test_a_setting_decides_where_new_runs_go(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    project.write(".fractary/faber/ledger.json", json.dumps({"new_runs": FABERS}))
+    assert started(project, "--run-id", "one") == f"{FABERS}/one"
+    assert f"new ones: {FABERS} (.fractary/faber/ledger.json)" in sure(project, "config", "show")
+    assert started(project, "--run-id", "two", FABER_LEDGER_NEW_RUNS=OURS) == f"{OURS}/two"
+    project.write(".fractary/faber/ledger.json", json.dumps({"new_runs": "/tmp"}))
+    assert started(project, "--run-id", "three") == f"{OURS}/three"
+    assert "new_runs must be" in sure(project, "config", "show")
+
+
+# A project that an older version set up
+
+ATTRIBUTES = """\
+# >>> faber-ledger: how git merges and shows a run's files (`faber-ledger uninstall` removes this block)
+/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger
+/faber/runs/**/ledger.db binary merge=faber-ledger diff=faber-ledger
+/runs/**/state.json merge=faber-ledger
+/faber/runs/**/state.json merge=faber-ledger
+/faber/.active-run-id merge=faber-ledger
+/faber/runs/.active-run-id merge=faber-ledger
+# <<< faber-ledger
+"""
+
+
+def test_a_project_that_0_1_set_up_goes_on_and_doctor_says_what_to_renew(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    laptop = project_of(tmp_path / "laptop", layout)
+    laptop.write(".fractary/.gitattributes", ATTRIBUTES)
+    laptop.deliver(START, client="one", pid="71")
+    commit(laptop, "Work")
+    findings = laptop.faber("doctor").stdout
+    assert "our lines in .fractary/.gitattributes are missing, or older" in findings
+    desktop = clone_of(laptop, layout, "desktop", drivers=False)
+    laptop.deliver(END, client="one", pid="71")
+    commit(laptop, "End")
+    sure(desktop, "run", "resume", layout.run_id)
+    desktop.deliver(START, client="two", pid="72")
+    commit(desktop, "Start")
+    with pytest.raises(subprocess.CalledProcessError):
+        desktop.git("pull", "--quiet", "--no-rebase", "origin", "main")
+    sure(desktop, "resolve")
+    commit(desktop, "Merge")
+    assert len(desktop.history) == 2
+    desktop.assert_projected()
+    sure(laptop, "init", "--git-only")
+    assert "/faber/runs/**/ledger-*.db" in (laptop.root / ".fractary/.gitattributes").read_text()
