@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Select, func, or_, select
 
-from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, connection_to
+from faber_ledger.ledger.queries import HOSTNAME, PHASE, STARTED, OpenLog, connection_to
 from faber_ledger.ledger.tables import EVENT
 
 ARTIFACT_TYPES = ("artifact_loaded", "artifact_failed", "artifact_skipped")
@@ -23,51 +23,51 @@ class Match(NamedTuple):
     words: str = ""
 
 
-def find_matches(path: str, text: str) -> list[Match]:
-    """Return what `text` may mean in the log at `path`; only exact ids and positions if there are any.
+def find_matches(open_log: OpenLog, text: str) -> list[Match]:
+    """Return what `text` may mean in a log; only exact ids and positions if there are any.
 
     The text is an event's seq or id, a session's id, its last part or its client's id, or an artifact's id; all but a
-    seq may be abbreviated to a prefix. Returns at most 7 of each kind; raises as `Log.read`.
+    seq may be abbreviated to a prefix. Returns at most 7 of each kind; raises as `open_log`.
     """
-    with connection_to(path) as connection:
+    with connection_to(open_log) as connection:
         exact = _find(connection, text, whole=True)
         return exact or (_find(connection, text, whole=False) if text else [])
 
 
-def is_client(path: str, text: str) -> bool:
-    """Return whether a text is a client's own session id in the log at `path`; raises as `Log.read`."""
-    return _has_event(path, EVENT.c.client == text)
+def is_client(open_log: OpenLog, text: str) -> bool:
+    """Return whether a text is a client's own session id in a log; raises as `open_log`."""
+    return _has_event(open_log, EVENT.c.client == text)
 
 
-def is_writer(path: str, text: str) -> bool:
-    """Return whether a text is the writer of an event in the log at `path`; raises as `Log.read`."""
-    return _has_event(path, EVENT.c.writer == text)
+def is_writer(open_log: OpenLog, text: str) -> bool:
+    """Return whether a text is the writer of an event in a log; raises as `open_log`."""
+    return _has_event(open_log, EVENT.c.writer == text)
 
 
-def _has_event(path: str, condition: ColumnElement[bool]) -> bool:
-    with connection_to(path) as connection:
+def _has_event(open_log: OpenLog, condition: ColumnElement[bool]) -> bool:
+    with connection_to(open_log) as connection:
         return connection.execute(select(EVENT.c.seq).where(condition).limit(1)).first() is not None
 
 
-def list_machines(path: str) -> list[str]:
-    """Return the host names of the sessions in the log at `path`, sorted; raises as `Log.read`."""
-    return _list_texts(path, HOSTNAME, STARTED)
+def list_machines(open_log: OpenLog) -> list[str]:
+    """Return the host names of the sessions in a log, sorted; raises as `open_log`."""
+    return _list_texts(open_log, HOSTNAME, STARTED)
 
 
-def list_phases(path: str) -> list[str]:
-    """Return the phases that events of the log at `path` name, sorted; raises as `Log.read`."""
-    return _list_texts(path, PHASE, PHASE.is_not(None))
+def list_phases(open_log: OpenLog) -> list[str]:
+    """Return the phases that events of a log name, sorted; raises as `open_log`."""
+    return _list_texts(open_log, PHASE, PHASE.is_not(None))
 
 
-def _list_texts(path: str, value: ColumnElement[Any], condition: ColumnElement[bool]) -> list[str]:
-    with connection_to(path) as connection:
+def _list_texts(open_log: OpenLog, value: ColumnElement[Any], condition: ColumnElement[bool]) -> list[str]:
+    with connection_to(open_log) as connection:
         found = connection.scalars(select(value).where(condition).distinct().order_by(value))
         return [text for text in found if isinstance(text, str)]
 
 
-def find_similar(path: str, text: str) -> list[Match]:
-    """Return sessions and artifacts spelled like `text`, else the nearest events; raises as `Log.read`."""
-    with connection_to(path) as connection:
+def find_similar(open_log: OpenLog, text: str) -> list[Match]:
+    """Return sessions and artifacts spelled like `text`, else the nearest events; raises as `open_log`."""
+    with connection_to(open_log) as connection:
         names = list(connection.scalars(_sessions()))
         sessions = {name.casefold().rpartition("-")[2]: name for name in names}
         sessions |= {name.casefold(): name for name in names}

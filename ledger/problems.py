@@ -27,6 +27,7 @@ NOTES = (
     "unredacted_version",
     "not_pulled",
     "in_another_worktree",
+    "not_in_file",
     "mirror_journal",
     "empty",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -25,6 +25,7 @@ PAGE = 500
 STARTED = EVENT.c.type == literal_column("'session_started'")  # a bound value would not match the partial index
 
 Key: TypeAlias = tuple[int, str]
+OpenLog: TypeAlias = Callable[[], Log]  # opens the log that is asked, for reading
 
 
 class EventQuery(NamedTuple):
@@ -45,15 +46,15 @@ class EventQuery(NamedTuple):
 
 
 def find_events(
-    path: str, wanted: EventQuery, *, limit: int | None = None, newest_first: bool = False
+    open_log: OpenLog, wanted: EventQuery, *, limit: int | None = None, newest_first: bool = False
 ) -> Iterator[Recorded]:
-    """Yield the wanted events of the log at `path`, in `(seq, id)` order or against it; raises as `Log.read`.
+    """Yield the wanted events of a log, in `(seq, id)` order or against it; raises as `open_log` does.
 
     With a limit, the newest `limit` of them. The log is read page by page, so that a slow reader, such as a person with
     a pager, does not stop hooks from writing.
     """
-    with connection_to(path) as connection:
-        decode = Log(connection.connection.driver_connection, path).decode  # type: ignore[arg-type]  # SQLite's own
+    with connection_to(open_log) as connection:
+        decode = Log(connection.connection.driver_connection, "").decode  # type: ignore[arg-type]  # SQLite's own
         question = READ.where(*_conditions(wanted))
         if wanted.phase is not None:
             yield from map(decode, _in_phase(connection, question, wanted.phase, limit, newest_first))
@@ -129,30 +130,30 @@ def _with_phases(connection: Connection, question: Select[Any]) -> Iterator[tupl
         yield row, by_session.get(row[2], known) if row[2] is not None else known
 
 
-def keys_at(path: str, seq: int) -> list[Key]:
+def keys_at(open_log: OpenLog, seq: int) -> list[Key]:
     """Return the keys of the events that have a seq, in order: several, if clones have worked apart."""
-    with connection_to(path) as connection:
+    with connection_to(open_log) as connection:
         question = select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.seq == seq).order_by(EVENT.c.id)
         return [(row[0], row[1]) for row in connection.execute(question)]
 
 
-def key_of(path: str, name: str) -> Key:
+def key_of(open_log: OpenLog, name: str) -> Key:
     """Return the key of an existing event by its id."""
-    with connection_to(path) as connection:
+    with connection_to(open_log) as connection:
         row = connection.execute(select(EVENT.c.seq, EVENT.c.id).where(EVENT.c.id == name)).one()
         return (row[0], row[1])
 
 
-def last_key(path: str) -> Key | None:
+def last_key(open_log: OpenLog) -> Key | None:
     """Return the key of the last event; None for an empty log."""
-    with connection_to(path) as connection:
+    with connection_to(open_log) as connection:
         return _newest_key(connection, READ, 1)
 
 
 @contextmanager
-def connection_to(path: str) -> Iterator[Connection]:
-    """Open the log at `path` for SQLAlchemy as `Log.read` opens it: checked, and never written; raises as it does."""
-    engine = create_engine("sqlite://", creator=lambda: Log.read(path).connection, poolclass=NullPool)
+def connection_to(open_log: OpenLog) -> Iterator[Connection]:
+    """Open a log for SQLAlchemy as `open_log` opens it, checked and never written; raises as it does."""
+    engine = create_engine("sqlite://", creator=lambda: open_log().connection, poolclass=NullPool)
     try:
         with engine.connect() as connection:
             yield connection

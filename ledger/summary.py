@@ -16,11 +16,10 @@ class Summary(NamedTuple):
     last_type: str | None
 
 
-def summarize(path: str) -> Summary:
-    """Return the number of a log's events and sessions, and its last event; raises as `Log.read`."""
-    with Log.read(path) as log:
-        (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
-        (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
-        for last in log.newest(1):
-            return Summary(events, sessions, last["at"], last["event"]["type"])
+def summarize(log: Log) -> Summary:
+    """Return the number of a log's events and sessions, and its last event."""
+    (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
+    (sessions,) = log.connection.execute("SELECT count(*) FROM event WHERE type = 'session_started'").fetchone()
+    for last in log.newest(1):
+        return Summary(events, sessions, last["at"], last["event"]["type"])
     return Summary(events, sessions, None, None)

@@ -133,6 +133,10 @@ class Recording:
             self._open_log()
             recorded = self._insert(drafts, at=at, writer=writer)
         self.view.blocks = fold(recorded, self.blocks)
+        if self.run.is_kept:
+            from faber_ledger.runs.kept import note_alone
+
+            note_alone(self.run, [one["id"] for one in recorded])
         self._touched.update([one["event"].get("session_id") for one in recorded])
         return recorded
 

@@ -7,8 +7,13 @@ The next time the run's log is opened where the work tree has it, the events are
 
 from __future__ import annotations
 
+import os
+
+from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.runs.clone import kept_folder
-from faber_ledger.runs.run import Run, find_run
+from faber_ledger.runs.run import ALONE, Run, find_run
+
+LARGEST_NOTE = 4 * 1024 * 1024
 
 
 def kept_run(root: str, run_id: str) -> Run | None:
@@ -30,6 +35,28 @@ def run_here(root: str, run_id: str) -> Run:
     """
     run = find_run(root, run_id)
     return run if run.is_recorded() else kept_run(root, run.run_id) or run
+
+
+def note_alone(run: Run, ids: list[str]) -> None:
+    """Note which events were recorded on a kept run alone: no git command has taken them out of a ledger.
+
+    It may be lost: then they are reported as rolled back.
+    """
+    try:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with open(os.open(os.path.join(run.directory, ALONE), flags, 0o600), "a", encoding="ascii") as file:
+            file.write("".join([f"{name}\n" for name in ids]))
+    except OSError:
+        pass
+
+
+def recorded_alone(run: Run) -> set[str]:
+    """Return the ids of the events that were recorded on the kept run alone since its run's log was last united."""
+    folder = kept_folder(run.root, run.run_id)
+    try:
+        return set(read_regular(os.path.join(folder or "", ALONE), LARGEST_NOTE).decode("ascii", "replace").split())
+    except (FileRefused, OSError):
+        return set()
 
 
 def not_in_tree(run: Run) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import IntegrityError, LedgerError, Locked, NotWritable
 from faber_ledger.ledger.file import BUSY_SECONDS, DURABLE, is_busy, sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.runs.git import is_git_at_work
+from faber_ledger.runs.run import ALONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,6 +161,8 @@ class RunLog:
             insert_rows(mirror, missing_rows(mirror, self.log))
             insert_rows(self.log, lost)
             self.returned = len(lost)
+            if lost:
+                whole_file.remove(os.path.join(os.path.dirname(self.mirror.path), ALONE))
         elif not compare:
             return
         self.settle()
@@ -235,7 +239,6 @@ class RunLog:
             self.redacted = True
             return
         from faber_ledger.ledger.union import merge_rows, remove_database, rows_of, write_rows
-        from faber_ledger.ledger.whole_file import move_into_place
 
         self.mirror.known_heads = None
         path, temporary = self.log.path, self.log.path + ".tmp"
@@ -250,7 +253,7 @@ class RunLog:
                 self.mirror.refuse(error)
             self.log.close()  # first, since what it rolls back stands in a journal beside the file
             try:
-                move_into_place(temporary, path)
+                whole_file.move_into_place(temporary, path)
             finally:
                 self.log = Log.open(path)
         except OSError as error:

@@ -48,6 +48,7 @@ COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 LONGEST_ID = 255
 LONGEST_PATH = 4096
 LARGEST_STATE = 64 * 1024 * 1024
+ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
 PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
 JOINING = dict.fromkeys(map(ord, "._-"))
 

@@ -16,7 +16,7 @@ from faber_ledger.cli.ui.which_run import run_with_ledger, runs_to_report
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.ledger.log import Log
+from faber_ledger.runs.united import read_log
 
 OURS = re.compile(rb'\s*(\{\s*"(seq"\s*:\s*[0-9]+,\s*"id"|specversion"\s*:\s*"1.0",.*?"/faber-ledger/runs/)|\Z)')
 LOOKED_AT = 4096  # bytes of a file that would be overwritten
@@ -70,7 +70,7 @@ def export(run: str | None, output: str | None, form: str | None, sqlite: str | 
 
     _check_ours(output)
     chosen, count = run_with_ledger(run), 0
-    with output_file(output) as file, Log.read(chosen.ledger_path) as log, progress(chosen, "exporting") as advance:
+    with output_file(output) as file, read_log(chosen) as log, progress(chosen, "exporting") as advance:
         check_types(log)
         for rows in verified_batches(log):
             for row in rows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +15,7 @@ from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, fi
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
-from faber_ledger.ledger.log import Log
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -79,7 +80,7 @@ def log(
     )
 
     def find() -> Iterator[Recorded]:
-        return find_events(chosen.ledger_path, wanted, limit=count, newest_first=reverse)
+        return find_events(partial(read_log, chosen), wanted, limit=count, newest_first=reverse)
 
     if next(find(), None) is None:
         say("no events")
@@ -97,7 +98,7 @@ def _lines(run: Run, found: Iterable[Recorded]) -> Iterator[str]:
         line = line_of(recorded)
         if recorded["event"]["type"] == "event_redacted":
             if forged is None:
-                with Log.read(run.ledger_path) as opened:
+                with read_log(run) as opened:
                     forged = effective_redactions(opened.connection).forged
             if recorded["id"] in forged:
                 line += " (forged: it removes nothing)"

@@ -14,8 +14,6 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_event import find_thing
 from faber_ledger.cli.ui.which_run import run_with_ledger
 from faber_ledger.ledger.command_errors import ChoiceNeeded, GitFailed
-from faber_ledger.ledger.errors import NotFound
-from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git_command import run_git
 from faber_ledger.runs.text_cache import TEXT_CACHE, remove_text_cache
 
@@ -58,20 +56,20 @@ def redact(
     20 a ledger is damaged.
     """
     from faber_ledger.ledger.clock import now
-    from faber_ledger.ledger.log import Log
     from faber_ledger.recording.leftovers import find_remains
     from faber_ledger.recording.redact import plan_redaction, redact_event, runs_in_work_trees
     from faber_ledger.recording.sessions import client_of
     from faber_ledger.runs.clone import writer_of  # at its use: `--help` loads every command
+    from faber_ledger.runs.united import read_log
     from faber_ledger.schemas.events import check_event
 
     chosen = run_with_ledger(run)
-    name = _find_event(chosen, event)
+    name = find_thing(chosen, event, ("event",)).id
 
     def make_plan(log: Log) -> RedactionPlan:
         return plan_redaction(log, name, fields, reason, check_event)
 
-    with Log.read(chosen.ledger_path) as log:
+    with read_log(chosen) as log:
         plan = make_plan(log)
     data = _data(chosen, plan) | {"dry_run": dry_run}
     if dry_run:
@@ -100,26 +98,6 @@ def redact(
     versions = _versions(chosen)
     data |= {"redaction": outcome.id, "rewritten": outcome.rewritten, "removed": outcome.removed, **beside}
     show(data | {"versions_in_git": versions}, _result_lines(chosen, plan, outcome, beside, versions), as_json=as_json)
-
-
-def _find_event(run: Run, text: str) -> str:
-    """Return the id of the event that is meant; raises NotFound, with how to restore it if only the mirror has it."""
-    try:
-        return find_thing(run, text, ("event",)).id
-    except NotFound as error:
-        known, kept = (_has_event(one, text) for one in (run.ledger_path, mirror_with_events(run)))
-        if known or not kept:
-            raise
-        raise NotFound(
-            f"this clone's mirror has the event {text}, but the ledger of {run.run_id} lacks it",
-            hint=f"run `faber-ledger project {run.run_id}` to restore it, then redact it",
-        ) from error
-
-
-def _has_event(path: str | None, text: str) -> bool:
-    from faber_ledger.ledger.lookup import find_matches
-
-    return path is not None and any(one.kind == "event" for one in find_matches(path, text))
 
 
 def _clean_files(log: Log, plan: RedactionPlan, places: list[Run], *, is_whole: bool) -> dict[str, Any]:

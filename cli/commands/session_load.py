@@ -19,7 +19,6 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, StateMissing
 from faber_ledger.ledger.file import check_file
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
@@ -32,6 +31,7 @@ from faber_ledger.runs.clients import note_session, seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -223,7 +223,7 @@ class Loading:
         """Load the artifacts by what state and log say now, without taking the run's lock."""
         if not check_file(self.run.ledger_path):
             return self._gather(None, caller, dry=dry)
-        with Log.read(self.run.ledger_path) as log:
+        with read_log(self.run) as log:
             return self._gather(sessions.View(log, blocks.blocks_of(self.state)), caller, dry=dry)
 
     def _gather(self, view: sessions.View | None, caller: Caller, *, dry: bool) -> Reload:

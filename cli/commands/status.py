@@ -13,15 +13,19 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.which_run import choose_run, fold_log
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
+from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
 from faber_ledger.projections.difference import differing_blocks
+from faber_ledger.projections.fold import fold
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.progress import current_phase, resume_point
 from faber_ledger.runs.run import Run, find_root
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,9 +52,16 @@ def status(run: str | None, as_json: bool) -> None:
         for line in active.explain():
             warn(line)
     state = state_file.read_state(meant).value
-    log = None if lacks_ledger(meant) else summarize(meant.ledger_path)
-    blocks = fold_log(meant) if log else blocks_of(state)
-    agrees = not differing_blocks(blocks, blocks_of(state))
+    log, blocks, agrees, more = None, blocks_of(state), True, 0
+    if not lacks_ledger(meant):
+        with Log.read(meant.ledger_path) as own:
+            count = summarize(own).events
+            # state.json shows the file's own events; only the reports also have what the mirror alone has.
+            agrees = not differing_blocks(fold(own.stream()), blocks)
+        with read_log(meant) as united:
+            log = summarize(united)
+            more = log.events - count
+        blocks = fold_log(meant)
     data = {
         "run_id": meant.run_id,
         "work_id": state.get("work_id"),
@@ -62,11 +73,13 @@ def status(run: str | None, as_json: bool) -> None:
         "sessions": blocks.get("sessions"),
         "context_metadata": blocks.get("context_metadata"),
         "events": log.events if log else 0,
+        "not_in_file": more,
         "last_event_at": log.last_at if log else None,
         "state_agrees": agrees,
         "waiting": len(waiting(meant)),
     }
-    show(data, [*_status_lines(meant, state, blocks, log, agrees), *_waiting_lines(meant)], as_json=as_json)
+    lines = [*_status_lines(meant, state, blocks, log, agrees), *_not_in_file_lines(meant, more)]
+    show(data, [*lines, *_waiting_lines(meant)], as_json=as_json)
 
 
 def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary | None, agrees: bool) -> Iterator[str]:
@@ -86,6 +99,13 @@ def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary 
     yield f"Ledger: {events_shown(log.events)}{last}"
     if not agrees:
         yield f"state.json differs from the ledger: run `faber-ledger project {run.run_id}`"
+
+
+def _not_in_file_lines(run: Run, count: int) -> Iterator[str]:
+    if count:
+        yield f"Not in the file yet: {events_shown(count)}; `faber-ledger project {run.run_id}` adds them"
+    if run.is_kept:
+        yield not_in_tree(run)
 
 
 def _waiting_lines(run: Run) -> Iterator[str]:

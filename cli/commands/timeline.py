@@ -19,8 +19,8 @@ from faber_ledger.files.change import read_file
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoPage
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.timeline import build_timeline
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.projections.timeline_shapes import Timeline
@@ -59,7 +59,7 @@ def timeline(runs: tuple[str, ...], output: str, every: bool, opened: bool, as_j
     problems: list[tuple[str, str]] = []
     for run in _choose_runs(runs, every):
         try:
-            with Log.read(run.ledger_path) as log:
+            with read_log(run) as log:
                 timelines.append(build_timeline(run.run_id, log.stream(), seconds_of))
         except (LedgerError, sqlite3.DatabaseError) as error:
             if not every:

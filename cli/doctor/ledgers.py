@@ -19,6 +19,7 @@ from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.lost import lacks_ledger, loss_of
+from faber_ledger.runs.united import blocks_beside, read_log
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -99,7 +100,7 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
     """Report the open sessions and their machines; look for those that were never ended."""
     here = hostname()
     for run in patient.runs:
-        blocks = blocks_of(patient.state(run))
+        blocks = blocks_beside(run, blocks_of(patient.state(run)))
         session_id = current_session(blocks)
         if session_id is None:
             continue
@@ -157,9 +158,7 @@ def _last_sign(run: Run, since: object, at: float) -> float:
     if has_false_journal(run):
         return at if started is None else started
     try:
-        from faber_ledger.ledger.log import Log
-
-        with Log.read(run.ledger_path) as log:
+        with read_log(run) as log:
             newest = seconds_of(next(iter(log.newest(1)))["at"])
     except (LedgerError, StopIteration):
         newest = None  # an adopted run without a log, or one that cannot be read

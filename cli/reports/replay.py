@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faber_ledger.cli.ui.event_words import line_of
@@ -9,13 +10,13 @@ from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.cli.ui.table import plural
 from faber_ledger.cli.ui.words import change_data, change_line, session_data, session_table
 from faber_ledger.ledger.clock import utc_text
-from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.queries import EventQuery, find_events
 from faber_ledger.projections.blocks import artifacts_in_context, current_session, empty, entry_of, session_history
 from faber_ledger.projections.difference import list_changes
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,7 +104,7 @@ class Replay:
     def events(self) -> Iterator[tuple[Recorded, list[Change]]]:
         """Yield each chosen event with the fields that it changed."""
         with progress(self.run, "replaying", is_printing=True) as advance:
-            for recorded in track_progress(find_events(self.run.ledger_path, EventQuery()), advance):
+            for recorded in track_progress(find_events(partial(read_log, self.run), EventQuery()), advance):
                 if self.past.has(recorded):
                     if self.chosen.has(recorded):
                         yield recorded, self.steps.apply(recorded)
@@ -117,7 +118,7 @@ class Replay:
         """Yield the sessions known after the last event, or only the chosen one; ask once `events` is exhausted."""
         wanted, clients = self.chosen.session, set()
         if wanted is not None:
-            found = find_events(self.run.ledger_path, EventQuery(session=wanted, type="session_started"))
+            found = find_events(partial(read_log, self.run), EventQuery(session=wanted, type="session_started"))
             clients = {recorded["event"].get("session_id") for recorded in found}
         for session in summarize_sessions(self.steps.blocks):
             if wanted is None or session["session_id"] == wanted or session["session_id"] in clients:
@@ -157,7 +158,7 @@ class Replay:
 def state_at(run: Run, moment: Moment, warn: Callable[[str], None]) -> tuple[dict[str, Any], Iterator[str]]:
     """Return the state at a moment, as data and as lines for people."""
     past, projector, position = PastEvents(moment), Projector(empty()), _PhaseTracker()
-    with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
+    with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in track_progress(log.stream(), advance):
             if past.has(recorded):
                 projector.apply(recorded)
@@ -239,7 +240,7 @@ def changes_between(
 ) -> tuple[dict[str, Any], Iterator[str]]:
     """Return what changed from one moment to another, as data and as lines for people."""
     sides = [(PastEvents(moment), Projector(empty())) for moment in (first, second)]
-    with Log.read(run.ledger_path) as log, progress(run, "replaying") as advance:
+    with read_log(run) as log, progress(run, "replaying") as advance:
         for recorded in track_progress(log.stream(), advance):
             for past, projector in sides:
                 if not past.is_over and past.has(recorded):

@@ -19,11 +19,13 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import blocks_of, current_session, session_history
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.lost import lacks_ledger
 from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run, find_run, run_ids
 from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.united import blocks_beside, read_log
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
@@ -49,7 +51,7 @@ def list_runs(root: str) -> list[Row]:
     times: dict[str, str] = {}
     rows = []
     for run in runs:
-        files = [_file_key(path) for path in (run.state_path, run.ledger_path)]
+        files = [_file_key(path) for path in (run.state_path, run.ledger_path, mirror_path(run) or "")]
         entry = known.get(run.state_path)
         has_journal = os.path.lexists(run.journal_path)
         row = entry[1] if entry is not None and entry[0] == files and not has_journal else _read_row(run)
@@ -67,11 +69,14 @@ def _read_row(run: Run) -> Row:
         state, problem, ledger_problem = read_state(run).value, None, None
     except LedgerError as error:
         state, problem, ledger_problem = {}, error.message, None
+    log, blocks = None, blocks_of(state)
     try:
-        log = None if lacks_ledger(run) else summarize(run.ledger_path)
+        if not lacks_ledger(run):
+            with read_log(run) as opened:
+                log = summarize(opened)
+            blocks = blocks_beside(run, blocks)
     except (LedgerError, sqlite3.DatabaseError) as error:
-        log, ledger_problem = None, str(error)
-    blocks = blocks_of(state)
+        ledger_problem = str(error)
     return {
         "work_id": state.get("work_id"),
         "status": state.get("status"),

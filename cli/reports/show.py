@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from faber_ledger.cli.reports.loaded_content import find_contents, unrecoverable_kind
@@ -20,6 +21,7 @@ from faber_ledger.projections.fold import fold
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.projections.steps import Steps
 from faber_ledger.runs.run import is_state_file
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +39,7 @@ NEIGHBOUR = "SELECT seq, id, type FROM event WHERE"
 
 def describe_event(run: Run, name: str) -> tuple[dict[str, Any], list[str]]:
     """Describe an event: its envelope, what it says, its parents and children, its hash, and what it changed."""
-    with Log.read(run.ledger_path) as log:
+    with read_log(run) as log:
         row = log.connection.execute(f"{ROW} WHERE id = ?", (name,)).fetchone()
         parents = [
             parent
@@ -95,9 +97,9 @@ def _changes(log: Log, name: str) -> list[Change]:
 
 def describe_session(run: Run, session_id: str) -> tuple[dict[str, Any], list[str]]:
     """Describe a session: where and how long it ran, what it completed and loaded, and its events."""
-    with Log.read(run.ledger_path) as log:
+    with read_log(run) as log:
         session = next((one for one in summarize_sessions(fold(log.stream())) if one["session_id"] == session_id), None)
-    found = list(find_events(run.ledger_path, EventQuery(session=session_id)))
+    found = list(find_events(partial(read_log, run), EventQuery(session=session_id)))
     clients = sorted({recorded["client"] for recorded in found if recorded["client"]})
     writers = sorted({recorded["writer"] for recorded in found})
     data = {
@@ -124,7 +126,7 @@ def describe_artifact(run: Run, artifact_id: str) -> tuple[dict[str, Any], list[
     counts = {"loaded": 0, "failed": 0, "skipped": 0}
     contents: dict[tuple[str, str], dict[str, Any]] = {}
     newest: deque[Recorded] = deque(maxlen=MAX_LISTED)
-    with Log.read(run.ledger_path) as log:
+    with read_log(run) as log:
         rows = log.connection.execute(
             f"{READ} WHERE type IN ('artifact_loaded', 'artifact_failed', 'artifact_skipped')"
             " AND (payload IS NULL OR json_extract(payload, '$.artifact_id') = ?) ORDER BY seq, id",

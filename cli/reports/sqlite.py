@@ -14,12 +14,12 @@ from faber_ledger.ledger.checked import read_verified
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.foreign import check_types
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.blocks import empty
 from faber_ledger.projections.compactions import Compactions
 from faber_ledger.projections.fold import Projector
 from faber_ledger.projections.history import summarize_sessions
 from faber_ledger.runs.lost import lacks_ledger
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -111,7 +111,7 @@ def _insert_run(connection: sqlite3.Connection, run: Run) -> int:
     first = last = None
     pending: list[Recorded] = []
     count = 0
-    with Log.read(run.ledger_path) as log:
+    with read_log(run) as log:
         check_types(log)
         for recorded in read_verified(log):
             event, kind = recorded["event"], recorded["event"]["type"]

@@ -8,7 +8,7 @@ from faber_ledger.cli.reports.replay import PastEvents
 from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.progress import progress, track_progress
 from faber_ledger.ledger.checked import read_verified
-from faber_ledger.ledger.log import Log
+from faber_ledger.runs.united import read_log
 from faber_ledger.schemas.strict import problems_in
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Strict:
 
     def _check_events(self) -> Iterator[tuple[Recorded, list[str]]]:
         past = PastEvents(self.chosen.end)
-        with Log.read(self.run.ledger_path) as log, progress(self.run, "checking") as advance:
+        with read_log(self.run) as log, progress(self.run, "checking") as advance:
             for recorded in track_progress(read_verified(log), advance):
                 if not past.has(recorded):
                     if past.is_over:

@@ -21,6 +21,7 @@ from faber_ledger.ledger.verify import find_problems
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs.copies import WORK_TREE, copies_of, mirror_with_events
+from faber_ledger.runs.kept import recorded_alone
 from faber_ledger.runs.lost import loss_of_events
 from faber_ledger.runs.run import Run
 from faber_ledger.runs.state_file import read_state
@@ -107,6 +108,14 @@ def _rollback_findings(run: Run, *, is_damaged: bool) -> Iterator[LogProblem]:
                 yield LogProblem("in_another_worktree", None, what, hint)
             for name in seen:
                 del lost[name]
+    alone = recorded_alone(run) if lost and not is_damaged else set()
+    waits = [name for name in lost if name in alone]
+    if waits:
+        what = f"not in the file yet: {_many(lost, waits)}, which this clone recorded while the file stayed as it is"
+        hint = f"run `faber-ledger seal {run.run_id}` to add them; so does the next event on the run"
+        yield LogProblem("not_in_file", None, what, hint)
+    for name in waits:
+        del lost[name]
     if lost:
         what = f"this clone's mirror has {_many(lost, list(lost))}, which the file lacks: git restored an older version"
         hint = f"run `faber-ledger project {run.run_id}` to restore them"

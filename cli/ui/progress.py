@@ -12,6 +12,7 @@ import click
 
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,8 +37,8 @@ def progress(
     count = 0
     has_place = sys.stderr.isatty() and not is_one_of_many and not (is_printing and sys.stdout.isatty())
     if has_place and os.path.getsize(run.ledger_path) > LONG:
-        with suppress(LedgerError, sqlite3.DatabaseError):
-            count = summarize(run.ledger_path).events
+        with suppress(LedgerError, sqlite3.DatabaseError), read_log(run) as log:
+            count = summarize(log).events
     if not count:
         yield _show_nothing
         return

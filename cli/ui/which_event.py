@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -11,6 +12,7 @@ from faber_ledger.cli.ui.output import warn
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import NotFound
 from faber_ledger.runs.progress import PHASES
+from faber_ledger.runs.united import read_log
 
 if TYPE_CHECKING:
     from faber_ledger.ledger.events import Recorded
@@ -26,7 +28,7 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
     """Return the one thing that a text names in a run's log; raises NotFound, with similar names or the candidates."""
     from faber_ledger.ledger.lookup import MAX_MATCHES, find_matches, find_similar
 
-    found = [one for one in find_matches(run.ledger_path, text) if one.kind in kinds]
+    found = [one for one in find_matches(partial(read_log, run), text) if one.kind in kinds]
     if len(found) == 1:
         return found[0]
     if found:
@@ -35,7 +37,7 @@ def find_thing(run: Run, text: str, kinds: tuple[str, ...] = ANYTHING) -> Match:
             f"{text} may be several things in {run.run_id}:\n{_list_matches(found[:MAX_MATCHES])}{more}",
             hint="give more of the id, or all of it",
         )
-    close = [one for one in find_similar(run.ledger_path, text) if one.kind in kinds]
+    close = [one for one in find_similar(partial(read_log, run), text) if one.kind in kinds]
     similar = f"; similar:\n{_list_matches(close)}" if close else ""
     name = " or ".join(filter(None, [", ".join(kinds[:-1]), kinds[-1]]))
     raise NotFound(
@@ -48,7 +50,7 @@ def find_session(run: Run, text: str | None) -> str | None:
     """Return a session's id, or the client's id that several may share; None for None. Raises as `find_thing`."""
     from faber_ledger.ledger.lookup import is_client
 
-    if text is None or is_client(run.ledger_path, text):
+    if text is None or is_client(partial(read_log, run), text):
         return text
     return find_thing(run, text, ("session",)).id
 
@@ -57,16 +59,20 @@ def check_machine(run: Run, text: str | None) -> str | None:
     """Return a machine that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import is_writer, list_machines
 
-    if text is None or is_writer(run.ledger_path, text):
+    if text is None or is_writer(partial(read_log, run), text):
         return text
-    return _check_known(run, "machine", text, list_machines(run.ledger_path))
+    return _check_known(run, "machine", text, list_machines(partial(read_log, run)))
 
 
 def check_phase(run: Run, text: str | None) -> str | None:
     """Return a phase of FABER, or one that occurs in the log; raises NotFound with those that do."""
     from faber_ledger.ledger.lookup import list_phases
 
-    return text if text is None or text in PHASES else _check_known(run, "phase", text, list_phases(run.ledger_path))
+    return (
+        text
+        if text is None or text in PHASES
+        else _check_known(run, "phase", text, list_phases(partial(read_log, run)))
+    )
 
 
 def _check_known(run: Run, kind: str, text: str, names: list[str]) -> str:
@@ -123,7 +129,7 @@ def parse_moment(run: Run, text: str) -> Moment:
         return Moment(text, keys=_keys_of(run, int(text)))
     from faber_ledger.ledger.queries import key_of
 
-    key = key_of(run.ledger_path, find_thing(run, text, ("event",)).id)
+    key = key_of(partial(read_log, run), find_thing(run, text, ("event",)).id)
     return Moment(text, keys=(key,))
 
 
@@ -160,9 +166,9 @@ def _keys_of(run: Run, seq: int) -> tuple[Key, ...]:
 
     if seq == 0:
         return ()
-    keys = keys_at(run.ledger_path, seq)
+    keys = keys_at(partial(read_log, run), seq)
     if not keys:
-        last = last_key(run.ledger_path)
+        last = last_key(partial(read_log, run))
         end = f"its last event is {last[0]} {last[1]}" if last else "its log is empty"
         raise NotFound(f"{run.run_id} has no event with the seq {seq}: {end}", hint="0 is before the first event")
     if len(keys) > 1:

@@ -14,7 +14,6 @@ from faber_ledger.cli.ui.output import ask_number, tell, warn
 from faber_ledger.ledger.command_errors import NoActiveRun, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
@@ -23,6 +22,7 @@ from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
 from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,8 +94,8 @@ def recheck_under_lock(run: Run, compare: Callable[[], list[R]]) -> list[R]:
 
 
 def fold_log(run: Run) -> Blocks:
-    """Return the two blocks folded from a run's log; raises like `Log.read`."""
-    with Log.read(run.ledger_path) as log:
+    """Return the two blocks folded from a run's log; raises like `read_log`."""
+    with read_log(run) as log:
         return fold(log.stream())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,8 @@ def test_events_of_format_1_are_read_as_they_were_written(frozen: str) -> None:
         read = [{**one, "hash": digest} for one, digest in zip(log.stream(), hashes, strict=True)]
     assert read == EXPECTED
     assert [
-        {**one, "hash": digest} for one, digest in zip(find_events(frozen, EventQuery()), hashes, strict=True)
+        {**one, "hash": digest}
+        for one, digest in zip(find_events(partial(Log.read, frozen), EventQuery()), hashes, strict=True)
     ] == EXPECTED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def seqs(path: str, wanted: EventQuery, limit: int | None = None, newest_first: bool = False) -> list[int]:
-    return [one["seq"] for one in find_events(path, wanted, limit=limit, newest_first=newest_first)]
+    return [one["seq"] for one in find_events(partial(Log.read, path), wanted, limit=limit, newest_first=newest_first)]
 
 
 def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,7 +42,7 @@ def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_a_query_returns_what_the_log_returns(ledger: str) -> None:
     with Log.read(ledger) as log:
-        assert list(find_events(ledger, EventQuery())) == list(log.stream())
+        assert list(find_events(partial(Log.read, ledger), EventQuery())) == list(log.stream())
 
 
 @pytest.mark.parametrize(
@@ -111,10 +112,12 @@ def test_a_log_of_many_pages_is_complete_in_both_directions(ledger: str) -> None
 
 
 def test_a_summary_counts_events_and_sessions(ledger: str, tmp_path: Path) -> None:
-    assert summarize(ledger) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
+    with Log.read(ledger) as log:
+        assert summarize(log) == Summary(11, 2, "2026-01-05T14:32:02Z", "session_started")
     with Log.open(str(tmp_path / "empty.db")) as log:
         log.commit()
-    assert summarize(str(tmp_path / "empty.db")) == Summary(0, 0, None, None)
+    with Log.read(str(tmp_path / "empty.db")) as log:
+        assert summarize(log) == Summary(0, 0, None, None)
 
 
 def test_counting_sessions_reads_only_the_index(ledger: str) -> None:
@@ -126,16 +129,19 @@ def test_counting_sessions_reads_only_the_index(ledger: str) -> None:
 
 
 def test_a_query_cannot_write(ledger: str) -> None:
-    with pytest.raises(sqlite3.OperationalError, match="readonly"), connection_to(ledger) as connection:
+    with (
+        pytest.raises(sqlite3.OperationalError, match="readonly"),
+        connection_to(partial(Log.read, ledger)) as connection,
+    ):
         connection.exec_driver_sql("DELETE FROM head")
 
 
 def test_a_query_refuses_a_file_that_is_not_a_ledger(tmp_path: Path) -> None:
     (tmp_path / "ledger.db").write_text("not a database, by any means " * 10)
     with pytest.raises(IntegrityError):
-        summarize(str(tmp_path / "ledger.db"))
+        Log.read(str(tmp_path / "ledger.db"))
     with pytest.raises(LedgerError):
-        list(find_events(str(tmp_path / "none.db"), EventQuery()))
+        list(find_events(partial(Log.read, str(tmp_path / "none.db")), EventQuery()))
 
 
 def test_log_prints_one_line_per_event(project: Path) -> None:

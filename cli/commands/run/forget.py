@@ -19,7 +19,7 @@ from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import old_copies, remove_run_list
-from faber_ledger.runs.run import PLACE, find_root, find_run
+from faber_ledger.runs.run import ALONE, PLACE, find_root, find_run
 
 
 @click.command()
@@ -66,8 +66,8 @@ def forget(run_id: str | None, listing: bool, yes: bool, as_json: bool) -> None:
     remove_run_list(root, warn)
     kept = summary_paths(run).values()
     beside = kept_run(root, run.run_id)
-    place = os.path.join(os.path.dirname(path), PLACE)
-    others = [place, beside.state_path, beside.lock_path, *old_copies(beside)] if beside else []
+    names = [os.path.join(os.path.dirname(path), name) for name in (PLACE, ALONE)]
+    others = [*names, beside.state_path, beside.lock_path, *old_copies(beside)] if beside else []
     for one in [*kept, *others]:
         whole_file.remove(one)
     _remove(path, clone_folder(root) or "")
