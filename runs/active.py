@@ -105,10 +105,16 @@ class ActiveRun:
     @property
     def shown_line(self) -> str:
         """What user and agent are told of a run that is shown, not used."""
-        return (
-            f"the FABER run {self.run_id} came with git and was never used in this clone, so nothing is recorded on it;"
-            f" `faber-ledger run resume {self.run_id}` makes it active here"
-        )
+        return say_shown(self.run_id or "")
+
+    def why(self) -> str:
+        """Return why the run is the active one, as half a sentence."""
+        files = [word.file for word in self.words if word.run_id == self.run_id and word.file is not None]
+        if self.word is None:
+            return self.reason_none or "no active file names one"
+        if self.word.file is None:
+            return "claimed in this work tree" + (f", and named in {files[0]}" if files else "")
+        return f"named in {self.word.file}, which " + ("was written here" if self.word.is_own() else "git brought")
 
     def find_problem(self, root: str) -> str | None:
         """Return why the run that is named cannot be used; None if work tree or mirror has it, or none is named."""
@@ -123,8 +129,6 @@ class ActiveRun:
 
     def explain(self) -> list[str]:
         """Return a line on each other run at work that is named here, and why it is not the active one."""
-        if self.is_shown:
-            return [self.shown_line]
         lines = []
         for word in self.words:
             if word.run_id == self.run_id or word.status not in progress.ACTIVE:
@@ -175,8 +179,8 @@ def _decide(root: str, *, is_alone: bool) -> ActiveRun:
 
 def _choose(words: list[Word]) -> Word | None:
     """Return the word that holds, by the rules above; None if there is none."""
-    if not words:
-        return None
+    if len({word.run_id for word in words}) < 2:
+        return next((word for word in words if word.file is None), max(words, key=lambda word: word.at, default=None))
     there = [word for word in words if word.status != MISSING]
     at_work = [word for word in there if word.status in progress.ACTIVE]
     group = sorted(at_work or there or words, key=lambda word: word.at, reverse=True)
@@ -189,11 +193,9 @@ def _choose(words: list[Word]) -> Word | None:
 
 def _belongs_here(root: str, word: Word) -> bool:
     """Return whether a run belongs to this clone: it was used or written here, or its own branch is checked out."""
-    from faber_ledger.runs.belonging import is_own_branch, was_used_here  # not for the run that is claimed
+    from faber_ledger.runs.belonging import belongs_here  # not for the run that is claimed
 
-    return (
-        word.status == MISSING or was_used_here(root, word.run_id) or is_own_branch(root, word.run_id) or word.is_own()
-    )
+    return belongs_here(root, word.run_id) or word.is_own()
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:
@@ -204,6 +206,14 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     if kept_run(root, word.run_id) is None or GitQuery(["ls-files", "--", *ACTIVE_FILES], root).answer() != "":
         return ActiveRun([], None, claim, reason_none=reason)
     return ActiveRun([word], word, claim)
+
+
+def say_shown(run_id: str) -> str:
+    """Return what user and agent are told of a run that is shown, not used."""
+    return (
+        f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it;"
+        f" `faber-ledger run resume {run_id}` makes it active here"
+    )
 
 
 def came_with_git(root: str, active: ActiveRun) -> bool:

@@ -129,35 +129,36 @@ def claim_run(root: str, run_id: str) -> None:
         raise LedgerError(
             f"cannot write {path}: {error.strerror}", hint="check the permissions of the git directory"
         ) from error
-    _remember(root, run_id)
+    remember_use(root, run_id)
 
 
-def was_claimed(root: str, run_id: str) -> bool:
-    """Return whether any work tree of this clone has ever claimed a run."""
-    return run_id in _remembered(root)
+USED_FILE = "used-runs"  # below `.git/faber-ledger/`: one run id a line
+MOST_USED = 10_000
 
 
-CLAIMED_FILE = "claimed-runs"  # below `.git/faber-ledger/`: one run id a line
-MOST_CLAIMED = 10_000
+def was_used(root: str, run_id: str) -> bool:
+    """Return whether a run was claimed in any work tree of this clone, or named to a command on purpose."""
+    return run_id in _used_runs(root)
 
 
-def _remember(root: str, run_id: str) -> None:
-    """Note that a run was claimed in this clone: a claim is replaced, and a resumed run need not have an event."""
-    folder, known = clone_folder(root), _remembered(root)
+def remember_use(root: str, run_id: str) -> None:
+    """Note that a run is used in this clone: a claim is replaced, and a resumed run need not have an event."""
+    folder, known = clone_folder(root), _used_runs(root)
     if folder is None or run_id in known:
         return
     try:
-        os.makedirs(folder, exist_ok=True)
-        lines = "".join([f"{one}\n" for one in [*known[1 - MOST_CLAIMED :], run_id]])
-        whole_file.put(os.path.join(folder, CLAIMED_FILE), lines.encode(), durable=False, locked=False)
+        if not os.path.isdir(folder):
+            os.mkdir(folder)  # not git's own directory
+        lines = "".join([f"{one}\n" for one in [*known[1 - MOST_USED :], run_id]])
+        whole_file.put(os.path.join(folder, USED_FILE), lines.encode(), durable=False, locked=False)
     except OSError:
         pass  # the run's log says so too once something is recorded on it
 
 
-def _remembered(root: str) -> list[str]:
+def _used_runs(root: str) -> list[str]:
     folder = clone_folder(root)
     try:
-        with open(os.path.join(folder or "", CLAIMED_FILE), encoding="utf-8") as file:
-            return file.read(MOST_CLAIMED * 300).splitlines() if folder else []
+        with open(os.path.join(folder or "", USED_FILE), encoding="utf-8") as file:
+            return file.read(MOST_USED * 300).splitlines() if folder else []
     except (OSError, ValueError):
         return []

@@ -6,7 +6,7 @@ from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.runs import state_file
-from faber_ledger.runs.active_file import read_claim, was_claimed
+from faber_ledger.runs.active_file import read_claim, was_used
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.git import branch_of, other_roots
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
+def belongs_here(root: str, run_id: str) -> bool:
+    """Return whether a run was used in this clone, or its own branch is checked out."""
+    return was_used_here(root, run_id) or is_own_branch(root, run_id)
+
+
 def was_used_here(root: str, run_id: str) -> bool:
     """Return whether a run was started, resumed or recorded on in any work tree of this clone."""
     claims = [read_claim(one) for one in (root, *other_roots(root))]
-    if run_id in [claim.run_id for claim in claims if claim is not None] or was_claimed(root, run_id):
+    if run_id in [claim.run_id for claim in claims if claim is not None] or was_used(root, run_id):
         return True
     writer = known_writer(root)
     return writer is not None and any(

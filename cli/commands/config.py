@@ -56,7 +56,9 @@ def _read_configuration(root: str, run_id: str | None) -> dict[str, Any]:
     data: dict[str, Any] = {
         "root": root,
         "active_run": active.run_id,
-        "active_file": _active_file(root),
+        "active_run_is_shown": active.is_shown,
+        "active_run_why": active.why(),
+        "active_file": active.word.file if active.word is not None and active.word.file else _active_file(root),
         "run_layouts": [f"{runs}/{path}" for runs, path in LAYOUTS],
         "new_runs": settings.new_runs,
         "new_runs_from": settings.places["new_runs"],
@@ -140,7 +142,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Project: {data['root']}"
     yield f"Runs: {' or '.join(RUNS)}; new ones: {data['new_runs']} ({data['new_runs_from']})"
     active = data["active_run"]
-    yield f"Active run: {one_line(active, 80)} ({data['active_file']})" if active else "Active run: none"
+    why = f"{data['active_run_why']}{': shown, not used' if data['active_run_is_shown'] else ''}"
+    yield f"Active run: {one_line(active, 80)} ({why})" if active else "Active run: none"
     run = data["run"]
     if run:
         yield f"Run: {run['run_id']} ({run['state']})"

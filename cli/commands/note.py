@@ -60,7 +60,7 @@ def add(
         raise click.UsageError("The note is empty.")
     root = find_root(os.getcwd())
     active = active_run(root)
-    run = choose_run(root, run_id, active)
+    run = choose_run(root, run_id, active, records=True)
     warn_if_kept(run)
     with Recording(run, at=now(), writer=writer_of(root), warn=lambda text: warn(f"⚠️  {text}")) as recording:
         session_id = current_session(recording.blocks)

@@ -20,9 +20,11 @@ from faber_ledger.context.reconstitution.steps import load_state, reconstitute_c
 from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Aborted, ChoiceNeeded
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
+from faber_ledger.ledger.log import Log
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.sessions import client_of
 from faber_ledger.runs.active import active_run
+from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_root, find_run, run_ids
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
     from faber_ledger.context.notes import Note
     from faber_ledger.ledger.events import ContextReconstituted, Finding
+    from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.progress import ResumePoint
     from faber_ledger.runs.run import Run
 
@@ -60,7 +63,9 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     """
     root = find_root(os.getcwd())
     log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
-    meant = _run(root, run, log)
+    active = active_run(root)
+    meant = _run(root, run, active, log)
+    is_shown = run is None and (active.is_shown or (active.run_id is None and not belongs_here(root, meant.run_id)))
     journal = Journal(log, warn, _Chooser(skip))
     try:
         context = reconstitute_context(meant, read_user_config(), journal)
@@ -68,10 +73,13 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
         raise Aborted("interrupted", block="interrupted") from error
     except LedgerError as error:
         error.data |= {"block": error.block, "findings": journal.findings}
-        if journal.findings and os.path.isfile(meant.ledger_path):
+        if journal.findings and os.path.isfile(meant.ledger_path) and not is_shown:
             _record_stop(meant, journal)
         raise
-    notes, others = _record(meant, _fact(context, context["resume_point"], journal.findings))
+    if is_shown:
+        notes, others = _read_notes(meant)
+    else:
+        notes, others = _record(meant, _fact(context, context["resume_point"], journal.findings))
     if reader:
         data: Any = build_input(context["session_summary"], context["current_phase"])
         show(data, [json_text(data)], as_json=as_json)
@@ -103,12 +111,13 @@ class _Chooser:
             raise Aborted("interrupted at a question", block="Workflow aborted.") from error
 
 
-def _run(root: str, named: str | None, log: Callable[[str], None]) -> Run:
+def _run(root: str, named: str | None, active: ActiveRun, log: Callable[[str], None]) -> Run:
     """Return the run that is named, the active one, or the one that a scan finds; raises LedgerError."""
-    active = active_run(root)
-    named = named or active.run_id
-    if named is None:
-        return run_to_load(root, None, active, log, example="reconstitute")
+    if named is None and active.run_id is None:
+        return run_to_load(root, None, active, log, example="reconstitute", records=False)
+    if named is None and active.is_shown:
+        warn(f"note: {active.shown_line}")
+    named = named or active.run_id or ""
     try:
         return match_run(root, named)
     except RunNotFound as error:
@@ -137,6 +146,15 @@ def _record_stop(run: Run, journal: Journal) -> None:
     except LedgerError:
         return  # the state cannot be read: the caller raises that error
     _record(run, {**fact, "mode": "stopped"})
+
+
+def _read_notes(run: Run) -> tuple[list[Note], int]:
+    """Return the newest notes of a run on which nothing is recorded, and how many are left out."""
+    try:
+        with Log.read(run.ledger_path) as log:
+            return notes_of(log)
+    except (LedgerError, sqlite3.DatabaseError, OSError):
+        return [], 0
 
 
 def _record(run: Run, event: ContextReconstituted) -> tuple[list[Note], int]:

@@ -104,7 +104,7 @@ def session_load(
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
     active = active_run(root)
-    run = run_to_load(root, run_id, active, log)
+    run = run_to_load(root, run_id, active, log, records=not dry_run)
     if not dry_run:
         warn_if_kept(run)
     config = read_user_config()

@@ -19,6 +19,7 @@ from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, check_not_claimed_elsewhere
+from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.progress import phase_statuses
 from faber_ledger.runs.run import Run, find_root, find_run
@@ -58,7 +59,14 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
             warn(f"⚠️  {active.reason_none}")
         show({"saved": False, "run_id": None}, [texts.NO_WORKFLOW_TO_SAVE], as_json=as_json)
         return
+    if run_id is None and active.is_shown:
+        show({"saved": False, "run_id": named}, [active.shown_line], as_json=as_json)
+        return
+    problem = active.find_problem(root) if run_id is None else None
+    if problem is not None:
+        warn(f"⚠️  {problem}")
     if run_id is not None:
+        remember_use(root, _run(root, named).run_id)
         run_id = named = _run(root, named).run_id
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     run = _run(root, named)

@@ -95,8 +95,10 @@ def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:
 
 
 def active_run_is_there(patient: Patient) -> Iterator[Finding]:
-    """Check that the active file is a UTF-8 file that names an unfinished run of this project."""
+    """Check that the active files are UTF-8 files that name runs of this project, and say which run is active."""
     named = []
+    active = patient.active_run
+    is_active = f"{active.run_id} is active, {active.why()}"
     for name in ACTIVE_FILES:
         path = os.path.join(patient.root, *name.split("/"))
         if not os.path.lexists(path):
@@ -105,12 +107,15 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         if problem is not None:
             fix = _plan_active_file(patient, path)
             hint = _hint(patient, fix)
-            yield Finding("error", f"{name} {problem}: hooks record nothing", hint, fix)
+            outcome = "hooks record nothing" if active.run_id in (None, run_id) else is_active
+            yield Finding("error", f"{name} {problem}: {outcome}", hint, fix)
         else:
             named.append((name, run_id))
-    if len({run_id for _, run_id in named}) > 1:
-        names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
-        yield Finding("warning", f"{names}: the first counts", f"move {named[1][0]} aside")
+    names = ", ".join([f"{name} names {run_id}" for name, run_id in named])
+    if active.is_shown:
+        yield Finding("note", active.shown_line, f"run `faber-ledger run resume {active.run_id}` to work on it")
+    elif active.run_id is not None and any([run_id != active.run_id for _, run_id in named]):
+        yield Finding("note", f"{names}: {is_active}", "run `faber-ledger run resume RUN` to make another one active")
     unfinished = _list_unfinished(patient)
     if named and patient.active is None:
         run_id = named[0][1]
@@ -129,7 +134,7 @@ def active_run_is_there(patient: Patient) -> Iterator[Finding]:
         yield Finding("note", what, f"run `faber-ledger run resume {unfinished[0]}` if hooks should record on it")
     for run in patient.runs:
         status = patient.state(run).get("status")
-        if run.run_id == patient.active and status in FINISHED:
+        if run.run_id == patient.active and status in FINISHED and not active.is_shown:
             what = f"the active run {run.run_id} is {status}: hooks record nothing on it"
             yield Finding("note", what, "run `faber-ledger run start` for the next, or `faber-ledger run resume RUN`")
 

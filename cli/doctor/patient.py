@@ -18,7 +18,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.problems import LogProblem
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import active_run
+from faber_ledger.runs.active import ActiveRun, active_run
 from faber_ledger.runs.git import WorkTree, work_tree_of
 from faber_ledger.runs.run import RUNS, Run, find_run, run_ids
 from faber_ledger.runs.settings import Settings
@@ -61,9 +61,14 @@ class Patient:
         return done.returncode == 0 and done.stdout.strip() == b"true"
 
     @cached_property
+    def active_run(self) -> ActiveRun:
+        """Which run is active, and why."""
+        return active_run(self.root)
+
+    @property
     def active(self) -> str | None:
-        """The id of the active run, as the file names it."""
-        return active_run(self.root).run_id
+        """The id of the active run, also of one that is shown, not used."""
+        return self.active_run.run_id
 
     @cached_property
     def settings(self) -> Settings:

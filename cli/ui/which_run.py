@@ -11,12 +11,14 @@ import click
 
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import ask_number, tell, warn
-from faber_ledger.ledger.command_errors import NoActiveRun, SeveralActiveRuns
+from faber_ledger.ledger.command_errors import NoActiveRun, RunShown, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree
+from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree, say_shown
+from faber_ledger.runs.active_file import remember_use
+from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
@@ -142,25 +144,48 @@ LOAD = "session-load --run-id"
 
 
 def run_to_load(
-    root: str, run_id: str | None, active: ActiveRun, log: Callable[[str], None], example: str = LOAD
+    root: str,
+    run_id: str | None,
+    active: ActiveRun,
+    log: Callable[[str], None],
+    example: str = LOAD,
+    *,
+    records: bool = True,
 ) -> Run:
-    """Return the run to load; raises LedgerError if there is none, or several and no terminal to ask on."""
+    """Return the run to load; raises LedgerError if there is none, or several and no terminal to ask on.
+
+    A run that is shown, not used, is not taken by a command that `records`, unless it is named.
+    """
     named = run_id or active.run_id
     if named is not None:
         try:
-            return match_run(root, named)
+            return choose_run(root, run_id, active, records=records)
         except RunNotFound as error:
-            error.block = texts.run_not_found(find_run(root, named))
+            error.block = texts.run_not_found(find_run(root, named)) + ("" if run_id else f"\n{error.message}")
             raise
     runs = _unfinished_runs(root)
+    used = [(run, state) for run, state in runs if belongs_here(root, run.run_id)]
+    if records and not used and len(runs) == 1:
+        raise _shown(runs[0][0].run_id)
+    runs = used if records and used else runs
     if not runs:
         reason = active.reason_none
         block = texts.NO_WORKFLOW_TO_LOAD + (f"\n{reason[0].upper()}{reason[1:]}" if reason else "")
         raise NoActiveRun("No active workflow found" + (f": {reason}" if reason else ""), block=block)
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
+        if not used:
+            warn(f"note: {say_shown(runs[0][0].run_id)}")
         return runs[0][0]
-    return _ask_for_run(runs, example)
+    chosen = _ask_for_run(runs, example)
+    if records:
+        remember_use(root, chosen.run_id)
+    return chosen
+
+
+def _shown(run_id: str) -> RunShown:
+    line = say_shown(run_id)
+    return RunShown(line, hint=f"run `faber-ledger run resume {run_id}`, or name the run", block=line)
 
 
 def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
@@ -212,23 +237,32 @@ def match_run(root: str, text: str) -> Run:
     )
 
 
-def choose_run(root: str, text: str | None, active: ActiveRun | None = None) -> Run:
+def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, records: bool = False) -> Run:
     """Return the run that a command is about: the named one, else the active one.
 
-    Raises like `match_run`, and NoActiveRun.
+    A run that is shown, not used, is taken with a note; by a command that `records` only if it is named, and from then
+    on it is used. Raises like `match_run`, and NoActiveRun or RunShown.
     """
     if text is not None:
-        return match_run(root, text)
+        named = match_run(root, text)
+        if records:
+            remember_use(root, named.run_id)
+        return named
     active = active or active_run(root)
     if active.run_id is None:
         message = "no run is active here" + (f": {active.reason_none}" if active.reason_none else "")
         raise NoActiveRun(
             message, hint=_hint_to_restore(root, active) or "name one; `faber-ledger run list` shows them"
         )
+    if active.is_shown:
+        if records:
+            raise _shown(active.run_id)
+        warn(f"note: {active.shown_line}")
+    problem = active.find_problem(root)
     run = run_here(root, active.run_id)
-    if not run.has_files():
+    if problem is not None or not run.has_files():
         raise RunNotFound(
-            f"the active run {active.run_id} is not there",
+            problem or f"the active run {active.run_id} is not there",
             hint=_hint_to_restore(root, active)
             or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
         )

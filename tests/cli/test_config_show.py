@@ -44,7 +44,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
     assert project.faber("config", "show").stdout == (
         f"Project: {project.root}\n"
         "Runs: .fractary/runs or .fractary/faber/runs; new ones: .fractary/runs (default)\n"
-        f"Active run: {project.run_id} (.fractary/faber/.active-run-id)\n"
+        f"Active run: {project.run_id} (named in .fractary/faber/.active-run-id, which was written here)\n"
         f"Run: {project.run_id} (.fractary/runs/{project.run_id}/state.json)\n"
         "Workflow: mine (.fractary/faber/workflows/mine.json)\n"
         f"  extends faber@fractary-faber:core ({core})\n"

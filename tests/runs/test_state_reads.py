@@ -73,9 +73,10 @@ def test_a_start_opens_the_state_three_times_and_decodes_it_once(tmp_path: Path)
     project.assert_projected()
 
 
-def test_a_start_on_a_run_without_a_ledger_reads_the_state_once_more(tmp_path: Path) -> None:
+def test_a_start_on_a_run_without_a_ledger_reads_the_state_twice_more(tmp_path: Path) -> None:
+    """Also for the run's branch, which says whether a run that was never used here is this clone's own."""
     project = Project.made(tmp_path / "project")
-    assert counts_of(project, FIRST, tmp_path / "report") == [4, 2]
+    assert counts_of(project, FIRST, tmp_path / "report") == [5, 3]
     project.assert_projected()
 
 

@@ -493,7 +493,7 @@ FAULTS = {
     "not a run id": ("runs.active", "error", _no_run_id),
     "a folder for the active file": ("runs.active", "error", _a_folder_for_the_active_file),
     "nothing active": ("runs.active", "note", _nothing_active),
-    "two active files": ("runs.active", "warning", _two_active_files),
+    "two active files": ("runs.active", "note", _two_active_files),
     "over": ("runs.active", "note", _over),
     "open in a run that is over": ("runs.sessions", "warning", _over),
     "long quiet": ("runs.sessions", "note", _long_quiet),

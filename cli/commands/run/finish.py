@@ -42,7 +42,7 @@ def finish(run_id: str | None, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     if run_id is not None:
         check_not_claimed_elsewhere(root, run_id, "run finish")
-    run = check_in_tree(choose_run(root, run_id))
+    run = check_in_tree(choose_run(root, run_id, records=True))
     if run_id is not None:  # RUN may be the beginning of an id
         check_not_claimed_elsewhere(root, run.run_id, "run finish")
     _complete(run, at)
