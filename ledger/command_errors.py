@@ -16,7 +16,7 @@ class NoActiveRun(LedgerError):
 class SeveralActiveRuns(LedgerError):
     """Several runs are active, and there is no terminal to ask which one is meant."""
 
-    code, exit_code = "several_active_runs", 10
+    code, exit_code = "several_active_runs", 1
 
 
 class Declined(LedgerError):

@@ -9,6 +9,7 @@ import shutil
 from faber_ledger.ledger import clock, whole_file
 from faber_ledger.ledger.clock import utc_text
 from faber_ledger.ledger.errors import LedgerError, NotWritable
+from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
@@ -17,9 +18,9 @@ from faber_ledger.recording.leaving import leave_run
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git
-from faber_ledger.runs.active_file import check_active_folder, claim_run, write_active_file
+from faber_ledger.runs.active_file import check_active_folder, name_active_run
 from faber_ledger.runs.clients import SeenClient, note_session, seen_client
-from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import RUNS, Run
 from faber_ledger.runs.settings import new_run
@@ -66,11 +67,27 @@ def start_run(
         if run.shown(run.directory).startswith(f"{RUNS[1]}/"):
             os.mkdir(os.path.join(run.directory, "events"))  # FABER's own tools write there, and do not make it
         _fill_folder(run, plan, at, warn, worktree)
+        left = _name_run(run)
     except BaseException:
-        shutil.rmtree(run.directory, ignore_errors=True)  # it did not exist before, and half a run is useless
+        # They did not exist before, and half a run, or one that nobody was told of, is useless.
+        for folder in filter(None, (run.directory, kept_folder(root, run.run_id))):
+            shutil.rmtree(folder, ignore_errors=True)
         raise
-    activate_run(run, at=at, environ=environ, source="run_start", warn=warn)
+    _open_session(run, left, at=at, environ=environ, source="run_start", warn=warn)
     return run
+
+
+def lock_takeover(root: str) -> RunLock | None:
+    """Return the lock under which a work tree's active run is looked at and replaced; None without git."""
+    path = takeover_lock_path(root)
+    if path is None:
+        return None
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+    except OSError as error:
+        hint = "check the permissions of the git directory"
+        raise NotWritable(f"cannot write {path}: {error.strerror}", hint=hint) from error
+    return RunLock(path)
 
 
 def _fill_folder(
@@ -98,11 +115,23 @@ def _fill_folder(
 
 def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
     """Make a run active. A client that is at work leaves its former run and gets a session on this one at once."""
+    left = _name_run(run)
+    _open_session(run, left, at=at, environ=environ, source=source, warn=warn)
+
+
+def _name_run(run: Run) -> str | None:
+    """Name a run in the active files, and return the run that was active here before; raises LedgerError."""
     check_active_folder(run.root)
     active = active_run(run.root)
     left = None if came_with_git(run.root, active) else active.run_id
-    claim_run(run.root, run.run_id)
-    write_active_file(run.root, run.run_id)
+    name_active_run(run.root, run.run_id)
+    return left
+
+
+def _open_session(
+    run: Run, left: str | None, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]
+) -> None:
+    """Open a session of the client that is at work, and end the one that it has on the run that it has `left`."""
     if sessions.client_of(environ) is None:
         return
     environment = EnvironmentQuery(run.root)

@@ -79,6 +79,45 @@ def check_active_folder(root: str) -> None:
         raise LedgerError(message, hint="put the folder itself in the link's place")
 
 
+def name_active_run(root: str, run_id: str) -> None:
+    """Claim a run and name it in the active files: all of them or, with a LedgerError, none."""
+    tree = work_tree_of(root)
+    paths = [os.path.join(root, *name.split("/")) for name in ACTIVE_FILES]
+    paths += [os.path.join(tree.own, CLAIM_FILE)] if tree else []
+    before = [(path, _content_of(path)) for path in paths]
+    try:
+        claim_run(root, run_id)
+        write_active_file(root, run_id)
+    except LedgerError:
+        for path, (content, times) in before:
+            _put_back(path, content, times)
+        raise
+
+
+def _content_of(path: str) -> tuple[bytes | None, tuple[int, int]]:
+    """Return what a file says and its times; None if there is none that can be read."""
+    try:
+        with open(open_regular(path), "rb") as file:
+            status = os.fstat(file.fileno())
+            return file.read(CLAIM_BYTES), (status.st_atime_ns, status.st_mtime_ns)
+    except (OSError, FileRefused):
+        return None, (0, 0)
+
+
+def _put_back(path: str, content: bytes | None, times: tuple[int, int]) -> None:
+    """Put back what a file said, if that is possible; a name is as old as its file (`active.py`)."""
+    if _content_of(path)[0] == content:
+        return
+    try:
+        if content is None:
+            os.unlink(path)
+        else:
+            whole_file.put(path, content, durable=False, locked=False)
+            os.utime(path, ns=times)
+    except OSError:
+        pass  # the error that is raised names the folder
+
+
 def write_active_file(root: str, run_id: str) -> None:
     """Name a run in this work tree's active file (SPEC, Active Run ID Tracking Mechanism); raises LedgerError.
 

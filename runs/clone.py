@@ -114,6 +114,12 @@ def cleanup_lock_path(root: str) -> str | None:
     return os.path.join(folder, "cleanup.lock") if folder else None
 
 
+def takeover_lock_path(root: str) -> str | None:
+    """Return the path of the lock under which a run is made active; None without git."""
+    folder = clone_folder(root)
+    return os.path.join(folder, "takeover.lock") if folder else None
+
+
 def registry_lock_path(root: str) -> str | None:
     """Return the path of the lock of the registry of work trees; None without git."""
     folder = clone_folder(root)

@@ -12,7 +12,7 @@ from faber_ledger.cli.ui.event_words import line_of
 from faber_ledger.cli.ui.output import json_text, say
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import Time, check_machine, check_phase, find_session
-from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.effective import effective_redactions
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.runs.united import read_log
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="List the events of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@work_id_option
 @click.option("-n", "count", type=click.IntRange(min=1), metavar="N", help="Only the newest N events.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option(
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: one object for each event.")
 def log(
     run: str | None,
+    work_id: str | None,
     count: int | None,
     reverse: bool,
     session: str | None,
@@ -69,7 +71,7 @@ def log(
 
     if since is not None and until is not None and since > until:
         raise click.UsageError("--since is later than --until: no event is between them")
-    chosen = run_with_ledger(run)
+    chosen = run_with_ledger(run, work_id, "log")
     wanted = EventQuery(
         session=find_session(chosen, session),
         type=kind,

@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, note_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
-from faber_ledger.cli.ui.which_run import match_run, run_to_load
+from faber_ledger.cli.ui.which_run import match_run, named_run, run_to_load, work_id_option
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
@@ -45,6 +45,7 @@ SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_m
 
 @click.command(short_help="Reconstitute the context of a run.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@work_id_option
 @click.option("--for", "reader", type=click.Choice(["build"]), help="Print only the build skill's input.")
 @click.option(
     "--skip",
@@ -54,7 +55,9 @@ SKIPPED = {"spec_not_readable": "spec", "issue_fetch_auth": "issue", "feedback_m
 )
 @json_option
 @documents_codes
-def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_json: bool) -> None:
+def reconstitute(
+    run: str | None, work_id: str | None, reader: str | None, skip: tuple[str, ...], as_json: bool
+) -> None:
     """Load everything that a workflow needs to continue RUN (default: the active run), and record it.
 
     \b
@@ -64,6 +67,7 @@ def reconstitute(run: str | None, reader: str | None, skip: tuple[str, ...], as_
     root = find_root(os.getcwd())
     log: Callable[[str], None] = (lambda line: None) if as_json or reader else tell
     active = active_run(root)
+    run = named_run(root, run, work_id, "reconstitute")
     meant = _run(root, run, active, log)
     is_shown = run is None and (active.is_shown or (active.run_id is None and not belongs_here(root, meant.run_id)))
     journal = Journal(log, warn, _Chooser(skip))

@@ -10,7 +10,7 @@ from faber_ledger.cli.ui import completion, which_event
 from faber_ledger.cli.ui.output import json_option, show, show_streamed, warn
 from faber_ledger.cli.ui.pager import no_pager_option, show_long
 from faber_ledger.cli.ui.which_event import find_session
-from faber_ledger.cli.ui.which_run import run_with_ledger
+from faber_ledger.cli.ui.which_run import run_with_ledger, work_id_option
 from faber_ledger.ledger.errors import IntegrityError, ProjectionDiffers
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show a run event by event, or as it was at a moment.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@work_id_option
 @click.option("--at", metavar=which_event.MOMENT, shell_complete=completion.events, help="Only the state at a moment.")
 @click.option(
     "--diff",
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 @json_option
 def replay(
     run: str | None,
+    work_id: str | None,
     at: str | None,
     diff: tuple[str, str] | None,
     start: str | None,
@@ -83,7 +85,7 @@ def replay(
         {"--at": at, "--diff": diff, "--check": check, "--strict": strict},
         {"--from": start, "--to": end, "--session": session, "--step": step},
     )
-    chosen = run_with_ledger(run)
+    chosen = run_with_ledger(run, work_id, "replay")
     if check:
         return _check(chosen, as_json)
     from faber_ledger.cli.reports.replay import (  # here: `--help` loads every command

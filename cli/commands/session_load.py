@@ -11,7 +11,7 @@ import click
 from faber_ledger.cli.reports import session_load as report
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, tell, warn
-from faber_ledger.cli.ui.which_run import run_to_load, warn_if_kept
+from faber_ledger.cli.ui.which_run import LOAD, named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context import messages, reload, selection
 from faber_ledger.context.artifact_source import build_surroundings
 from faber_ledger.context.packet import COMMAND_BUDGET
@@ -69,6 +69,7 @@ class Trigger(click.ParamType[str]):
     shell_complete=completion.runs,
     help="The run; the active one, else the one that a scan finds, if omitted.",
 )
+@work_id_option
 @click.option("--trigger", type=Trigger(), default="manual", show_default=True, help="What triggered this reload.")
 @click.option("--artifacts", metavar="ID,ID", help="Only these artifacts, whatever the trigger.")
 @click.option("--force", is_flag=True, help="Load even what was loaded in the last five minutes.")
@@ -86,6 +87,7 @@ class Trigger(click.ParamType[str]):
 @documents_codes
 def session_load(
     run_id: str | None,
+    work_id: str | None,
     trigger: str,
     artifacts: str | None,
     force: bool,
@@ -104,6 +106,7 @@ def session_load(
     root, at = find_root(os.getcwd()), now()
     log: Callable[[str], None] = (lambda line: None) if as_json else tell
     active = active_run(root)
+    run_id = named_run(root, run_id, work_id, LOAD)
     run = run_to_load(root, run_id, active, log, records=not dry_run)
     if not dry_run:
         warn_if_kept(run)

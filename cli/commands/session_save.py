@@ -9,7 +9,7 @@ import click
 
 from faber_ledger.cli.ui import completion, texts
 from faber_ledger.cli.ui.output import documents_codes, json_option, show, warn
-from faber_ledger.cli.ui.which_run import match_run, warn_if_kept
+from faber_ledger.cli.ui.which_run import match_run, named_run, warn_if_kept, work_id_option
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 @click.command("session-save", short_help="End the open session and record it.")
 @click.option("--run-id", metavar="RUN", shell_complete=completion.runs, help="The run; the active one if omitted.")
+@work_id_option
 @click.option(
     "--reason",
     type=click.Choice(["compaction", "normal", "manual"]),
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 )
 @json_option
 @documents_codes
-def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
+def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_json: bool) -> None:
     """Save session metadata before the session ends or the context is compacted.
 
     \b
@@ -52,6 +53,7 @@ def session_save(run_id: str | None, reason: Reason, as_json: bool) -> None:
     root, at = find_root(os.getcwd()), now()
     if run_id == "":
         raise click.UsageError("--run-id must not be empty.")
+    run_id = named_run(root, run_id, work_id, "session-save --run-id")
     active = active_run(root)
     named = run_id or active.run_id
     if named is None:

@@ -10,7 +10,7 @@ import click
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import json_option, show, warn
 from faber_ledger.cli.ui.table import plural
-from faber_ledger.cli.ui.which_run import choose_run, fold_log
+from faber_ledger.cli.ui.which_run import choose_run, fold_log, named_run, work_id_option
 from faber_ledger.cli.ui.words import events_shown
 from faber_ledger.context.packet import position
 from faber_ledger.ledger.log import Log
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 @click.command(short_help="Show where a run stands.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
+@work_id_option
 @json_option
-def status(run: str | None, as_json: bool) -> None:
+def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     """Show where RUN stands (default: the active run): its phase, its session, its context and its ledger.
 
     \b
@@ -47,6 +48,7 @@ def status(run: str | None, as_json: bool) -> None:
     """
     root = find_root(os.getcwd())
     active = active_run(root)
+    run = named_run(root, run, work_id, "status")
     meant = choose_run(root, run, active)
     if run is None and not as_json:
         for line in active.explain():

@@ -11,6 +11,7 @@ import click
 
 from faber_ledger.cli.ui import texts
 from faber_ledger.cli.ui.output import ask_number, tell, warn
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.command_errors import NoActiveRun, RunShown, SeveralActiveRuns
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWritable, RunNotFound, StateMissing
 from faber_ledger.ledger.lock import RunLock
@@ -28,7 +29,7 @@ from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from faber_ledger.projections.blocks import Blocks
 
@@ -36,9 +37,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def run_with_ledger(text: str | None) -> Run:
-    """Return the named run, else the active one; raises like `choose_run`, and RunNotFound if it has no ledger."""
-    run = choose_run(find_root(os.getcwd()), text)
+def run_with_ledger(text: str | None, work_id: str | None = None, example: str = "") -> Run:
+    """Return the named run, or that of the work item, else the active one.
+
+    Raises like `choose_run` and `named_run`, and RunNotFound if it has no ledger.
+    """
+    root = find_root(os.getcwd())
+    run = choose_run(root, named_run(root, text, work_id, example))
     if lacks_ledger(run):
         lost = loss_of(run)
         if lost is not None:
@@ -188,18 +193,58 @@ def _shown(run_id: str) -> RunShown:
     return RunShown(line, hint=f"run `faber-ledger run resume {run_id}`, or name the run", block=line)
 
 
+work_id_option = click.option(
+    "--work-id", metavar="ID", help="The run of this work item: the one at work, otherwise the newest."
+)
+
+
+def named_run(root: str, text: str | None, work_id: str | None, example: str) -> str | None:
+    """Return the run that a command names, by its id or else by its work item; None if it names none.
+
+    Of a work item's runs it is the one at work, else the newest; of several at work, the user is asked. Raises
+    RunNotFound for a work item without a run, and SeveralActiveRuns without a terminal.
+    """
+    if work_id is None:
+        return text
+    if not work_id:
+        raise click.UsageError("--work-id must not be empty.")
+    if text is not None:
+        warn(f"note: --work-id {work_id} is not used, since the run is named: {text}")
+        return text
+    runs = [(run, state) for run, state in _runs_with_states(root) if _is_of_work(state, work_id)]
+    if not runs:
+        hint = "run `faber-ledger run list` to see the runs of this project"
+        raise RunNotFound(f"no run here has the work item {work_id}", hint=hint)
+    at_work = [(run, state) for run, state in runs if state.get("status") in progress.ACTIVE]
+    here = [(run, state) for run, state in at_work if claimed_in_worktree(root, run.run_id) is None] or at_work
+    if len(here) > 1:
+        return _ask_for_run(here, example).run_id
+    newest = max(runs, key=lambda one: (seconds_of(one[1].get("started_at")) or 0.0, one[0].run_id))
+    return (here[0] if here else newest)[0].run_id
+
+
+def _is_of_work(state: dict[str, Any], work_id: str) -> bool:
+    known = state.get("work_id")
+    return isinstance(known, (str, int)) and not isinstance(known, bool) and str(known) == work_id
+
+
 def _unfinished_runs(root: str) -> list[tuple[Run, dict[str, Any]]]:
-    """List the unfinished runs with their states, without unreadable ones and those claimed in other work trees."""
-    found = []
+    """List the unfinished runs with their states, without those claimed in other work trees."""
+    return [
+        (run, state)
+        for run, state in _runs_with_states(root)
+        if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run.run_id) is None
+    ]
+
+
+def _runs_with_states(root: str) -> Iterator[tuple[Run, dict[str, Any]]]:
+    """Yield the runs whose state can be read, each with its state."""
     for run_id in run_ids(root):
         try:
             run = find_run(root, run_id)
-            state = state_file.read_state(run).value
+            yield run, state_file.read_state(run).value
         except LedgerError:
             continue
-        if state.get("status") in progress.ACTIVE and claimed_in_worktree(root, run_id) is None:
-            found.append((run, state))
-    return found
 
 
 def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:

@@ -244,7 +244,7 @@ def load_of_large(project: Project) -> Printed:
 
 
 def load_with_strange_condition(project: Project) -> Printed:
-    with_workflow(project, spec=artifact("spec", path=PROTOCOL, condition="state.work_id > 3"))
+    with_workflow(project, spec=artifact("spec", path=PROTOCOL, condition="state.work_id + 3"))
     return run_command(project, "session-load")
 
 
@@ -608,7 +608,7 @@ Recovery:
         "err",
         0,
         "⚠️ WARNING: Cannot evaluate condition: ${condition_expr}",
-        {"condition_expr": "state.work_id > 3"},
+        {"condition_expr": "state.work_id + 3"},
     ),
     # Session-load, Step 4
     Text(

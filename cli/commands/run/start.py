@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Declined
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
-from faber_ledger.recording.start import activate_run, start_run
+from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import other_active_run
 from faber_ledger.runs.progress import resume_point
@@ -120,6 +121,9 @@ def workflow_run(resumed: str | None, as_json: bool, yes: bool, in_worktree: boo
     elif in_worktree:
         raise click.UsageError("--worktree needs a new run: a resumed run is on its own branch.")
     else:
+        for option in ("work_id", "target", "plan_id", "run_id"):
+            if given[option] is not None:
+                warn(f"note: --{option.replace('_', '-')} {given[option]} is not used: a resumed run keeps its own")
         resume_run(resumed, yes, as_json)
 
 
@@ -156,9 +160,16 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
     warnings: list[str] = []
-    if not in_worktree:
-        warnings, in_worktree = _take_over(root, run_id, about, commands, yes, as_json, offers=can_add(root))
-    if in_worktree:
+    started = None
+    while started is None and not in_worktree:
+        other = other_active_run(root, run_id)
+        warnings, in_worktree = _take_over(root, other, run_id, about, commands, yes, as_json, offers=can_add(root))
+        with lock_takeover(root) or nullcontext():
+            if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
+                started = _start(root, run_id, plan, at, os.environ, None)
+    if started is not None:
+        made, lines = None, _start_lines(started, plan)
+    else:
         own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
         try:
@@ -173,9 +184,6 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
             *for_run.next_lines(own),
         ]
         made = {"path": own.folder, "branch": own.branch}
-    else:
-        started, made = _start(root, run_id, plan, at, os.environ, None), None
-        lines = _start_lines(started, plan)
     data = {"run_id": run_id, "directory": started.directory, "workflow_id": plan["workflow_id"], "warnings": warnings}
     show({**data, "worktree": made}, lines, as_json=as_json)
 
@@ -225,9 +233,13 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
         about = name_part(str(state.get("work_id") or "resumed"))
         command = f"/fractary-faber:workflow-run {again}"
-        warnings, _ = _take_over(root, resumed.run_id, about, command, yes, as_json, offers=False)
-        at = now()
-        activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+        at, is_active = now(), False
+        while not is_active:
+            other = other_active_run(root, resumed.run_id)
+            warnings, _ = _take_over(root, other, resumed.run_id, about, command, yes, as_json, offers=False)
+            with lock_takeover(root) or nullcontext():
+                if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
+                    activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
         for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
@@ -238,14 +250,21 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
 
 
 def _take_over(
-    root: str, run_id: str, about: str, command: str, yes: bool, as_json: bool, *, offers: bool
+    root: str,
+    other: tuple[str, str | None] | None,
+    run_id: str,
+    about: str,
+    command: str,
+    yes: bool,
+    as_json: bool,
+    *,
+    offers: bool,
 ) -> tuple[list[str], bool]:
-    """Warn where another workflow is active in this worktree, and ask (SPEC, section 5 and Example 4).
+    """Warn where another workflow, `other`, is active in this worktree, and ask (SPEC, section 5 and Example 4).
 
     Returns the warnings, which are not printed with `as_json`, and whether the user wants a worktree for the run, which
     is asked only if `offers`. Raises Declined.
     """
-    other = other_active_run(root, run_id)
     if other is None:
         return [], False
     active, status = other

@@ -1,0 +1,190 @@
+"""Two starts at once, a start that cannot name its run, and runs found by their work item."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from support.command import COMMAND
+from support.project import Project, without_overrides
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WARNING = "⚠️  WARNING: Another workflow is active in this worktree"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project.made(tmp_path / "myproject")
+    project.active_path.unlink()
+    for path in project.run.iterdir():
+        path.unlink()
+    project.run.rmdir()
+    return project
+
+
+def begin(project: Project, work_id: str, *more: str) -> str:
+    """Start a run; return its id."""
+    done = project.faber("run", "start", "--work-id", work_id, "--json", *more)
+    assert done.returncode == 0, done.stderr
+    return str(json.loads(done.stdout)["data"]["run_id"])
+
+
+def finish(project: Project, run_id: str, status: str, started: str) -> None:
+    """Give a run a status and a time, as FABER does."""
+    path = project.root / ".fractary/runs" / run_id / "state.json"
+    state = {**json.loads(path.read_text()), "status": status, "started_at": started}
+    path.write_text(json.dumps(state, indent=2) + "\n")
+
+
+# Two at the same moment
+
+
+def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project) -> None:
+    starts = [
+        subprocess.Popen(
+            [COMMAND, "run", "start", "--work-id", work_id],
+            cwd=project.root,
+            env=project.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for work_id in ("1", "2", "3", "4")
+    ]
+    ended = [(*start.communicate(), start.returncode) for start in starts]
+    won = [output for output, _, code in ended if code == 0]
+    lost = [output for output, _, code in ended if code == 1]
+    assert (len(won), len(lost)) == (1, 3), ended
+    assert all(WARNING in output for output in lost)
+    (run_id,) = [path.name for path in (project.root / ".fractary/runs").iterdir()]
+    assert run_id in won[0]
+    assert project.active_path.read_text() == f"{run_id}\n"
+
+
+def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:
+    lock = project.root / ".git/faber-ledger/takeover.lock"
+    begin(project, "1")
+    assert lock.exists()
+    done = project.faber("run", "start", "--work-id", "2", "--yes")
+    assert (done.returncode, WARNING in done.stdout) == (0, True)
+
+
+# A start that fails
+
+
+def test_a_start_that_cannot_write_the_active_file_leaves_no_run(project: Project) -> None:
+    first = begin(project, "1")
+    claim = project.root / ".git/faber-ledger-run"
+    before = (claim.read_text(), claim.stat().st_mtime_ns, project.active_path.stat().st_mtime_ns)
+    mirrors = sorted(path.name for path in (project.root / ".git/faber-ledger/runs").iterdir())
+    folder = project.active_path.parent
+    folder.chmod(0o555)
+    try:
+        done = subprocess.run(
+            [COMMAND, "run", "start", "--work-id", "2", "--yes"],
+            cwd=project.root,
+            env=project.environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            preexec_fn=without_overrides,
+        )
+    finally:
+        folder.chmod(0o755)
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
+    assert [path.name for path in (project.root / ".fractary/runs").iterdir()] == [first]
+    assert sorted(path.name for path in (project.root / ".git/faber-ledger/runs").iterdir()) == mirrors
+    assert (claim.read_text(), claim.stat().st_mtime_ns, project.active_path.stat().st_mtime_ns) == before
+    assert project.active_path.read_text() == f"{first}\n"
+    assert first in project.faber("status").stdout
+
+
+# By the work item
+
+
+COMMANDS = [
+    ["status"],
+    ["log"],
+    ["replay"],
+    ["reconstitute"],
+    ["session-load"],
+    ["session-load", "--dry-run"],
+    ["session-save"],
+]
+
+
+@pytest.fixture
+def several(project: Project) -> tuple[Project, str, str, str]:
+    """Return a project with two runs of work item 258, one of 259, which is active."""
+    older, newer = begin(project, "258"), begin(project, "258", "--yes")
+    active = begin(project, "259", "--yes")
+    finish(project, older, "completed", "2026-01-05T10:00:00Z")
+    finish(project, newer, "failed", "2026-01-06T10:00:00Z")
+    return project, older, newer, active
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_work_item_means_its_run_at_work_else_its_newest(
+    several: tuple[Project, str, str, str], command: list[str]
+) -> None:
+    project, older, newer, active = several
+    asked = ["--json"] if command[0] in ("status", "session-load", "session-save", "reconstitute") else []
+    named = re.compile("|".join([older, newer, active]))
+
+    def meant() -> set[str]:
+        done = project.faber(*command, *asked, "--work-id", "258")
+        assert done.returncode in (0, 1), done.stderr
+        return set(named.findall(done.stdout))
+
+    assert meant() == {newer}
+    finish(project, older, "paused", "2026-01-05T10:00:00Z")
+    assert meant() == {older}
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_without_a_terminal_several_runs_at_work_of_a_work_item_are_listed(
+    several: tuple[Project, str, str, str], command: list[str]
+) -> None:
+    project, older, newer, active = several
+    for run_id in (older, newer):
+        finish(project, run_id, "in_progress", "2026-01-05T10:00:00Z")
+    done = project.faber(*command, "--work-id", "258")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "Multiple active workflows found. Please select:" in done.stderr
+    assert f"{older} (frame phase, started 2026-01-05T10:00:00Z)" in done.stderr
+    assert newer in done.stderr
+    assert active not in done.stderr
+
+
+def test_on_a_terminal_the_user_is_asked_which_run_of_a_work_item_is_meant(
+    several: tuple[Project, str, str, str],
+) -> None:
+    project, older, newer, _ = several
+    for run_id in (older, newer):
+        finish(project, run_id, "in_progress", "2026-01-05T10:00:00Z")
+    shown, code = project.on_terminal("status", "--work-id", "258", answers=["2"])
+    assert (code, f"Run: {max(older, newer)}" in shown) == (0, True)
+
+
+def test_a_work_item_without_a_run_is_an_error(project: Project) -> None:
+    begin(project, "258")
+    done = project.faber("session-load", "--work-id", "25")
+    assert done.returncode == 1
+    assert "no run here has the work item 25" in done.stderr
+
+
+def test_a_work_item_beside_a_named_run_is_not_used_and_said_so(several: tuple[Project, str, str, str]) -> None:
+    project, older, _, active = several
+    done = project.faber("status", older, "--work-id", "259")
+    assert f"Run: {older}" in done.stdout
+    assert "note: --work-id 259 is not used" in done.stderr
+    done = project.faber("workflow-run", "--resume", active, "--work-id", "77")
+    assert (done.returncode, "note: --work-id 77 is not used" in done.stderr) == (0, True)
