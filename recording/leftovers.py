@@ -66,9 +66,9 @@ def find_remains(runs: list[Run], texts: Iterable[str]) -> list[str]:
 def _files_of(run: Run) -> list[str]:
     """Return the files in a run's folder; of a folder of several runs those that are not another run's."""
     found = [os.path.join(top, name) for top, _, names in sorted(os.walk(run.own_directory)) for name in sorted(names)]
-    if run.suffix:
-        shared = [entry for entry in os.scandir(run.directory) if entry.is_file() and not run.is_beside(entry.name)]
-        found += sorted([entry.path for entry in shared])
+    if run.suffix and os.path.isdir(run.directory):
+        mine = [name for name in sorted(os.listdir(run.directory)) if not run.is_beside(name)]
+        found += [path for name in mine if os.path.isfile(path := os.path.join(run.directory, name))]
     return found
 
 

@@ -22,8 +22,7 @@ from faber_ledger.runs.active_file import check_active_folder, name_active_run
 from faber_ledger.runs.clients import SeenClient, note_session, seen_client
 from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
 from faber_ledger.runs.progress import PHASES
-from faber_ledger.runs.run import RUNS, Run
-from faber_ledger.runs.settings import new_run
+from faber_ledger.runs.run import RUNS, Run, new_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,13 +51,15 @@ def start_run(
     at: float,
     environ: Mapping[str, str],
     warn: Callable[[str], None],
+    runs: str,
     worktree: dict[str, Any] | None = None,
 ) -> Run:
     """Make a run's folder with state, metadata and ledger, and make it the active one; raises LedgerError.
 
-    `worktree` is what the state says about the linked work tree that it runs in.
+    `runs` is the folder of runs that it goes into, one of `RUNS`. `worktree` is what the state says about the linked
+    work tree that it runs in.
     """
-    run = new_run(root, run_id, environ)
+    run = new_run(root, run_id, runs)
     if os.path.lexists(run.directory):
         raise LedgerError(f"the run {run_id} exists already", hint=f"run `faber-ledger run resume {run_id}`")
     check_active_folder(root)

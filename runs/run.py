@@ -234,6 +234,14 @@ def find_run(root: str, name: str) -> Run:
     return run
 
 
+def new_run(root: str, run_id: str, runs: str) -> Run:
+    """Return a run that is to be started, in one of `RUNS`, unless it is there already; raises InvalidRunId."""
+    found = find_run(root, run_id)
+    if os.path.lexists(found.directory):
+        return found
+    return Run(root, run_id, os.path.join(root, *runs.split("/"), *run_id.split("/")))
+
+
 def runs_for_new(root: str) -> str:
     """Return the folder that new runs go into: FABER's where a project has only that one."""
     ours, fabers = _runs_folders(root)

@@ -7,12 +7,14 @@ import os
 from faber_ledger.files.text import one_line
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_text
 from faber_ledger.ledger.plain_json import loads
-from faber_ledger.runs.run import RUNS, Run, find_run, runs_for_new
+from faber_ledger.runs.run import RUNS, runs_for_new
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any, TypedDict
+
+    from faber_ledger.runs.run import Run
 
     class UserConfig(TypedDict):
         """The user's configuration: its values, its path, what is wrong with it (None: nothing), its unknown keys.
@@ -125,18 +127,6 @@ class Settings:
         else:
             self.precompact_hint = value
         self.places[name] = place.partition(": ")[0]
-
-
-def new_run(root: str, run_id: str, environ: Mapping[str, str]) -> Run:
-    """Return a run that is to be started: at the place for new runs, unless it is there already; raises InvalidRunId.
-
-    The setting `new_runs` decides. Without it, new runs go into FABER's folder of runs if a project has only that one.
-    """
-    found = find_run(root, run_id)
-    if os.path.lexists(found.directory):
-        return found
-    folder = os.path.join(root, *Settings(found, environ).new_runs.split("/"))
-    return Run(root, run_id, os.path.join(folder, *run_id.split("/")))
 
 
 MAX_BYTES = 1_048_576

@@ -13,7 +13,7 @@ from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger import BACKUP_ENDING
 from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.progress import FINISHED
-from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG, STATE, STATE_BACKUP
+from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
@@ -23,7 +23,7 @@ MB = 1024 * 1024
 LARGE_STATE = MB  # what a reload refuses of a required artifact (AGENT, Session Load, Error Handling)
 LARGE_LEDGER = 50 * MB  # above it, hosts of git repositories warn
 OLD_DAYS = 30
-BACKUP = re.compile(rf".*{re.escape(BACKUP_ENDING)}|{re.escape(STATE_BACKUP)}|.*\.broken-\d+")
+BACKUP = re.compile(rf".*{re.escape(BACKUP_ENDING)}|state(-.*)?\.backup\.json|.*\.broken-\d+")
 
 
 def files_can_be_used(patient: Patient) -> Iterator[Finding]:
@@ -76,18 +76,20 @@ def sizes_are_usual(patient: Patient) -> Iterator[Finding]:
 
 def backups_are_few(patient: Patient) -> Iterator[Finding]:
     """Look for backups that are not needed any more: of a finished run, or older than 30 days."""
-    folders = [(run.directory, patient.state(run).get("status") in FINISHED) for run in patient.runs]
-    folders.append((os.path.join(patient.root, ".fractary", "faber"), False))
+    left_over = [
+        path for run in patient.runs if patient.state(run).get("status") in FINISHED for path in run.backup_paths
+    ]
+    folders = [*[run.directory for run in patient.runs], os.path.join(patient.root, ".fractary", "faber")]
     kept = clone_folder(patient.root)
     if kept is not None:
-        folders += [(folder, False) for folder, _, _ in os.walk(kept)]
-    for folder, is_over in folders:
+        folders += [folder for folder, _, _ in os.walk(kept)]
+    for folder in dict.fromkeys(folders):
         for entry in _entries(folder):
             if not BACKUP.fullmatch(entry.name):
                 continue
             days = int((patient.at - entry.stat(follow_symlinks=False).st_mtime) // 86_400)
             shown = os.path.relpath(entry.path, patient.root)
-            if is_over and entry.name in (STATE + BACKUP_ENDING, STATE_BACKUP):
+            if entry.path in left_over:
                 what = f"{shown} is left over from a finished run: it may contain sensitive data (END, Security)"
                 yield Finding("warning", what, "remove it")
             elif days > OLD_DAYS:
@@ -105,8 +107,8 @@ def _list_paths(patient: Patient) -> Iterator[str]:
     kept = clone_folder(patient.root)
     if kept is not None:
         yield kept
+    yield from dict.fromkeys([run.directory for run in patient.runs])
     for run in patient.runs:
-        yield run.directory
         yield from (run.state_path, run.ledger_path, run.lock_path)
 
 

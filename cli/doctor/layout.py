@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from faber_ledger.cli.doctor.finding import Finding, Fix, file_fix
@@ -21,16 +22,21 @@ from faber_ledger.runs.run import (
     ACTIVE_FILES,
     RUN_FILES,
     RUNS,
+    STATE,
+    STATE_BACKUP,
     UNFINISHED_ENDINGS,
     Run,
     find_run,
     is_run_id,
+    kind_of,
+    with_suffix,
 )
 
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
 
 
+FABERS = RUNS[1].split("/")
 DEEPEST = 5
 MOST_ENTRIES = 20_000
 
@@ -69,6 +75,15 @@ def runs_have_their_names(patient: Patient) -> Iterator[Finding]:
                 shown = os.path.relpath(path, patient.root).replace(os.sep, "/")
                 hint = "rename it to the id in its state.json: one to three parts of letters, digits and `._-`"
                 yield Finding("warning", f"{shown} has {' and '.join(held)}, but its name is not a run id", hint)
+            if held or path in patient.runs_folders or not path.startswith(os.path.join(patient.root, *FABERS, "")):
+                continue
+            for name in [
+                name for name in names if fnmatchcase(name, with_suffix(STATE, "*")) and kind_of(name) is None
+            ]:
+                if not fnmatchcase(name, with_suffix(STATE_BACKUP, "*")):
+                    shown = os.path.relpath(os.path.join(path, name), patient.root).replace(os.sep, "/")
+                    hint = "name it `state-<suffix>.json`, with a suffix of letters, digits and `._-`"
+                    yield Finding("warning", f"{shown} is not found, because of the suffix in its name", hint)
 
 
 def folders_hold_runs_alone(patient: Patient) -> Iterator[Finding]:

@@ -365,6 +365,25 @@ def test_a_copy_of_a_state_in_a_runs_own_folder_is_no_run(tmp_path: Path) -> Non
     assert "old" not in sure(project, "run", "list")
 
 
+def test_doctor_names_a_state_whose_suffix_is_no_name(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    project.write(f"{layout.folder}/state-2026 04.json", "{}")
+    project.write(f"{layout.folder}/state-{SUFFIX}.backup.json", "{}")
+    found = [line for line in project.faber("doctor").stdout.splitlines() if "runs.names" in line]
+    assert [f"{layout.folder}/state-2026 04.json is not found" in line for line in found] == [True]
+
+
+def test_doctor_names_the_backups_of_finished_runs_alone(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    project.change_state(status="completed")
+    for suffix in (SUFFIX, OTHER):
+        project.write(f"{layout.folder}/state-{suffix}.backup.json", "{}")
+    found = [line for line in project.faber("doctor").stdout.splitlines() if "left over from a finished run" in line]
+    assert [f"state-{SUFFIX}.backup.json" in line for line in found] == [True]
+
+
 def test_a_clone_without_the_states_finds_the_runs_by_their_ledgers(tmp_path: Path) -> None:
     layout = LAYOUTS["shared"]
     project = project_of(tmp_path / "project", layout)
@@ -407,6 +426,16 @@ def test_new_runs_go_where_fabers_tools_find_them_if_a_project_has_only_their_fo
     for name in (project.active_path, project.root / FABERS / ".active-run-id"):
         assert name.read_text() == "new\n"
     assert "new ones: .fractary/faber/runs (default)" in sure(project, "config", "show")
+
+
+def test_a_run_in_a_worktree_goes_into_the_same_folder(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    shutil.rmtree(project.run.parent)
+    project.active_path.unlink()
+    (project.root / FABERS).mkdir(parents=True)  # git has nothing in it
+    done = project.faber("run", "start", "--work-id", "9", "--run-id", "new", "--worktree", "--json")
+    data = json.loads(done.stdout)["data"]
+    assert Path(data["directory"]) == Path(data["worktree"]["path"]) / FABERS / "new"
 
 
 def test_new_runs_go_to_our_folder_in_every_other_project(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from faber_ledger.cli.setup.summaries import project_settings
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import documents_codes, json_option, say, show, tell, warn
 from faber_ledger.cli.ui.which_run import match_run
@@ -159,6 +160,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         raise
     subject = f"--work-id {shlex.quote(work_id)}" if work_id else f"--target {shlex.quote(target or '')}"
     commands = f"/fractary-faber:workflow-run {subject} [faber-ledger run start {subject}]"
+    runs = project_settings(root, os.environ).new_runs
     warnings: list[str] = []
     started = None
     while started is None and not in_worktree:
@@ -166,7 +168,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         warnings, in_worktree = _take_over(root, other, run_id, about, commands, yes, as_json, offers=can_add(root))
         with lock_takeover(root) or nullcontext():
             if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
-                started = _start(root, run_id, plan, at, os.environ, None)
+                started = _start(root, run_id, plan, at, os.environ, runs, None)
     if started is not None:
         made, lines = None, _start_lines(started, plan)
     else:
@@ -174,7 +176,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
         for_run.make(root, own, warn)
         try:
             # A client that runs this command stays in its own folder, and so do its hooks: no session is opened.
-            started = _start(own.root, run_id, plan, at, {}, "fractary-faber")
+            started = _start(own.root, run_id, plan, at, {}, runs, "fractary-faber")
         except BaseException:
             for_run.take_back(root, own)
             raise
@@ -188,10 +190,18 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
     show({**data, "worktree": made}, lines, as_json=as_json)
 
 
-def _start(root: str, run_id: str, plan: RunPlan, at: float, environ: Mapping[str, str], created_by: str | None) -> Run:
+def _start(
+    root: str,
+    run_id: str,
+    plan: RunPlan,
+    at: float,
+    environ: Mapping[str, str],
+    runs: str,
+    created_by: str | None,
+) -> Run:
     load_workflow(root, plan["workflow_id"], read_user_config()["plugin_roots"])
     member = for_run.state_member(root, created_by)
-    started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, worktree=member)
+    started = start_run(root, run_id, plan, at=at, environ=environ, warn=say, runs=runs, worktree=member)
     for_run.update_registry(root, at=at, warn=say, created_by=created_by or "manual")
     return started
 
