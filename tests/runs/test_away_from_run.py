@@ -1,0 +1,186 @@
+"""A session goes on while git has taken its run out of the work tree: each verb that does so, and the way back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import RUN, Project
+
+from faber_ledger.ledger.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+START, COMPACTED = "SessionStart.startup.print", "SessionStart.compact.print"
+PRE, POST, END = "PreCompact.auto.print", "PostCompact.auto.print", "SessionEnd.other.print"
+
+
+def events_below_git(project: Project) -> list[Any]:
+    with Log.read(str(project.root / ".git" / "faber-ledger" / "runs" / RUN / "ledger.db")) as log:
+        return list(log.stream())
+
+
+def types(events: list[Any]) -> list[str]:
+    return [one["event"]["type"] for one in events]
+
+
+def begin(root: Path) -> Project:
+    """Make a project whose main has the code alone, and a run on the branch `feature` whose session is open."""
+    project = Project.made(root)
+    project.faber("init", "--git-only")
+    active, state = project.active_path.read_text(), project.state_path.read_text()
+    project.active_path.unlink()
+    project.state_path.unlink()
+    project.run.rmdir()
+    project.write("code.py", "one\n")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "code")
+    project.git("checkout", "-qb", "feature")
+    project.write("code.py", "two\n")
+    project.git("commit", "-qam", "change the code")
+    project.run.mkdir(parents=True)
+    project.active_path.write_text(active)
+    project.state_path.write_text(state)
+    project.deliver(START, client="one", pid="1")
+    return project
+
+
+def commit(project: Project) -> None:
+    project.git("add", "-A")
+    project.git("commit", "-qm", "the run")
+
+
+def check_out_main(project: Project) -> None:
+    commit(project)
+    project.git("checkout", "-q", "main")
+
+
+def check_out_main_with_a_finished_run(project: Project) -> None:
+    """Merge a colleague's finished run into main, and check main out."""
+    commit(project)
+    project.git("checkout", "-q", "main")
+    other = project.root / ".fractary" / "runs" / "bob-300"
+    other.mkdir(parents=True)
+    state = {"run_id": "bob-300", "workflow_id": "default", "work_id": "300", "status": "completed"}
+    (other / "state.json").write_text(json.dumps(state))
+    project.active_path.parent.mkdir(parents=True, exist_ok=True)
+    project.active_path.write_text("bob-300\n")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "bob's run")
+    project.git("checkout", "-q", "feature")
+    project.git("checkout", "-q", "main")
+
+
+def detach(project: Project) -> None:
+    commit(project)
+    project.git("checkout", "-q", "--detach", "main")
+
+
+def stash(project: Project) -> None:
+    project.git("stash", "-qu")
+
+
+def clean(project: Project) -> None:
+    project.git("clean", "-fdxq")
+
+
+def bisect(project: Project) -> None:
+    commit(project)
+    project.git("bisect", "start", "HEAD", "main")
+
+
+def make_sparse(project: Project) -> None:
+    commit(project)
+    project.git("sparse-checkout", "set", "--no-cone", "/*", "!/.fractary/")
+
+
+def stop_a_rebase(project: Project) -> None:
+    commit(project)
+    project.git("checkout", "-q", "main")
+    project.write("code.py", "three\n")
+    project.git("commit", "-qam", "another change")
+    project.git("checkout", "-q", "feature")
+    with suppress(subprocess.CalledProcessError):
+        project.git("rebase", "-q", "main")
+
+
+def git(*arguments: str) -> Callable[[Project], object]:
+    return lambda project: project.git(*arguments)
+
+
+SITUATIONS: dict[str, tuple[Callable[[Project], object], Callable[[Project], object]]] = {
+    "checkout of main": (check_out_main, git("checkout", "-q", "feature")),
+    "checkout of main with a colleague's finished run": (
+        check_out_main_with_a_finished_run,
+        git("checkout", "-q", "feature"),
+    ),
+    "detached HEAD": (detach, git("checkout", "-q", "feature")),
+    "stash -u of a first run": (stash, git("stash", "pop", "-q")),
+    "clean -fdx of a first run": (clean, lambda project: project.faber("run", "resume", RUN)),
+    "bisect": (bisect, git("bisect", "reset")),
+    "sparse checkout": (make_sparse, git("sparse-checkout", "disable")),
+    "a stopped rebase": (stop_a_rebase, git("rebase", "--abort")),
+}
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_a_session_is_recorded_and_gets_its_packet_while_its_run_is_away(tmp_path: Path, name: str) -> None:
+    away, back = SITUATIONS[name]
+    project = begin(tmp_path / "project")
+    known = project.events
+    away(project)
+    assert not project.ledger_path.exists()
+    status = project.git("status", "--porcelain")
+
+    assert project.deliver(PRE, client="one", pid="1").hint is not None
+    project.deliver(POST, client="one", pid="1")
+    answer = project.deliver(COMPACTED, client="one", pid="1")
+    printed = json.loads(answer.output)
+    packet = printed["hookSpecificOutput"]["additionalContext"]
+    assert packet.startswith(f"# FABER run {RUN}\n"), packet
+    assert "does not have the files of" in packet.splitlines()[-1]
+    assert "does not have the files of" in printed["systemMessage"]
+    assert project.faber("note", "add", "while it was away", "--run-id", RUN).returncode == 0
+    project.deliver(END, client="one", pid="1")
+
+    kept = events_below_git(project)
+    assert types(kept).count("session_started") == 2
+    assert types(kept).count("session_ended") == 2
+    assert not project.state_path.exists()
+    assert project.git("status", "--porcelain") == status
+
+    back(project)
+    assert project.state_path.exists()
+    project.deliver(START, client="two", pid="2")
+    found = [one["id"] for one in project.events]
+    assert set(found) >= {one["id"] for one in [*known, *kept]}
+    project.assert_projected()
+    assert project.faber("verify", RUN).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["checkout of main", "bisect", "detached HEAD"])
+def test_after_the_way_back_verify_calls_the_events_not_in_the_file_yet(tmp_path: Path, name: str) -> None:
+    away, back = SITUATIONS[name]
+    project = begin(tmp_path / "project")
+    away(project)
+    project.deliver(END, client="one", pid="1")
+    back(project)
+    done = project.faber("verify", RUN)
+    assert (done.returncode, "not in the file yet" in done.stdout) == (0, True), done.stdout
+    assert "Not in the file yet" in project.faber("status", RUN).stdout
+
+
+def test_another_work_tree_that_has_the_run_gets_what_was_recorded_here(tmp_path: Path) -> None:
+    project = begin(tmp_path / "project")
+    check_out_main(project)
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "feature")
+    project.deliver(END, client="one", pid="1")
+    linked = Project(tmp_path / "linked")
+    assert linked.faber("project", RUN).returncode == 0
+    assert "session_ended" in linked.types
+    linked.assert_projected()
