@@ -46,7 +46,7 @@ def leave_run(
         if not os.path.isfile(run.ledger_path):
             return
         writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
-        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock) as recording:
+        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, is_end=True) as recording:
             caller: Caller = {
                 "client": seen.client,
                 "pid": pid,

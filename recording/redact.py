@@ -29,6 +29,7 @@ from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.copies import mirror_with_events, runs_in_other_work_trees
+from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.mirror import RunLog, open_log
 from faber_ledger.runs.old_copies import remove_old_copies
 from faber_ledger.runs.recovery import is_sound
@@ -215,9 +216,10 @@ def redact_event(
     """
     drain_waiting(run, at, warn=warn)
     runs = runs_in_work_trees(run)
+    kept = kept_run(run.root, run.run_id)  # another work tree, which lacks the run, may be recording on it
     with ExitStack() as stack:
-        for one in sorted(runs, key=lambda each: each.lock_path):
-            stack.enter_context(RunLock(one.lock_path))
+        for path in sorted({one.lock_path for one in [*runs, *([kept] if kept else [])]}):
+            stack.enter_context(RunLock(path))
         for one in runs:
             _check_ready(one)
         recorded, rewritten, removed = None, [], []

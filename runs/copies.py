@@ -108,18 +108,27 @@ def is_in_head(run: Run) -> bool:
 
 def is_other_than_head(run: Run) -> bool:
     """Return whether git's last commit has another ledger than the run's file."""
-    if work_tree_of(run.root) is None:
-        return False
-    committed = _ask_git(run, ["rev-parse", "--verify", "--quiet"], HEAD).answer()
-    if committed is None:
-        return False
-    path = os.path.realpath(run.ledger_path)
-    return committed != GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
+    committed = _name_in_head(run)
+    return committed is not None and committed != _name_of_file(run)
 
 
 def is_as_in_head(run: Run) -> bool:
     """Return whether git's last commit has the ledger exactly as the run's file is."""
-    return is_in_head(run) and not is_other_than_head(run)
+    committed = _name_in_head(run)
+    return committed is not None and committed == _name_of_file(run)
+
+
+def _name_in_head(run: Run) -> str | None:
+    """Return git's name of the ledger in its last commit; None if that has none, or without git."""
+    if work_tree_of(run.root) is None:
+        return None
+    return _ask_git(run, ["rev-parse", "--verify", "--quiet"], HEAD).answer()
+
+
+def _name_of_file(run: Run) -> str | None:
+    """Return the name that git gives the ledger's file as it is."""
+    path = os.path.realpath(run.ledger_path)
+    return GitQuery(["hash-object", "--no-filters", "--", path], _git_folder(run)).answer()
 
 
 def runs_in_other_work_trees(run: Run) -> list[Run]:

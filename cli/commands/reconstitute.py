@@ -12,7 +12,7 @@ import click
 from faber_ledger.cli.reports.reconstitution import boxed_lines, brief_lines, note_lines
 from faber_ledger.cli.ui import completion
 from faber_ledger.cli.ui.output import ask_number, documents_codes, json_option, json_text, say, show, tell, warn
-from faber_ledger.cli.ui.which_run import match_run, named_run, run_to_load, work_id_option
+from faber_ledger.cli.ui.which_run import match_run, named_run, run_to_load, warn_if_kept, work_id_option
 from faber_ledger.context.notes import notes_of
 from faber_ledger.context.reconstitution.faber_files import build_input
 from faber_ledger.context.reconstitution.journal import Journal
@@ -70,6 +70,7 @@ def reconstitute(
     run = named_run(root, run, work_id, "reconstitute")
     meant = _run(root, run, active, log)
     is_shown = run is None and (active.is_shown or (active.run_id is None and not belongs_here(root, meant.run_id)))
+    warn_if_kept(meant)
     journal = Journal(log, warn, _Chooser(skip))
     try:
         context = reconstitute_context(meant, read_user_config(), journal)

@@ -121,9 +121,17 @@ def test_the_end_goes_into_the_file_while_the_run_is_not_finished(tmp_path: Path
 def test_what_a_merge_brought_is_in_the_mirror_before_the_end_is(project: Project, tmp_path: Path) -> None:
     other = project.clone(tmp_path / "other", "other-machine")
     other.faber("init", "--git-only")
-    assert other.faber("note", "add", "from elsewhere").returncode == 0
+    assert other.faber("note", "add", "from elsewhere", "--run-id", RUN).returncode == 0
     other.git("commit", "-qam", "a note")
     project.git("pull", "-q", str(other.root), "main")
     project.deliver(END, client="one", pid="1")
     assert project.git("status", "--porcelain") == ""
     assert {"note_recorded", "session_ended"} <= set(kept_types(project))
+
+
+def test_a_client_that_leaves_the_run_for_another_one_leaves_it_clean(project: Project) -> None:
+    inside = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "one", "CLAUDE_PID": "1"}
+    done = project.faber("run", "start", "--work-id", "9", "--run-id", "next", "--yes", env=inside)
+    assert done.returncode == 0, done.stderr
+    assert "session_ended" in kept_types(project)
+    assert project.git("status", "--porcelain", "--", f".fractary/runs/{RUN}") == ""
