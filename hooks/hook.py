@@ -84,7 +84,7 @@ class Hook:
             with self._recording(is_end=True) as recording:
                 is_repeated = self._append(recording, [])
                 state = recording.state
-            if self._incoming.has_opened:
+            if self._incoming.has_moved:
                 self._follow_client()
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])

@@ -46,8 +46,8 @@ class IncomingCall:
 
     Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
     `remember_start`. `progress` and `status` are the state's, None until `remember_state`. `checkout` is None outside
-    git, and until `remember_start` or `remember_end`. `seen` is what this clone knew of the client before; `has_opened`
-    says whether the call has become the start of a session.
+    git, and until `remember_start` or `remember_end`. `seen` is what this clone knew of the client before; `has_moved`
+    says whether the client has got its first session on this run.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class IncomingCall:
         self.at = at
         self.warn = warn
         self.seen = seen
-        self.has_opened = False
+        self.has_moved = False
         self.id = clock.event_id(at, os.urandom(10))
         self.writer = writer_of(run.root)
         self.salt = os.urandom(16).hex()
@@ -226,7 +226,7 @@ class IncomingCall:
         if self.call.hook == "SessionStart":
             source = self.call.text("source") or "unknown"
             opening = sessions.open_session(view, caller, self.session_id, source, delivery=delivery)
-            self.has_opened = True
+            self.has_moved = True
             return [*opening, *checkout_after(opening[-1], self.checkout), *loads]
         if self.call.hook == "PostCompact":
             return self._compaction(view, caller)
@@ -244,10 +244,10 @@ class IncomingCall:
 
             caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
         opening: list[Draft] = []
+        self.has_moved = not view.starts_of(caller["client"])
         if session_id is None:
             session_id, at = self.session_id, sessions.infer_start(view, caller, self.seen, state)
             opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
-            self.has_opened = True
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
         delivery = self.call.delivery()

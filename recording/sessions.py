@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks
+from faber_ledger.runs.clone import clone_folder, known_writer
 from faber_ledger.runs.progress import snapshot
 
 TYPE_CHECKING = False
@@ -138,6 +139,9 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str)
         current = blocks.current_session(view.blocks)
         start = view.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
+    last = view.last_delivery(caller["client"])
+    if last is not None and last[0]["event"]["type"] == "session_ended":  # one that it took, as below
+        return last[0]["event"]["session_id"]
     for name in reversed(blocks.open_sessions(view.blocks)):
         start = view.start_of(name)
         if start is None:
@@ -288,6 +292,14 @@ def session_to_load_into(view: View, caller: Caller, *, is_start: bool) -> str |
     if current is not None and (is_own_session(view, caller) if is_start else is_continued(view, caller)):
         return current
     return None if is_start else uncompacted_session(view, caller)
+
+
+def is_open_here(log: Log | None, known: Blocks, session_id: str, root: str) -> bool:
+    """Return whether a session runs on this machine and in this clone; `log` is None if the run has none."""
+    start = log.start_of(session_id) if log is not None else None
+    if start is None or clone_folder(root) is None:  # then at most the machine is known
+        return may_be_of_this_machine(known, session_id)
+    return start["writer"] == known_writer(root) and may_be_of_this_machine(known, session_id)
 
 
 def is_continued(view: View, caller: Caller) -> bool:

@@ -114,10 +114,13 @@ def _fill_folder(
         recording.append([])
 
 
-def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> None:
-    """Make a run active. A client that is at work leaves its former run and gets a session on this one at once."""
+def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> bool:
+    """Make a run active. A client that is at work leaves its former run and gets a session on this one at once.
+
+    Return whether it was given one: nothing is in the context of that session yet.
+    """
     left = _name_run(run)
-    _open_session(run, left, at=at, environ=environ, source=source, warn=warn)
+    return _open_session(run, left, at=at, environ=environ, source=source, warn=warn)
 
 
 def _name_run(run: Run) -> str | None:
@@ -131,16 +134,17 @@ def _name_run(run: Run) -> str | None:
 
 def _open_session(
     run: Run, left: str | None, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]
-) -> None:
-    """Open a session of the client that is at work, and end the one that it has on the run that it has `left`."""
+) -> bool:
+    """Open a session of the client that is at work, and end the one on the run that it has `left`; return whether."""
     if sessions.client_of(environ) is None:
-        return
+        return False
     environment = EnvironmentQuery(run.root)
     writer = writer_of(run.root)
     with Recording(run, at=at, writer=writer, warn=warn) as recording:
         caller = sessions.caller_of(environ, recording.state, at, writer, environment.read())
         is_open = sessions.is_own_session(recording.view, caller)
-        if not (is_open or sessions.uncompacted_session(recording.view, caller)):
+        is_new = not (is_open or sessions.uncompacted_session(recording.view, caller))
+        if is_new:
             session_id = clock.session_id(at, os.urandom(6))
             opening = sessions.open_session(recording.view, caller, session_id, source)
             recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run.root))])
@@ -149,6 +153,7 @@ def _open_session(
     note_session(run.root, client, caller["pid"], run.run_id, at)
     if seen.run_id not in (None, run.run_id):
         leave_run(run.root, seen, caller["pid"], CheckoutQuery(run.root).read(), at=at, warn=warn)
+    return is_new
 
 
 def _first_state(run_id: str, plan: RunPlan, at: float) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,12 +19,13 @@ from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import artifacts_in_context, blocks_of, current_session, entry_of, session_history
 from faber_ledger.projections.difference import differing_blocks
 from faber_ledger.projections.fold import fold
+from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.recording.spool import waiting
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.kept import not_in_tree
 from faber_ledger.runs.lost import lacks_ledger, loss_of
-from faber_ledger.runs.progress import current_phase, resume_point
+from faber_ledger.runs.progress import FINISHED, current_phase, resume_point
 from faber_ledger.runs.run import Run, find_root
 from faber_ledger.runs.united import read_log
 
@@ -87,7 +89,7 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
 def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary | None, agrees: bool) -> Iterator[str]:
     yield f"Run: {run.run_id}"
     yield from position(run.run_id, state)[2:]
-    yield f"Session: {_session_text(blocks)}"
+    yield f"Session: {_session_text(run, state, blocks, has_log=log is not None)}"
     loads = artifacts_in_context(blocks)
     names = ", ".join([str(load.get("artifact_id")) for load in loads])
     metadata = blocks.get("context_metadata")
@@ -118,7 +120,8 @@ def _waiting_lines(run: Run) -> Iterator[str]:
         yield f"{waits} to be recorded: the next hook records it{command}"
 
 
-def _session_text(blocks: Blocks) -> str:
+def _session_text(run: Run, state: dict[str, Any], blocks: Blocks, *, has_log: bool) -> str:
+    """Return which session is open; an end is proposed only in the clone that it runs in (DECISIONS 48)."""
     current = current_session(blocks)
     count = len(session_history(blocks))
     if current is None:
@@ -127,4 +130,10 @@ def _session_text(blocks: Blocks) -> str:
     environment = entry.get("environment")
     host = environment.get("hostname") if isinstance(environment, dict) else None
     since = entry.get("started_at") or "an unknown time"
-    return f"{current}, open since {since} on {host or 'an unknown machine'} ({count} in all)"
+    machine = host or "an unknown machine"
+    with read_log(run) if has_log else nullcontext() as log:
+        is_here = is_open_here(log, blocks, current, run.root)
+    if not is_here:
+        return f"{current}, open on {machine} since {since} ({count} in all)"
+    hint = f"; `faber-ledger session-save --run-id {run.run_id}` ends it" if state.get("status") in FINISHED else ""
+    return f"{current}, open since {since} on {machine} ({count} in all){hint}"

@@ -11,6 +11,7 @@ from faber_ledger.cli.ui.table import plural
 from faber_ledger.files.untrusted import FileRefused, read_text
 from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.recording import spool
+from faber_ledger.recording.incoming import NO_SESSION
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.clone import spool_path, spools_folder
 from faber_ledger.runs.git import is_tracked
@@ -25,7 +26,9 @@ DAYS = 7
 LARGEST = 1024 * 1024
 NEWEST = 200
 SHOWN = 3
-QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:")  # reported elsewhere
+# Reported elsewhere; or nothing to mend, as the end that a client sends after it has listed its plugins.
+QUIET = ("No active workflow found", "❌ ERROR: Required artifact", "⚠️ WARNING:", NO_SESSION)
+WRITTEN_OVER = "state.json differed from the ledger"
 SLOW = ("more than", "longer than", "took too long")
 
 
@@ -45,6 +48,7 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
         return
     slow: dict[str, list[str]] = {}
     failed: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
     for line in text.splitlines():
         at, _, rest = line.partition(" ")
         hook, _, message = rest.partition(" ")
@@ -52,7 +56,12 @@ def hooks_have_not_failed(patient: Patient) -> Iterator[Finding]:
         if seconds is None or patient.at - seconds > DAYS * 86_400 or message.startswith(QUIET):
             continue
         kind = slow if any([phrase in message for phrase in SLOW]) else failed
+        kind = written if message.startswith(WRITTEN_OVER) else kind
         kind.setdefault(f"{hook}: {message[:200]}", []).append(at)
+    if written:
+        message, times = max(written.items(), key=lambda item: item[1][-1])
+        what = f"another tool changed what the ledger keeps in state.json, last at {times[-1]}: {message}"
+        yield Finding("note", what, "nothing, if the tool adds sessions of its own; else stop it from writing there")
     for kind, verb in ((slow, "took too long"), (failed, "failed")):
         newest = sorted(kind.items(), key=lambda item: item[1][-1], reverse=True)
         for message, times in newest[:SHOWN]:

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, NewerFormat, ProjectionDiffers
 from faber_ledger.ledger.file import format_of
 from faber_ledger.projections.blocks import blocks_of, current_session, entry_of
-from faber_ledger.recording.environment import hostname
+from faber_ledger.recording.sessions import is_open_here
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claimed_in_worktree
 from faber_ledger.runs.copies import mirror_with_events
@@ -24,6 +24,7 @@ from faber_ledger.runs.united import blocks_beside, read_log
 if TYPE_CHECKING:
     from faber_ledger.cli.doctor.patient import Patient
     from faber_ledger.ledger.problems import LogProblem
+    from faber_ledger.projections.blocks import Blocks
     from faber_ledger.runs.run import Run
 
 
@@ -97,8 +98,7 @@ def nothing_is_rolled_back(patient: Patient) -> Iterator[Finding]:
 
 
 def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
-    """Report the open sessions and their machines; look for those that were never ended."""
-    here = hostname()
+    """Report the open sessions; an end is proposed only in the clone that a session runs in."""
     for run in patient.runs:
         blocks = blocks_beside(run, blocks_of(patient.state(run)))
         session_id = current_session(blocks)
@@ -106,24 +106,24 @@ def sessions_are_open_where_they_run(patient: Patient) -> Iterator[Finding]:
             continue
         entry = entry_of(blocks, session_id) or {}
         environment = entry.get("environment")
-        host = environment.get("hostname") if isinstance(environment, dict) else None
+        host = (environment.get("hostname") if isinstance(environment, dict) else None) or "an unknown machine"
         since = entry.get("started_at")
-        what = (
-            f"{run.run_id}: {session_id} is open since {since or 'an unknown time'}, on {host or 'an unknown machine'}"
-        )
+        what = f"{run.run_id}: {session_id} is open since {since or 'an unknown time'}, on {host}"
         status = patient.state(run).get("status")
         holder = claimed_in_worktree(run.root, run.run_id)
         if holder is not None:
             yield Finding("ok", f"{what}; the run is active in {holder}")
             continue
-        quiet = (patient.at - _last_sign(run, since, patient.at)) / 3600
-        if status in progress.FINISHED:
+        newest, is_here = _look_at_session(run, blocks, session_id)
+        quiet = (patient.at - _last_sign(newest, since, patient.at)) / 3600
+        if not is_here:
+            hint = f"nothing here: its client ends it on {host}, or the next start on the run ends it as abandoned"
+            yield Finding("note", f"{run.run_id}: {session_id} is open on {host}, not in this clone", hint)
+        elif status in progress.FINISHED:
             yield Finding("warning", f"{what}, and the run is {status}", _ending(run))
         elif quiet >= STALE_HOURS:
             hint = f"nothing if it continues: the next start ends it as abandoned; or {_ending(run)}"
             yield Finding("note", f"{what}, and nothing has been recorded for {int(quiet)} hours", hint)
-        elif host != here:
-            yield Finding("note", f"{what}, which is not this machine", "end it there before you continue here")
         elif run.run_id != patient.active:
             yield Finding("note", f"{what}, but its run is not active here", _ending(run))
         else:
@@ -152,14 +152,19 @@ def _ending(run: Run) -> str:
     return f"run `faber-ledger session-save --run-id {run.run_id}` to end it"
 
 
-def _last_sign(run: Run, since: object, at: float) -> float:
-    """Return when something was last recorded; the ledger file's own time may be that of a checkout."""
-    started = seconds_of(since) if isinstance(since, str) else None
+def _look_at_session(run: Run, blocks: Blocks, session_id: str) -> tuple[float | None, bool]:
+    """Return when the newest event was recorded (None: unknown), and whether a session runs in this clone."""
     if has_false_journal(run):
-        return at if started is None else started
+        return None, is_open_here(None, blocks, session_id, run.root)
     try:
         with read_log(run) as log:
             newest = seconds_of(next(iter(log.newest(1)))["at"])
-    except (LedgerError, StopIteration):
-        newest = None  # an adopted run without a log, or one that cannot be read
+            return newest, is_open_here(log, blocks, session_id, run.root)
+    except (LedgerError, StopIteration):  # an adopted run without a log, or one that cannot be read
+        return None, is_open_here(None, blocks, session_id, run.root)
+
+
+def _last_sign(newest: float | None, since: object, at: float) -> float:
+    """Return when something was last recorded; the ledger file's own time may be that of a checkout."""
+    started = seconds_of(since) if isinstance(since, str) else None
     return max([moment for moment in (started, newest) if moment is not None], default=at)

@@ -241,3 +241,52 @@ def test_a_session_that_no_client_opened_is_ended_by_a_client_that_was_heard_of_
     assert [one["session_id"] for one in project.history] == [session]
     assert reasons(project) == ["normal"]
     project.assert_projected()
+
+
+def test_the_session_that_faber_wrote_when_it_started_the_run_is_the_clients(plain: Project) -> None:
+    """FABER's own session protocol writes an open session into the state; it is not a second one."""
+    other = faber_starts(plain, "run-0")
+    other.deliver(STARTUP, **me())
+    session = "claude-session-20260105-143022-faber1"
+    entry = {"session_id": session, "started_at": text_at(0), "artifacts_loaded": ["specification"]}
+    sessions = {"current_session_id": session, "total_sessions": 1, "session_history": [entry]}
+    run = faber_starts(plain, "run-1", sessions=sessions)
+    assert run.deliver(PRE, **me()).hint
+    assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "compaction")]
+    assert reasons(other) == ["abandoned"]  # it was left
+    run.deliver(END, **me())  # the compaction failed
+    assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "normal")]
+    assert run.history[0]["environment"]["hostname"] == "dev-machine-1"
+    run.assert_projected()
+
+
+def test_a_start_and_a_resume_in_a_client_say_that_the_context_is_not_loaded(plain: Project) -> None:
+    for run_id, environment, is_said in (("a", {}, False), ("b", IN_CLIENT, True)):
+        done = plain.faber("run", "start", "--work-id", "1", "--run-id", run_id, "--yes", env=environment)
+        assert done.returncode == 0, done.stderr
+        assert ("run `faber-ledger session-load`" in done.stdout) is is_said
+    resumed = [plain.faber("run", "resume", "a", "--yes", env=IN_CLIENT).stdout for _ in range(2)]
+    assert ["run `faber-ledger session-load`" in text for text in resumed] == [True, False]
+
+
+# An open session on a run that is completed
+
+
+def test_an_end_is_proposed_only_in_the_clone_that_has_the_session(project: Project, tmp_path: Path) -> None:
+    """FABER commits the run inside its last session."""
+    assert project.faber("init").returncode == 0
+    project.deliver(STARTUP, **me())
+    project.change_state(status="completed", completed_at=text_at(0))
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "The run")
+    ending = f"session-save --run-id {project.run_id}"
+    assert ending in project.faber("status", project.run_id).stdout
+    assert ending in project.faber("doctor").stdout
+    clones = (project.clone(tmp_path / "theirs", "desktop"), project.clone(tmp_path / "again", project.hostname))
+    for clone in clones:
+        status, doctor = clone.faber("status", project.run_id).stdout, clone.faber("doctor").stdout
+        assert "open on dev-machine-1" in status
+        assert f"{project.current} is open on dev-machine-1" in doctor
+        assert "session-save" not in status + doctor
+    project.deliver(END, **me())
+    assert "Session: none open" in project.faber("status", project.run_id).stdout

@@ -16,7 +16,7 @@ from faber_ledger.recording.call import Call
 from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.runs.run import find_run
 from support.command import COMMAND, run_command
-from support.project import RUN, Project, usual_state
+from support.project import RUN, Project, payload_of, usual_state
 
 NEW_CLIENT = "2.1.330 (Claude Code)"
 SETTINGS = ".claude/settings.json"
@@ -397,7 +397,8 @@ def _changed_payload(patient: Patient) -> None:
 
 def _rolled_back(patient: Patient) -> None:
     before, state = patient.ledger_path.read_bytes(), patient.state_path.read_bytes()
-    patient.deliver("SessionEnd.prompt_input_exit.interactive")
+    client = payload_of("SessionStart.startup.print")["stdin"]["session_id"]
+    patient.deliver("SessionEnd.prompt_input_exit.interactive", client=client)
     patient.ledger_path.write_bytes(before)
     patient.state_path.write_bytes(state)
 

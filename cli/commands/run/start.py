@@ -24,6 +24,7 @@ from faber_ledger.ledger.clock import now
 from faber_ledger.ledger.command_errors import Declined
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError, WorkflowNotFound
 from faber_ledger.ledger.lock import RunLock
+from faber_ledger.recording.sessions import client_of
 from faber_ledger.recording.start import activate_run, lock_takeover, start_run
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import other_active_run
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT_WORKFLOW = "fractary-faber:default"
 CANCELLED = "Workflow start cancelled. Use separate worktrees for concurrent workflows."
+NOT_LOADED = "The session on it has begun, without its context: run `faber-ledger session-load` to load it."
 ENTER_W = "Enter w to create that worktree and start there."
 QUESTION = (
     "Do you want to proceed anyway? This will take over context management\n"
@@ -170,7 +172,7 @@ def begin(as_json: bool, yes: bool, in_worktree: bool, given: dict[str, str | No
             if not in_worktree and other_active_run(root, run_id) == other:  # else another start was quicker
                 started = _start(root, run_id, plan, at, os.environ, runs, None)
     if started is not None:
-        made, lines = None, _start_lines(started, plan)
+        made, lines = None, [*_start_lines(started, plan), *([NOT_LOADED] if client_of(os.environ) else [])]
     else:
         own = for_run.plan_worktree(root, about)
         for_run.make(root, own, warn)
@@ -243,17 +245,18 @@ def resume_run(text: str, yes: bool, as_json: bool) -> None:
         again = f"--resume {resumed.run_id} [faber-ledger run resume {resumed.run_id}]"
         about = name_part(str(state.get("work_id") or "resumed"))
         command = f"/fractary-faber:workflow-run {again}"
-        at, is_active = now(), False
+        at, is_active, is_new = now(), False, False
         while not is_active:
             other = other_active_run(root, resumed.run_id)
             warnings, _ = _take_over(root, other, resumed.run_id, about, command, yes, as_json, offers=False)
             with lock_takeover(root) or nullcontext():
                 if is_active := other_active_run(root, resumed.run_id) == other:  # else another command was quicker
-                    activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
+                    is_new = activate_run(resumed, at=at, environ=os.environ, source="run_resume", warn=say)
         for_run.record_resumed(resumed, at=at, warn=say)
         lines = [
             f"✓ Workflow resumed: {resumed.run_id}",
             *[f"  {line}" for line in position(resumed.run_id, state)[2:]],
+            *([NOT_LOADED] if is_new else []),
         ]
     data = {"run_id": resumed.run_id, "status": status, "resume_point": point, "warnings": warnings}
     show(data, lines, as_json=as_json)
