@@ -11,6 +11,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
+from faber_ledger.ledger.whole_file import is_own_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -129,17 +130,12 @@ class Run:
         return os.path.lexists(self.state_path) or os.path.lexists(self.ledger_path)
 
     def owns(self, name: str) -> bool:
-        """Return whether a file in the run's folder is one of the run's: another run of the plan has its own.
-
-        A temporary file of the state, or a copy, has the file's name with something before and after it.
-        """
-        names = (STATE, LEDGER, LOCK, SETTINGS, STATE_BACKUP)
-        for own in [with_suffix(one, self.suffix) for one in names]:
-            if name == own:
-                return True
-            _, found, rest = name.partition(own)
-            # The suffix of another run may begin with this one: then there is a second `.json` or `.db`.
-            if found and name.startswith((own, f".{own}.")) and not (".json" in rest or ".db" in rest):
+        """Return whether a file in the run's folder is the run's, or a copy: another run of the plan has its own."""
+        for own in [with_suffix(one, self.suffix) for one in (STATE, LEDGER, LOCK, SETTINGS, STATE_BACKUP)]:
+            # The suffix of another run may begin with this one: then there is a second `.json`, `.db` or `.lock`.
+            rest = name.removeprefix(own)
+            is_copy = name.startswith(own) and not any([ending in rest for ending in (".json", ".db", ".lock")])
+            if is_copy or is_own_name(name, own):
                 return True
         return False
 
@@ -232,6 +228,11 @@ def find_run(root: str, name: str) -> Run:
     runs = next(runs for runs in _runs_folders(root) if run.directory.startswith(os.path.join(runs, "")))
     _check_inside(root, runs, run.directory, name)
     return run
+
+
+def path_form(run_id: str) -> str:
+    """Return a run's id in the form that its path has in a plan's layouts: `<plan_id>/<suffix>`."""
+    return "/".join(run_id.rsplit(OF_PLAN, 1))
 
 
 def new_run(root: str, run_id: str, runs: str) -> Run:
@@ -382,7 +383,7 @@ def _find_remembered(root: str, name: str) -> Run | None:
     if kept is None:
         return None
     plan, _, suffix = name.rpartition("/")
-    for run_id in [name, *([f"{plan}{OF_PLAN}{suffix}"] if plan else []), "/".join(name.rsplit(OF_PLAN, 1))]:
+    for run_id in [name, *([f"{plan}{OF_PLAN}{suffix}"] if plan else []), path_form(name)]:
         try:
             path = read_regular(os.path.join(kept, *run_id.split("/"), PLACE), LONGEST_PATH).decode().strip()
         except (FileRefused, OSError, ValueError):

@@ -24,7 +24,7 @@ from faber_ledger.runs.copies import mirror_with_events
 from faber_ledger.runs.kept import not_in_tree, run_here
 from faber_ledger.runs.lost import lacks_ledger, loss_of
 from faber_ledger.runs.projecting import reproject
-from faber_ledger.runs.run import Run, find_root, find_run, run_ids
+from faber_ledger.runs.run import Run, find_root, find_run, path_form, run_ids
 from faber_ledger.runs.united import read_log
 
 TYPE_CHECKING = False
@@ -268,7 +268,7 @@ def match_run(root: str, text: str) -> Run:
     if run.has_files():
         return run
     known = run_ids(root)
-    near = [run_id for run_id in known if run_id.startswith(text)]
+    near = [run_id for run_id in known if run_id.startswith(text) or path_form(run_id).startswith(text)]
     if len(near) == 1:
         return find_run(root, near[0])
     if near:

@@ -355,6 +355,7 @@ def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
     project.write(f"{FABERS}/{plan}/state-{SUFFIX}.json", json.dumps(state_of(f"{plan}-run-{SUFFIX}")))
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}-run-{SUFFIX}")
     assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/{SUFFIX}")
+    assert f"Run: {plan}-run-{SUFFIX}" in sure(project, "status", f"{plan}/2026-04")
 
 
 def test_a_copy_of_a_state_in_a_runs_own_folder_is_no_run(tmp_path: Path) -> None:
