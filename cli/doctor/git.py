@@ -13,6 +13,7 @@ from faber_ledger.cli.setup.git_config import CACHE, DRIVER, OLDER, list_switche
 from faber_ledger.cli.setup.git_files import ATTRIBUTES_FILE, IGNORE_FILE, git_file_change
 from faber_ledger.cli.setup.ignored import check_not_ignored, files_that_travel, rules_against
 from faber_ledger.cli.worktrees.git import is_forgotten, require_work_tree, run_git
+from faber_ledger.files.change import without_block
 from faber_ledger.ledger import JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.command_errors import GitFailed, NoWorkTree
 from faber_ledger.ledger.errors import LedgerError
@@ -186,7 +187,10 @@ def _block(patient: Patient, name: str, otherwise: str) -> Iterator[Finding]:
         return
     if change.action == "unchanged":
         return
-    what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing, or older"
+    what = f"{name} does not exist" if change.before is None else f"our lines in {name} are missing"
+    if change.before is not None and without_block(change.before) != change.before:
+        what = f"our lines in {name} are older, and do not know FABER's layouts since February 2026"
+        otherwise = f"in these, {otherwise}"
     fix = file_fix(patient.root, lambda: git_file_change(patient.root, name), "put our lines")
     yield Finding("warning", f"{what}: {otherwise}", GIT_ONLY, fix)
 

@@ -480,7 +480,7 @@ def test_a_project_that_0_1_set_up_goes_on_and_doctor_says_what_to_renew(tmp_pat
     laptop.deliver(START, client="one", pid="71")
     commit(laptop, "Work")
     findings = laptop.faber("doctor").stdout
-    assert "our lines in .fractary/.gitattributes are missing, or older" in findings
+    assert "our lines in .fractary/.gitattributes are older" in findings
     desktop = clone_of(laptop, layout, "desktop", drivers=False)
     laptop.deliver(END, client="one", pid="71")
     commit(laptop, "End")
