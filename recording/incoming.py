@@ -8,7 +8,7 @@ from faber_ledger.ledger import clock
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
-from faber_ledger.recording import sessions
+from faber_ledger.recording import sessions, subject
 from faber_ledger.recording.call import LONGEST_VALUE, Call
 from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
 from faber_ledger.runs import progress, state_file
@@ -156,7 +156,7 @@ class IncomingCall:
             "progress": self.progress or progress.snapshot(state),
         }
         delivery = self.call.delivery()
-        is_repeated = sessions.is_repeated(view, caller, delivery)
+        is_repeated = subject.is_repeated(view, caller, delivery)
         if self.changes_nothing(state, view.blocks):
             return is_repeated, False
         if is_repeated and self._is_finished(state) and not blocks.open_sessions(view.blocks):
@@ -192,7 +192,7 @@ class IncomingCall:
             return False
         if self.call.hook not in ENDS or self.is_subagents:
             return True
-        return not (blocks.open_sessions(known) or sessions.was_seen_at_work(self.seen, state))
+        return not (blocks.open_sessions(known) or subject.was_seen_at_work(self.seen, state))
 
     def _is_finished(self, state: dict[str, Any]) -> bool:
         return (self.status or state.get("status")) in progress.FINISHED
@@ -234,7 +234,7 @@ class IncomingCall:
 
     def _end(self, view: View, caller: Caller, state: dict[str, Any]) -> list[Draft]:
         """Return the end of the client's session; one that nothing was heard of yet is opened first, as inferred."""
-        session_id = sessions.find_session(view, caller, self.seen, self.call.hook)
+        session_id = subject.find_session(view, caller, self.seen, self.call.hook)
         if session_id is None and not self._has_begun(caller, state):
             return self._pass_over()
         if session_id is not None and self._is_finished(state) and session_id not in blocks.open_sessions(view.blocks):
@@ -246,7 +246,7 @@ class IncomingCall:
         opening: list[Draft] = []
         self.has_moved = not view.starts_of(caller["client"])
         if session_id is None:
-            session_id, at = self.session_id, sessions.infer_start(view, caller, self.seen, state)
+            session_id, at = self.session_id, subject.infer_start(view, caller, self.seen, state)
             opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
         reason: Reason = "compaction" if self.call.hook == "PreCompact" else "normal"
         said = self.call.text("trigger" if self.call.hook == "PreCompact" else "reason")
@@ -259,7 +259,7 @@ class IncomingCall:
         if caller["client"] is None:
             return False
         if self._is_finished(state):
-            return sessions.was_seen_at_work(self.seen, state)
+            return subject.was_seen_at_work(self.seen, state)
         return self.call.hook == "PreCompact" or self.seen is not None
 
     def _pass_over(self) -> list[Draft]:
@@ -268,7 +268,7 @@ class IncomingCall:
         return []
 
     def _compaction(self, view: View, caller: Caller) -> list[Draft]:
-        session_id = None if self.is_subagents else sessions.find_session(view, caller, self.seen, self.call.hook)
+        session_id = None if self.is_subagents else subject.find_session(view, caller, self.seen, self.call.hook)
         if session_id is None and not self.is_subagents:
             return self._pass_over()
         event: CompactionCompleted = {

@@ -10,6 +10,7 @@ from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording import sessions
 from faber_ledger.recording.checkout import checkout_after
 from faber_ledger.recording.recording import Recording
+from faber_ledger.recording.subject import open_sessions_of
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import snapshot
@@ -56,7 +57,7 @@ def leave_run(
                 "progress": snapshot(recording.state),
             }
             facts: list[Draft] = []
-            for name in sessions.open_sessions_of(recording.view, seen.client, writer):
+            for name in open_sessions_of(recording.view, seen.client, writer):
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
                 facts += [end, *checkout_after(end, checkout if there == root else None)]
             if facts:

@@ -6,7 +6,6 @@ processes can share one.
 
 from __future__ import annotations
 
-from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.projections import blocks
 from faber_ledger.runs.clone import clone_folder, known_writer
 from faber_ledger.runs.progress import snapshot
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
     from faber_ledger.ledger.events import Delivery, Draft, Environment, Event, Recorded, SessionEnded, SessionStarted
     from faber_ledger.ledger.log import Log
     from faber_ledger.projections.blocks import Blocks
-    from faber_ledger.runs.clients import SeenClient
     from faber_ledger.runs.progress import Snapshot
 
     class Caller(TypedDict):
@@ -37,10 +35,6 @@ if TYPE_CHECKING:
 
 
 UNKNOWN: Environment = {"hostname": None, "platform": None, "cwd": None, "git_commit": None}
-# Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
-# same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
-REPEAT_SECONDS = 2
-REPEAT_SECONDS_OF_ONE_PROCESS = 30
 MAX_DELIVERIES_READ = 256
 
 
@@ -94,94 +88,9 @@ def delivery_of(event: Event) -> Delivery | None:
     return found if isinstance(found, dict) else None  # type: ignore[return-value]  # its writer gave it this shape
 
 
-def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
-    """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
-
-    That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
-    the two calls names no process, and for a PreCompact.
-    """
-    last = view.last_delivery(caller["client"])
-    if last is None:
-        return False
-    recorded, before = last
-    is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
-    is_long = is_of_one_process and delivery["hook"] != "PreCompact"
-    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
-    is_like_it = (
-        before["hook"] == delivery["hook"]
-        and before["digest"] == delivery["digest"]
-        and _may_be_same(before["pid"], delivery["pid"])
-    )
-    if not is_like_it:
-        return False
-    at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
-    return at is not None and abs(caller["at"] - at) < seconds
-
-
 def ignore_delivery(caller: Caller, delivery: Delivery, reason: WhyIgnored) -> list[Draft]:
     """Return the fact that a delivery changed nothing."""
     return [{"event": {"type": "delivery_ignored", "reason": reason, "delivery": delivery}, "client": caller["client"]}]
-
-
-def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str) -> str | None:
-    """Return the session that a client's delivery is about; None if there is none.
-
-    It is the newest with this client's session id, by preference one of the same process in this clone. A client that
-    has none on this run gets the open session that no client opened, if another delivery of it was `seen` in this clone
-    while that session was open. One that an older tool wrote on this machine is the client's too if it began after the
-    client did: it is the session that would be inferred. A call without an id gets the open session of this clone.
-    """
-    starts = view.starts_of(caller["client"])
-    same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
-    if starts:
-        return _session_id((same or starts)[0])
-    if caller["client"] is None:
-        current = blocks.current_session(view.blocks)
-        start = view.start_of(current) if current is not None else None
-        return current if start is None or start["writer"] == caller["writer"] else None
-    last = view.last_delivery(caller["client"])
-    if last is not None and last[0]["event"]["type"] == "session_ended":  # one that it took, as below
-        return last[0]["event"]["session_id"]
-    for name in reversed(blocks.open_sessions(view.blocks)):
-        start = view.start_of(name)
-        if start is None:
-            if (seen is not None or hook != "SessionEnd") and may_be_of_this_machine(view.blocks, name):
-                return name
-        elif start["client"] is None and seen is not None:
-            began = seconds_of(start["at"])
-            if began is None or seen.last_at >= began:
-                return name
-    return None
-
-
-def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict[str, Any]) -> float:
-    """Return when a client's session on this run must have begun that no start of it told us of.
-
-    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
-    still open has lasted at least until its own start.
-    """
-    moments = [seconds_of(state.get("started_at"))]
-    for entry in blocks.session_history(view.blocks):
-        if isinstance(entry, dict):
-            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
-    latest = max([moment for moment in moments if moment is not None], default=0.0)
-    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))
-
-
-def was_seen_at_work(seen: SeenClient | None, state: dict[str, Any]) -> bool:
-    """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
-    finished_at = seconds_of(state.get("completed_at") or state.get("updated_at"))
-    return seen is not None and finished_at is not None and seen.first_at < finished_at
-
-
-def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
-    """Return the sessions that a client has open on a run, of those that were started in this clone."""
-    found = []
-    for name in blocks.open_sessions(view.blocks) if client is not None else ():
-        start = view.start_of(name)
-        if start is not None and (start["client"], start["writer"]) == (client, writer):
-            found.append(name)
-    return found
 
 
 def end_session(
@@ -277,7 +186,7 @@ def is_own_session(view: View, caller: Caller) -> bool:
         and caller["client"] is not None
         and start["client"] == caller["client"]
         and start["writer"] == caller["writer"]
-        and _may_be_same(_pid(start), caller["pid"])
+        and may_be_same(pid_of(start), caller["pid"])
     )
 
 
@@ -310,7 +219,7 @@ def is_continued(view: View, caller: Caller) -> bool:
     start = view.start_of(current)
     if start is None:
         return True
-    return start["writer"] == caller["writer"] and _may_be_same(start["client"], caller["client"])
+    return start["writer"] == caller["writer"] and may_be_same(start["client"], caller["client"])
 
 
 def may_be_of_this_machine(known: Blocks, session_id: str) -> bool:
@@ -342,24 +251,23 @@ def uncompacted_session(view: View, caller: Caller) -> str | None:
             return None
         if event["type"] == "session_ended":
             by = event.get("delivery")
-            is_intent = by is not None and by["hook"] == "PreCompact" and _may_be_same(by["pid"], caller["pid"])
+            is_intent = by is not None and by["hook"] == "PreCompact" and may_be_same(by["pid"], caller["pid"])
             return event["session_id"] if is_intent else None
     return None
 
 
-def _may_be_same(one: object, other: object) -> bool:
+def may_be_same(one: object, other: object) -> bool:
+    """Return whether two names may be of the same client, process or machine: None is an unknown one."""
     return one is None or other is None or one == other
 
 
-def _is_same_process(start: Recorded, caller: Caller) -> bool:
-    return _pid(start) == caller["pid"] and start["writer"] == caller["writer"]
-
-
-def _pid(start: Recorded) -> str | None:
+def pid_of(start: Recorded) -> str | None:
+    """Return the process that a session's start names."""
     event = start["event"]
     return event.get("pid") if event["type"] == "session_started" else None
 
 
-def _session_id(start: Recorded) -> str | None:
+def session_id_of(start: Recorded) -> str | None:
+    """Return the session that a start began."""
     event = start["event"]
     return event["session_id"] if event["type"] == "session_started" else None

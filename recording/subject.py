@@ -1,4 +1,6 @@
-"""Which run a delivery is about (DECISIONS 37): the run of the client's newest session, or the active one.
+"""Which run, and which session on it, a delivery is about (DECISIONS 37).
+
+The run is that of the client's newest session, or the active one; the session is the client's newest on that run.
 
 A client stays with its run: a checkout of main in the middle of a conversation, or a merge that brings a colleague's
 run, changes nothing for it. Only a tool or a command in its work tree, or the client itself, moves it to another.
@@ -8,6 +10,9 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.ledger.clock import seconds_of
+from faber_ledger.projections import blocks
+from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import client_of_process
 from faber_ledger.runs.git import other_roots, work_tree_of
@@ -16,9 +21,18 @@ from faber_ledger.runs.run import find_run
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from faber_ledger.ledger.events import Delivery, Recorded
     from faber_ledger.recording.call import Call
+    from faber_ledger.recording.sessions import Caller, View
     from faber_ledger.runs.active import ActiveRun
     from faber_ledger.runs.clients import SeenClient
+
+# Hooks that are installed twice start at the same time. A client that is killed and resumed within seconds sends the
+# same bytes again: only its process tells the two apart. A compaction that failed can be asked for again at once.
+REPEAT_SECONDS = 2
+REPEAT_SECONDS_OF_ONE_PROCESS = 30
 
 
 class Subject:
@@ -97,3 +111,95 @@ def _root_of_session(root: str, of_session: str, run_id: str) -> str | None:
 
 def _is_same(one: str, other: str) -> bool:
     return one == other or os.path.realpath(one) == os.path.realpath(other)
+
+
+# Which session
+
+
+def is_repeated(view: View, caller: Caller, delivery: Delivery) -> bool:
+    """Return whether a delivery repeats the client's last one, as happens when its hooks are installed twice.
+
+    That is: same hook, same bytes, less than 30 seconds ago from the same process; less than 2 seconds ago where one of
+    the two calls names no process, and for a PreCompact.
+    """
+    last = view.last_delivery(caller["client"])
+    if last is None:
+        return False
+    recorded, before = last
+    is_of_one_process = before["pid"] is not None and before["pid"] == delivery["pid"]
+    is_long = is_of_one_process and delivery["hook"] != "PreCompact"
+    seconds = REPEAT_SECONDS_OF_ONE_PROCESS if is_long else REPEAT_SECONDS
+    is_like_it = (
+        before["hook"] == delivery["hook"]
+        and before["digest"] == delivery["digest"]
+        and sessions.may_be_same(before["pid"], delivery["pid"])
+    )
+    if not is_like_it:
+        return False
+    at = seconds_of(recorded["at"])  # checked last, since parsing a time is expensive
+    return at is not None and abs(caller["at"] - at) < seconds
+
+
+def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str) -> str | None:
+    """Return the session that a client's delivery is about; None if there is none.
+
+    It is the newest with this client's session id, by preference one of the same process in this clone. A client that
+    has none on this run gets the open session that no client opened, if another delivery of it was `seen` in this clone
+    while that session was open. One that an older tool wrote on this machine is the client's too if it began after the
+    client did: it is the session that would be inferred. A call without an id gets the open session of this clone.
+    """
+    starts = view.starts_of(caller["client"])
+    same = [start for start in starts if caller["pid"] is not None and _is_same_process(start, caller)]
+    if starts:
+        return sessions.session_id_of((same or starts)[0])
+    if caller["client"] is None:
+        current = blocks.current_session(view.blocks)
+        start = view.start_of(current) if current is not None else None
+        return current if start is None or start["writer"] == caller["writer"] else None
+    last = view.last_delivery(caller["client"])
+    if last is not None and last[0]["event"]["type"] == "session_ended":  # one that it took, as below
+        return last[0]["event"]["session_id"]
+    for name in reversed(blocks.open_sessions(view.blocks)):
+        start = view.start_of(name)
+        if start is None:
+            if (seen is not None or hook != "SessionEnd") and sessions.may_be_of_this_machine(view.blocks, name):
+                return name
+        elif start["client"] is None and seen is not None:
+            began = seconds_of(start["at"])
+            if began is None or seen.last_at >= began:
+                return name
+    return None
+
+
+def infer_start(view: View, caller: Caller, seen: SeenClient | None, state: dict[str, Any]) -> float:
+    """Return when a client's session on this run must have begun that no start of it told us of.
+
+    The latest of: the client's first delivery here, the run's start, the end of the run's previous session. One that is
+    still open has lasted at least until its own start.
+    """
+    moments = [seconds_of(state.get("started_at"))]
+    for entry in blocks.session_history(view.blocks):
+        if isinstance(entry, dict):
+            moments.append(seconds_of(entry.get("ended_at") or entry.get("started_at")))
+    latest = max([moment for moment in moments if moment is not None], default=0.0)
+    return min(caller["at"], max(latest, seen.first_at if seen is not None else caller["at"]))
+
+
+def was_seen_at_work(seen: SeenClient | None, state: dict[str, Any]) -> bool:
+    """Return whether a client was seen in this clone before a finished run was finished; not, if that is unknown."""
+    finished_at = seconds_of(state.get("completed_at") or state.get("updated_at"))
+    return seen is not None and finished_at is not None and seen.first_at < finished_at
+
+
+def open_sessions_of(view: View, client: str | None, writer: str) -> list[str]:
+    """Return the sessions that a client has open on a run, of those that were started in this clone."""
+    found = []
+    for name in blocks.open_sessions(view.blocks) if client is not None else ():
+        start = view.start_of(name)
+        if start is not None and (start["client"], start["writer"]) == (client, writer):
+            found.append(name)
+    return found
+
+
+def _is_same_process(start: Recorded, caller: Caller) -> bool:
+    return sessions.pid_of(start) == caller["pid"] and start["writer"] == caller["writer"]
