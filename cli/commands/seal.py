@@ -34,6 +34,8 @@ from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from faber_ledger.runs.active import ActiveRun
+
 
 @click.command(short_help="Make a run ready for a commit, and stage it.")
 @click.argument("run", required=False, metavar="[RUN]", shell_complete=completion.runs)
@@ -56,7 +58,7 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
     10 no such run or ledger; 11 locked; 12 newer format; 20 the ledger is damaged.
     """
     root = find_root(os.getcwd())
-    active = active_run(root).run_id
+    active = active_run(root)
     files_before = _read_files(root)
     why = None if run or every else _nothing_to_seal(root, active)
     top = top_of(root)
@@ -88,15 +90,17 @@ def seal(run: str | None, every: bool, as_json: bool) -> None:
         raise failures[0]
 
 
-def _nothing_to_seal(root: str, active: str | None) -> str | None:
+def _nothing_to_seal(root: str, active: ActiveRun) -> str | None:
     """Return why there is nothing to seal; None if the active run has a ledger."""
-    if active is None:
+    if active.run_id is None:
         return "no run is active here"
+    if active.is_shown:
+        return active.shown_line
     try:
-        run = find_run(root, active)
+        run = find_run(root, active.run_id)
     except InvalidRunId as error:
         return error.message
-    return None if os.path.lexists(run.ledger_path) else f"the active run {active} has no ledger here"
+    return None if os.path.lexists(run.ledger_path) else f"the active run {active.run_id} has no ledger here"
 
 
 def _check_settled(root: str, top: str) -> None:
