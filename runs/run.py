@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
+from faber_ledger.files.untrusted import FileRefused, open_regular, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING, RECOVERED_ENDING
 from faber_ledger.ledger.errors import InvalidRunId
 from faber_ledger.ledger.whole_file import is_own_name
@@ -49,6 +49,7 @@ COPY_ENDINGS = (BACKUP_ENDING, *UNFINISHED_ENDINGS)
 LONGEST_ID = 255
 LONGEST_PATH = 4096
 LARGEST_STATE = 64 * 1024 * 1024
+BEGINNING = 64 * 1024  # of a state: other tools write its id first
 ALONE = "recorded-alone"  # beside a run's mirror: the ids of the events that were recorded on it alone
 PLACE = "place"  # beside a run's mirror: the path of its state in the project, where it is not in `RUNS[0]`
 JOINING = dict.fromkeys(map(ord, "._-"))
@@ -225,8 +226,7 @@ def find_run(root: str, name: str) -> Run:
         run = _find_remembered(root, name) or Run(root, name, os.path.join(runs_for_new(root), *name.split("/")))
     else:
         run.run_id = _id_of(run)
-    runs = next(runs for runs in _runs_folders(root) if run.directory.startswith(os.path.join(runs, "")))
-    _check_inside(root, runs, run.directory, name)
+    _check_inside(run)
     return run
 
 
@@ -274,11 +274,12 @@ def run_at(root: str, path: str) -> tuple[Run, str] | None:
     kind = kind_of(path.rpartition("/")[2])
     if run is None or kind is None:
         return None
+    run.run_id = _id_of(run)
     try:
-        used = find_run(root, _id_of(run))
+        _check_inside(run)
     except InvalidRunId:
         return None
-    return (used, kind[0]) if used.state_path == run.state_path else None
+    return (run, kind[0]) if _is_first_at(run, run.run_id) else None
 
 
 def _runs_folders(root: str) -> list[str]:
@@ -333,11 +334,14 @@ def _is_first_at(run: Run, name: str) -> bool:
 def _named_in_state(path: str, ids: list[str]) -> str | None:
     """Return which of some ids a state names; it may be broken, or in conflict. Only that member is looked for."""
     try:
-        text = read_regular(path, LARGEST_STATE).decode("utf-8", "replace").replace("\\/", "/")
+        with open(open_regular(path), "rb") as file:
+            text = file.read(BEGINNING).decode("utf-8", "replace")
+            found = _named_in(text, ids)
+            if len(found) != 1:
+                text += file.read(LARGEST_STATE).decode("utf-8", "replace")
+                found = _named_in(text, ids)
     except (FileRefused, OSError):
         return None
-    values = [piece.lstrip().removeprefix(":").lstrip() for piece in text.split('"run_id"')[1:]]
-    found = [one for one in ids if any([value.startswith(f'"{one}"') for value in values])]
     if len(found) < 2:
         return found[0] if found else None
     from faber_ledger.ledger.plain_json import loads  # a state that names both, the other one in another member
@@ -347,6 +351,11 @@ def _named_in_state(path: str, ids: list[str]) -> str | None:
     except (ValueError, RecursionError):
         return None
     return named["run_id"] if isinstance(named, dict) and named.get("run_id") in ids else None
+
+
+def _named_in(text: str, ids: list[str]) -> list[str]:
+    values = [piece.lstrip().removeprefix(":").lstrip() for piece in text.replace("\\/", "/").split('"run_id"')[1:]]
+    return [one for one in ids if any([value.startswith(f'"{one}"') for value in values])]
 
 
 def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
@@ -395,12 +404,13 @@ def _find_remembered(root: str, name: str) -> Run | None:
     return None
 
 
-def _check_inside(root: str, runs: str, directory: str, name: str) -> None:
-    real = os.path.realpath(directory)
-    for inside in (os.path.realpath(root), os.path.realpath(runs)):
+def _check_inside(run: Run) -> None:
+    runs = next(runs for runs in _runs_folders(run.root) if run.directory.startswith(os.path.join(runs, "")))
+    real = os.path.realpath(run.directory)
+    for inside in (os.path.realpath(run.root), os.path.realpath(runs)):
         if not real.startswith(os.path.join(inside, "")):
             raise InvalidRunId(
-                f"the run {name} is behind a link that leads out of {inside}",
+                f"the run {run.run_id} is behind a link that leads out of {inside}",
                 hint="put the folder itself in the link's place",
             )
 

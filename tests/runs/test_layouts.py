@@ -306,6 +306,30 @@ def test_events_and_summaries_of_a_plans_run_are_in_the_folder_of_its_id(tmp_pat
     assert sure(project, "run", "list").count(SUFFIX) == 1
 
 
+def test_a_run_of_a_plan_is_forgotten_by_either_name(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    project.deliver(START, client="one", pid="71")
+    project.git("rm", "-rqf", layout.folder)
+    project.git("commit", "-q", "--amend", "-m", "Without the runs")
+    project.git("clean", "-fdxq", FABERS)
+    assert layout.run_id in sure(project, "run", "forget", "--list")
+    sure(project, "run", "forget", layout.path_form)
+    assert not list((project.root / ".git/faber-ledger/runs").glob("*"))
+    assert sure(project, "run", "forget", "--list") == "every mirror has its run\n"
+
+
+def test_a_commit_takes_the_ledger_of_a_plans_run_along(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    sure(project, "init", "--git-only", "--pre-commit")
+    project.deliver(START, client="one", pid="71")
+    project.git("commit", "-q", "--allow-empty", "-m", "Work")
+    assert layout.file("ledger.db") in project.git("show", "--name-only", "--format=").splitlines()
+    assert neighbour(layout) not in project.git("show", "--name-only", "--format=").splitlines()
+    assert "session_started" in project.git("show", "--format=", "--", layout.file("ledger.db"))
+
+
 # Which id a run has
 
 
@@ -347,6 +371,15 @@ def test_a_run_keeps_its_id_without_a_readable_state(tmp_path: Path, layout: Lay
         project.state_path.write_text('{"status": ')
     assert project.faber("verify", layout.path_form).stdout.startswith(f"{layout.run_id}: projection_differs: ")
     assert f"* {layout.run_id} " in sure(project, "run", "list")
+
+
+def test_another_member_may_name_the_other_id(tmp_path: Path) -> None:
+    layout = LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", layout)
+    project.put_state({"parent": {"run_id": layout.path_form}, **state_of(layout.run_id), "notes": "x" * 70_000})
+    assert f"Run: {layout.run_id}" in sure(project, "status", layout.path_form)
+    project.put_state({"parent": {"run_id": layout.run_id}, **state_of(layout.path_form)})
+    assert f"Run: {layout.path_form}" in sure(project, "status", layout.run_id)
 
 
 def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
