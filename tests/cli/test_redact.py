@@ -430,7 +430,8 @@ def test_caches_that_are_filled_while_it_works_are_removed(project: Project, *, 
         project.git("config", key, value)
     for key, value in CACHED.items():
         project.git("config", f"diff.faber-ledger.{key}", value)
-    for path in project.run.iterdir():
+    kept = project.root / ".git" / "faber-ledger" / "runs" / project.run_id
+    for path in (*project.run.iterdir(), *kept.iterdir()):
         os.utime(path, (1767600000, 1767600000))  # what was written just now is not kept
     name = note_id(project)
     lock = f".git/{TEXT_CACHE}.lock" if is_locked else ""
