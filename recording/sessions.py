@@ -103,7 +103,7 @@ def end_session(
     delivery: Delivery | None = None,
     is_new: bool = False,
 ) -> Draft:
-    """Return the fact of a session's end; an `abandoned` one is inferred from the next session's start.
+    """Return the fact of a session's end; an `abandoned` one is inferred, from what came next.
 
     The start of one that `is_new` is recorded together with its end.
     """

@@ -60,7 +60,7 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
     if kind == "session_started":
         return f"session started ({event['source']}) on {event['environment']['hostname']}{_where(event)}"
     if kind == "session_ended":
-        inferred = ", inferred from the next start" if event["inferred"] else ""
+        inferred = ", inferred" if event["inferred"] else ""
         said = f" (the client said: {event['client_reason']})" if event["client_reason"] else ""
         return f"session ended: {event['reason']}{said}{inferred}{_where(event)}"
     if kind == "checkout_recorded":
