@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.forging import forge
-from support.project import RUN, Project, spec_state
+from support.project import RUN, Project, payload_of, spec_state
 from support.sample_log import write_run
 
 from faber_ledger.ledger.log import Log
@@ -200,6 +200,8 @@ def test_a_hook_of_a_finished_run_without_a_log_leaves_nothing(tmp_path: Path, r
 def test_an_open_session_of_a_finished_run_without_a_log_is_ended(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "p", {**spec_state(), "run_id": RUN, "status": "completed"})
     assert project.current is not None
+    client = payload_of("SessionEnd.other.print")["stdin"]["session_id"]
+    project.deliver("SessionStart.startup.print", client=client)  # it was heard of, though nothing is recorded
     project.deliver("SessionEnd.other.print")
     assert project.current is None
     assert len(project.of_type("session_ended")) == 1

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import Project
+from support.project import Project, payload_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def test_a_start_on_a_run_without_a_ledger_reads_the_state_twice_more(tmp_path: 
 def test_any_other_hook_opens_the_state_twice_and_decodes_it_once(tmp_path: Path, recorded: str) -> None:
     """Under the lock, and to compare just before the rename."""
     project = Project.made(tmp_path / "project")
-    project.deliver(FIRST)
+    project.deliver(FIRST, client=payload_of(recorded)["stdin"]["session_id"])
     opened, decoded = counts_of(project, recorded, tmp_path / "report")
     assert opened <= 2
     assert decoded == 1
