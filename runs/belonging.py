@@ -9,7 +9,7 @@ from faber_ledger.runs import state_file
 from faber_ledger.runs.active_file import read_claim, was_used
 from faber_ledger.runs.clone import known_writer
 from faber_ledger.runs.copies import mirror_with_events
-from faber_ledger.runs.git import branch_of, other_roots
+from faber_ledger.runs.git import branch_of, is_tracked, other_roots, work_tree_of
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import branch_name
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 
 
 def belongs_here(root: str, run_id: str) -> bool:
-    """Return whether a run was used in this clone, or its own branch is checked out."""
-    return was_used_here(root, run_id) or is_own_branch(root, run_id)
+    """Return whether a run was used in this clone, or its own branch is checked out, or git did not bring it."""
+    if work_tree_of(root) is None or was_used_here(root, run_id) or is_own_branch(root, run_id):
+        return True
+    run = run_here(root, run_id)
+    return not run.is_kept and is_tracked(run.state_path) is False
 
 
 def was_used_here(root: str, run_id: str) -> bool:

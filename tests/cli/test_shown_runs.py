@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,6 +113,16 @@ def test_a_scan_prefers_a_run_of_this_clone(second: Project) -> None:
     mine.put_state(usual_state("mine-1"))
     second.active_path.unlink()
     assert "✓ Auto-detected active workflow: mine-1" in second.faber("session-load").stdout
+
+
+@pytest.mark.parametrize("has_git", [True, False])
+def test_a_scan_takes_what_a_tool_wrote_here_whatever_its_branch(tmp_path: Path, has_git: bool) -> None:
+    project = Project.made(tmp_path / "project")
+    project.change_state(artifacts={"branch_name": "feature/258"})
+    project.active_path.unlink()
+    if not has_git:
+        shutil.rmtree(project.root / ".git")
+    assert f"✓ Auto-detected active workflow: {RUN}" in project.faber("session-load").stdout
 
 
 @pytest.mark.parametrize(
