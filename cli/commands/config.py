@@ -119,7 +119,6 @@ def _of_run(run: Run, plugin_roots: list[str], problems: list[str]) -> dict[str,
         found["workflow_id"] = state_file.workflow_id_of(run, state)
         found["workflow_status"] = "cannot be used"
         workflow = reload.workflow_of(run, state, plugin_roots)
-        problems += workflow["warnings"]
         found["workflow_path"], found["artifacts_path"] = workflow["path"], workflow["artifacts_path"]
         found["artifacts"] = [_artifact(one) for one in every_artifact(workflow)]
         found["workflow_status"] = "found"

@@ -73,7 +73,7 @@ def test_everything_is_shown_with_where_it_comes_from(project: Project, tmp_path
 def test_the_defaults_are_shown_where_nothing_is_configured(project: Project) -> None:
     data = shown(project)
     assert data["run"]["artifacts_path"] == f"{SHIPPED}/default.json"
-    assert data["run"]["extends"][1]["id"] == "fractary-faber:core"
+    assert [one["id"] for one in data["run"]["extends"]] == ["fractary-faber:default"]
     assert not data["user_config"]["exists"]
 
 

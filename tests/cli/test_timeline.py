@@ -80,8 +80,8 @@ def test_a_compaction_ends_what_was_in_context() -> None:
 
 def test_a_compaction_known_only_by_its_completion_is_counted_everywhere(tmp_path: Path) -> None:
     project = Project.made(tmp_path / "p")
-    project.deliver("SessionStart.startup.print")
-    project.deliver("PostCompact.auto.print")
+    project.deliver("SessionStart.startup.print", client="one")
+    project.deliver("PostCompact.auto.print", client="one")
     assert project.types.count("compaction_completed") == 1
     assert re.search(r"\b1 compaction\b", project.faber("timeline", "-o", "-").stdout)
     assert project.faber("export", "--sqlite", str(tmp_path / "a.db")).returncode == 0
