@@ -154,6 +154,9 @@ def test_a_conflict_in_other_files_is_not_touched(one: Clone, other: Clone) -> N
     assert one.git("status", "--porcelain").count("AA ") == 2
 
 
+STATE_COPY = f".git/faber-ledger/runs/{RUN}/state.json"
+
+
 def gut(clone: Clone) -> None:
     """Write what 0.1.0's `seal` wrote where state.json was missing."""
     names = ("run_id", "workflow_id", "work_id", "current_phase", "sessions", "context_metadata")
@@ -168,7 +171,7 @@ def test_a_missing_state_beside_a_conflict_of_the_ledger_alone_is_restored(one: 
     one.git("checkout", "-q", "--ours", "--", STATE)
     one.git("add", STATE)
     one.state_path.unlink()
-    for path in one.state_path.parent.glob("state*backup*"):
+    for path in (*one.state_path.parent.glob("state*backup*"), one.root / STATE_COPY):
         path.unlink()
     done = one.faber("resolve")
     assert f"note: {STATE} was missing and is taken from commit " in done.stderr
@@ -189,7 +192,7 @@ def test_a_state_that_no_copy_has_stays_missing_and_the_ledger_is_resolved(one: 
         clone.git("remote", "remove", "origin", code=2 if clone is one else 0)
     both = apart(one, other)
     assert one.git("pull", "-q", "--no-rebase", "--allow-unrelated-histories", "../other", "main", code=1)
-    for path in one.state_path.parent.glob("state*"):
+    for path in (*one.state_path.parent.glob("state*"), one.root / STATE_COPY):
         path.unlink()
     done = one.faber("resolve")
     assert f"{STATE} is missing, and no backup and no commit of a local branch has one: it is left so" in done.stderr
