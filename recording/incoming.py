@@ -47,7 +47,7 @@ class IncomingCall:
     Its first fact has the id `id`: a log that has that fact has recorded the call. `environment` is None until
     `remember_start`. `progress` and `status` are the state's, None until `remember_state`. `checkout` is None outside
     git, and until `remember_start` or `remember_end`. `seen` is what this clone knew of the client before; `has_moved`
-    says whether the client has got its first session on this run.
+    says whether the client is on another run from now on.
     """
 
     def __init__(
@@ -244,7 +244,7 @@ class IncomingCall:
 
             caller["environment"] = EnvironmentQuery(self.run.root, self.call.text("cwd")).read()
         opening: list[Draft] = []
-        self.has_moved = not view.starts_of(caller["client"])
+        self.has_moved = session_id is None or self.seen is None or self.seen.run_id != self.run.run_id
         if session_id is None:
             session_id, at = self.session_id, subject.infer_start(view, caller, self.seen, state)
             opening = sessions.open_session(view, caller, session_id, "inferred", inferred_at=at)
