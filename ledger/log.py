@@ -297,14 +297,20 @@ class Log:
         """Return whether a clone, named by its id, has written an event of the log."""
         return self.connection.execute("SELECT 1 FROM event WHERE writer = ? LIMIT 1", (writer,)).fetchone() is not None
 
-    def newest_branch(self) -> str | None:
-        """Return the branch that was checked out when the last session started or ended; None if it is not known."""
+    def newest_branch(self) -> tuple[int, str, str] | None:
+        """Return seq, id and branch of the last record of what was checked out; None if there is none.
+
+        The branch is empty if none was checked out.
+        """
         row = self.connection.execute(
             f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC LIMIT 1"
         ).fetchone()
-        event: dict[str, object] = dict(self.decode(row)["event"]) if row else {}
+        if row is None:
+            return None
+        recorded = self.decode(row)
+        event: dict[str, object] = dict(recorded["event"])
         branch = event.get("branch")
-        return branch if isinstance(branch, str) else None
+        return recorded["seq"], recorded["id"], branch if isinstance(branch, str) else ""
 
     def newest_notes(self, count: int) -> list[Recorded]:
         """Return the newest notes, newest first."""

@@ -80,6 +80,14 @@ class View:
                 return recorded, delivery
         return None
 
+    def last_ended_by(self, client: str) -> str | None:
+        """Return the session that a client's last end was about, if it is among the newest events."""
+        for recorded in self.log.newest(MAX_DELIVERIES_READ):
+            event = recorded["event"]
+            if event["type"] == "session_ended" and "delivery" in event and recorded["client"] == client:
+                return event["session_id"]
+        return None
+
 
 def delivery_of(event: Event) -> Delivery | None:
     """Return the hook call that a fact came from."""

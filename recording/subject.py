@@ -156,9 +156,9 @@ def find_session(view: View, caller: Caller, seen: SeenClient | None, hook: str)
         current = blocks.current_session(view.blocks)
         start = view.start_of(current) if current is not None else None
         return current if start is None or start["writer"] == caller["writer"] else None
-    last = view.last_delivery(caller["client"])
-    if last is not None and last[0]["event"]["type"] == "session_ended":  # one that it took, as below
-        return last[0]["event"]["session_id"]
+    taken = view.last_ended_by(caller["client"])
+    if taken is not None:  # earlier, as below
+        return taken
     for name in reversed(blocks.open_sessions(view.blocks)):
         start = view.start_of(name)
         if start is None:

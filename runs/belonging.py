@@ -16,8 +16,11 @@ from faber_ledger.runs.progress import branch_name
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeVar
 
     from faber_ledger.runs.run import Run
+
+    T = TypeVar("T")
 
 
 def belongs_here(root: str, run_id: str) -> bool:
@@ -44,11 +47,17 @@ def is_own_branch(root: str, run_id: str) -> bool:
 
     It is the branch that its state names, else the branch of its last session.
     """
-    names = [_branch_in_state(root, run_id)]
-    if not isinstance(names[0], str):
-        names = [_ask(path, lambda log: log.newest_branch()) for path in _logs_of(root, run_id)]
-    own = next((branch for branch in names if isinstance(branch, str)), None)
-    return own is None or own.removeprefix("refs/heads/") == branch_of(root)
+    own = _branch_in_state(root, run_id)
+    if not isinstance(own, str):
+        own = _branch_of_last_session(root, run_id)
+    return not own or own.removeprefix("refs/heads/") == branch_of(root)
+
+
+def _branch_of_last_session(root: str, run_id: str) -> str | None:
+    """Return the branch of a run's last session, which the file of a branch that is checked out need not know."""
+    found = [_ask(path, lambda log: log.newest_branch()) for path in _logs_of(root, run_id)]
+    newest = max([branch for branch in found if branch is not None], default=None)
+    return newest[2] if newest is not None else None
 
 
 def _branch_in_state(root: str, run_id: str) -> object:
@@ -68,7 +77,7 @@ def _logs_of(root: str, run_id: str) -> list[str]:
     return [run.ledger_path, *([mirror] if mirror else [])]
 
 
-def _ask(path: str, question: Callable[[Log], object]) -> object:
+def _ask(path: str, question: Callable[[Log], T]) -> T | None:
     """Return a log's answer; None if there is no log, or it cannot be read."""
     try:
         with Log.read(path) as log:

@@ -206,7 +206,7 @@ class Loading:
             recording.append([*opening, *loads])
         seen = seen_client(self.run.root, caller["client"])
         note_session(self.run.root, caller["client"], caller["pid"], self.run.run_id, self.at)
-        if opening and seen is not None and seen.run_id not in (None, self.run.run_id):
+        if seen is not None and seen.run_id not in (None, self.run.run_id):
             root, checkout = self.run.root, CheckoutQuery(self.run.root).read()
             leave_run(root, seen, caller["pid"], checkout, at=self.at, warn=lambda text: warn(f"⚠️  {text}"))
         if opening:

@@ -245,6 +245,21 @@ def test_the_branch_in_the_state_is_the_runs_own(project: Project, tmp_path: Pat
 # A client stays with its run
 
 
+def test_the_branch_of_the_last_session_is_known_where_the_file_is_older(project: Project) -> None:
+    """A checkout of main brings a ledger in which the run's sessions were on main still."""
+    project.deliver(START, **ME)
+    commit(project)
+    project.git("checkout", "--quiet", "-b", "feature")
+    other = add_run(project, "other")
+    project.deliver(COMPACT, **ME)
+    name(project, "other")
+    other.deliver(START, client="you", pid="8")
+    commit(project)
+    project.git("checkout", "--quiet", "main")
+    assert active(project) == "other"
+    assert other.deliver(START, client="she", pid="9").packet
+
+
 @pytest.mark.parametrize("how", ["checkout", "merge"])
 def test_a_client_stays_with_its_run_whatever_git_brings(project: Project, tmp_path: Path, how: str) -> None:
     """git-in-a-team, s1: the client has a session here, and main, with a colleague's run, is checked out."""

@@ -193,6 +193,30 @@ def test_the_sessions_of_a_serial_batch_are_on_the_runs_that_they_worked_on(plai
         run.assert_projected()
 
 
+def test_a_client_that_goes_back_to_an_earlier_run_leaves_the_other(plain: Project) -> None:
+    first = faber_starts(plain, "run-1")
+    first.deliver(STARTUP, **me())
+    second = faber_starts(plain, "run-2")
+    second.deliver(COMPACT, **me())
+    assert second.current is not None
+    first.active_path.write_text("run-1\n")
+    first.deliver(END, **me())
+    assert [reasons(run) for run in (first, second)] == [["normal"], ["abandoned"]]
+    assert second.current is None
+
+
+def test_a_load_that_goes_on_with_a_session_leaves_the_other_run_too(plain: Project) -> None:
+    first = faber_starts(plain, "run-1")
+    first.deliver(STARTUP, **me())
+    second = faber_starts(plain, "run-2")
+    assert second.faber("session-load").returncode in (0, 1)
+    session = second.current
+    assert session is not None
+    assert second.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
+    assert second.current == session
+    assert reasons(first) == ["abandoned"]
+
+
 def test_a_run_that_is_over_within_the_session_that_started_it_has_that_session(plain: Project) -> None:
     plain.deliver(STARTUP, **me())
     run = faber_starts(plain, "run-1", started_at=text_at(3))
@@ -254,6 +278,7 @@ def test_the_session_that_faber_wrote_when_it_started_the_run_is_the_clients(pla
     assert run.deliver(PRE, **me()).hint
     assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "compaction")]
     assert reasons(other) == ["abandoned"]  # it was left
+    assert run.deliver(PRE, **me()).output == b""  # the hooks are installed twice
     run.deliver(END, **me())  # the compaction failed
     assert [(one["session_id"], one["end_reason"]) for one in run.history] == [(session, "normal")]
     assert run.history[0]["environment"]["hostname"] == "dev-machine-1"
