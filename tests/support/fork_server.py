@@ -17,9 +17,11 @@ import pkgutil
 import signal
 import socket
 import sys
+import time
 from typing import Any, NoReturn
 
 WITHOUT_IMPORT = ("__main__", ".generate", ".env")  # programs
+CLOCK = "FABER_LEDGER_TEST_CLOCK"  # a variable with the time that a forked command takes for the present one
 
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int]) -> None:
@@ -82,6 +84,9 @@ def _run(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     sys.argv = request["arguments"]
     sys.path[0] = os.path.dirname(sys.argv[0])
     sys.stdin, sys.stdout, sys.stderr = _reopened(0, sys.stdin), _reopened(1, sys.stdout), _reopened(2, sys.stderr)
+    if CLOCK in os.environ:
+        present = float(os.environ[CLOCK])
+        time.time = lambda: present
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]  # Final in typeshed
     from faber_ledger.cli import entry
 
