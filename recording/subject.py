@@ -53,9 +53,11 @@ class Subject:
     def of_active(cls, root: str, active: ActiveRun) -> Subject:
         """Return the active run as the subject; none if no run is active, or it is not here."""
         subject = cls(root, active.run_id or "", active)
-        problem = active.reason_none if active.run_id is None else active.find_problem(root)
-        if active.run_id is None or problem:
-            subject.run_id, subject.reason_none = None, problem or ""
+        problem = active.find_problem(root)
+        if active.run_id is None:
+            subject.run_id, subject.reason_none = None, active.reason_none
+        elif problem is not None:
+            subject.run_id, subject.reason_none = None, f"{problem.message} - {problem.hint}"
         return subject
 
 

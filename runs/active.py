@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.ledger.errors import InvalidRunId, LedgerError, StateInvalid, StateMissing
+from faber_ledger.ledger.errors import InvalidRunId, LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active_file import claim_run, read_active_files, read_claim
 from faber_ledger.runs.git import GitQuery, is_tracked, other_roots, work_tree_of
@@ -116,7 +116,7 @@ class ActiveRun:
             return "claimed in this work tree" + (f", and named in {files[0]}" if files else "")
         return f"named in {self.word.file}, which " + ("was written here" if self.word.is_own() else "git brought")
 
-    def find_problem(self, root: str) -> str | None:
+    def find_problem(self, root: str) -> LedgerError | None:
         """Return why the run that is named cannot be used; None if work tree or mirror has it, or none is named."""
         if self.word is None:
             return None
@@ -124,8 +124,9 @@ class ActiveRun:
         try:
             is_missing = not find_run(root, self.word.run_id).is_recorded() and self.word.status == MISSING
         except InvalidRunId as error:
-            return f"{file}: {error.message}"
-        return f"{file} names {self.run_id}, which is not here" if is_missing else None
+            return InvalidRunId(f"{file}: {error.message}", hint=error.hint)
+        hint = "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`"
+        return RunNotFound(f"{file} names {self.run_id}, which is not here", hint=hint) if is_missing else None
 
     def explain(self) -> list[str]:
         """Return a line on each other run at work that is named here, and why it is not the active one."""

@@ -66,7 +66,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         return
     problem = active.find_problem(root) if run_id is None else None
     if problem is not None:
-        warn(f"⚠️  {problem}")
+        warn(f"⚠️  {problem.message}")
     if run_id is not None:
         remember_use(root, _run(root, named).run_id)
         run_id = named = _run(root, named).run_id

@@ -304,14 +304,10 @@ def choose_run(root: str, text: str | None, active: ActiveRun | None = None, *, 
             raise _shown(active.run_id)
         warn(f"note: {active.shown_line}")
     problem = active.find_problem(root)
-    run = run_here(root, active.run_id)
-    if problem is not None or not run.has_files():
-        raise RunNotFound(
-            problem or f"the active run {active.run_id} is not there",
-            hint=_hint_to_restore(root, active)
-            or "get it with `git pull`, or make another one active with `faber-ledger run resume RUN`",
-        )
-    return run
+    if problem is not None:
+        problem.hint = _hint_to_restore(root, active) or problem.hint
+        raise problem
+    return run_here(root, active.run_id)
 
 
 def _hint_to_restore(root: str, active: ActiveRun) -> str:
