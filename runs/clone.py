@@ -67,9 +67,13 @@ def keep_state(run: Run, content: bytes) -> None:
 def _keep_place(run: Run, folder: str) -> None:
     """Write where the run is in the project, if its id does not tell: it is brought back there."""
     shown, path = run.shown(run.state_path), os.path.join(folder, PLACE)
-    if shown.startswith(f"{RUNS[0]}/") or os.path.lexists(path):
-        return
-    whole_file.put(path, f"{shown}\n".encode("utf-8", "surrogateescape"), mode=0o600, durable=False, locked=False)
+    content = f"{shown}\n".encode("utf-8", "surrogateescape")
+    try:
+        if shown.startswith(f"{RUNS[0]}/") or read_regular(path, LARGEST_STATE) == content:
+            return
+    except (FileRefused, OSError):
+        pass  # not written yet
+    whole_file.put(path, content, mode=0o600, durable=False, locked=False)
 
 
 def read_state_copy(run: Run) -> bytes | None:

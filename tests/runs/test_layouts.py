@@ -215,6 +215,22 @@ def test_a_run_that_git_removed_comes_back_to_its_place(tmp_path: Path, layout: 
     project.assert_projected()
 
 
+def test_a_run_that_was_moved_comes_back_to_its_new_place(tmp_path: Path) -> None:
+    before, after = LAYOUTS["plan"], LAYOUTS["shared"]
+    project = project_of(tmp_path / "project", before)
+    project.deliver(START, client="one", pid="71")
+    for name in ("state.json", "ledger.db"):
+        (project.root / before.file(name)).rename(project.root / after.file(name))
+    shutil.rmtree(project.root / before.folder)
+    seen(project, after).deliver(END, client="one", pid="71")
+    project.git("rm", "-rq", "--cached", FABERS)
+    project.git("commit", "-q", "--amend", "-m", "Without the runs")
+    project.git("clean", "-fdxq", FABERS)
+    sure(project, "run", "resume", after.run_id)
+    assert project.ledger_path.exists()
+    project.assert_projected()
+
+
 @every_layout
 def test_a_linked_worktree_works_on_it(tmp_path: Path, layout: Layout) -> None:
     project = project_of(tmp_path / "project", layout)
