@@ -12,6 +12,7 @@ from faber_ledger.recording.checkout import checkout_after
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import open_sessions_of
 from faber_ledger.runs.clone import writer_of
+from faber_ledger.runs.copies import has_events, mirror_with_events
 from faber_ledger.runs.kept import run_here
 from faber_ledger.runs.progress import snapshot
 
@@ -44,7 +45,7 @@ def leave_run(
     there = seen.root if seen.root is not None and os.path.isdir(seen.root) else root
     try:
         run = run_here(there, seen.run_id)
-        if not os.path.isfile(run.ledger_path):
+        if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
             return
         writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
         with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, is_end=True) as recording:

@@ -217,6 +217,20 @@ def test_a_load_that_goes_on_with_a_session_leaves_the_other_run_too(plain: Proj
     assert reasons(first) == ["abandoned"]
 
 
+def test_a_run_is_left_where_git_has_removed_its_ledger_alone(plain: Project) -> None:
+    """As `git clean` does where FABER's state is committed and the ledger is not yet."""
+    first = faber_starts(plain, "run-1")
+    first.deliver(STARTUP, **me())
+    first.git("add", str(first.state_path))
+    first.git("commit", "--quiet", "-m", "FABER's state")
+    first.git("clean", "-qfd", str(first.run))
+    assert not first.ledger_path.exists()
+    second = faber_starts(plain, "run-2")
+    second.deliver(END, **me())
+    assert (reasons(first), reasons(second)) == (["abandoned"], ["normal"])
+    first.assert_projected()
+
+
 def test_a_run_that_is_over_within_the_session_that_started_it_has_that_session(plain: Project) -> None:
     plain.deliver(STARTUP, **me())
     run = faber_starts(plain, "run-1", started_at=text_at(3))
