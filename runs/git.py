@@ -49,12 +49,12 @@ class GitQuery:
         command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
         self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
-        null = os.open(os.devnull, os.O_RDWR)
-        given = _pipe_with(content) if content else os.dup(null)
+        given = _pipe_with(content) if content else None
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         actions = [
-            (os.POSIX_SPAWN_DUP2, given, 0),
+            nothing if given is None else (os.POSIX_SPAWN_DUP2, given, 0),
             (os.POSIX_SPAWN_DUP2, write, 1),
-            (os.POSIX_SPAWN_DUP2, null, 2),
+            (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0),
         ]
         try:
             self._pid = os.posix_spawnp("git", command, environment, file_actions=actions)
@@ -62,8 +62,8 @@ class GitQuery:
             pass
         finally:
             os.close(write)
-            os.close(null)
-            os.close(given)
+            if given is not None:
+                os.close(given)
 
     def answer(self) -> str | None:
         """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""

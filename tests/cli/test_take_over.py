@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import subprocess
@@ -65,6 +66,32 @@ def test_of_two_starts_at_once_one_wins_and_the_other_is_warned(project: Project
     (run_id,) = [path.name for path in (project.root / ".fractary/runs").iterdir()]
     assert run_id in won[0]
     assert project.active_path.read_text() == f"{run_id}\n"
+
+
+def test_a_start_that_waited_for_another_looks_again(project: Project) -> None:
+    first = begin(project, "1")
+    finish(project, first, "completed", "2026-01-05T10:00:00Z")
+    with open(project.root / ".git/faber-ledger/takeover.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        start = subprocess.Popen(
+            [COMMAND, "run", "start", "--work-id", "2"],
+            cwd=project.root,
+            env=project.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        while not is_waiting_for_lock(start):
+            assert start.poll() is None
+        finish(project, first, "in_progress", "2026-01-05T10:00:00Z")  # as another start would
+    output = start.communicate()[0]
+    assert (start.returncode, WARNING in output) == (1, True)
+    assert project.active_path.read_text() == f"{first}\n"
+
+
+def is_waiting_for_lock(process: subprocess.Popen[str]) -> bool:
+    with open("/proc/locks", encoding="ascii") as file:
+        return any(" -> FLOCK " in line and f" {process.pid} " in line for line in file)
 
 
 def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:
