@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import sqlite3
 from faber_ledger.ledger.log import Log
 from faber_ledger.projections.fold import fold
-from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.clone import is_empty, mirror_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,11 +21,17 @@ def read_log(run: Run) -> Log:
 
     The two are united only if their heads differ. A mirror that cannot be read, or united with the file, adds nothing.
     """
+    return open_united(run)[0]
+
+
+def open_united(run: Run) -> tuple[Log, bool]:
+    """Open a run's log as `read_log` does; return it, and whether the mirror has added events."""
     log = Log.read(run.ledger_path)
     try:
-        return _unite(run, log) or log
+        united = _unite(run, log)
     except (LedgerError, OSError, sqlite3.Error):
-        return log
+        united = None
+    return (log, False) if united is None else (united, True)
 
 
 def blocks_beside(run: Run, found: Blocks) -> Blocks:
@@ -32,20 +40,17 @@ def blocks_beside(run: Run, found: Blocks) -> Blocks:
     Raises nothing: a log that cannot be read adds nothing.
     """
     try:
-        with Log.read(run.ledger_path) as log:
-            united = _unite(run, log)
+        log, is_united = open_united(run)
+        with log:
+            return fold(log.stream()) if is_united else found
     except (LedgerError, OSError, sqlite3.Error):
         return found
-    if united is None:
-        return found
-    with united:
-        return fold(united.stream())
 
 
 def _unite(run: Run, log: Log) -> Log | None:
     """Return a log in memory with the mirror's events too, and close `log`; None if the mirror adds nothing."""
-    path = mirror_with_events(run)
-    if path is None:
+    path = mirror_path(run)
+    if path is None or not os.path.isfile(path) or is_empty(path):
         return None
     with Log.read(path) as mirror:
         if mirror.heads() == log.heads():

@@ -18,6 +18,7 @@ from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.summary import summarize
 from faber_ledger.projections.blocks import blocks_of, current_session, session_history
+from faber_ledger.projections.fold import fold
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clone import mirror_path
 from faber_ledger.runs.lost import lacks_ledger
@@ -25,7 +26,7 @@ from faber_ledger.runs.old_copies import run_list_path
 from faber_ledger.runs.progress import current_phase
 from faber_ledger.runs.run import Run, find_run, run_ids
 from faber_ledger.runs.state_file import read_state
-from faber_ledger.runs.united import blocks_beside, read_log
+from faber_ledger.runs.united import open_united
 
 VERSION = 1
 LARGEST = 64 * 1024 * 1024
@@ -72,9 +73,10 @@ def _read_row(run: Run) -> Row:
     log, blocks = None, blocks_of(state)
     try:
         if not lacks_ledger(run):
-            with read_log(run) as opened:
+            opened, is_united = open_united(run)
+            with opened:
                 log = summarize(opened)
-            blocks = blocks_beside(run, blocks)
+                blocks = fold(opened.stream()) if is_united else blocks
     except (LedgerError, sqlite3.DatabaseError) as error:
         ledger_problem = str(error)
     return {
