@@ -95,7 +95,7 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     `folded` are the blocks that the log gives. A session that came with a commit is not taken over: its log comes with
     a commit too. Nor is one that began while a session of this machine was open: it is that session.
     """
-    known = {entry["session_id"] for entry in blocks.session_history(folded) if blocks.is_named(entry)}
+    known = _session_ids(folded)
     unknown = [
         entry for entry in blocks.session_history(found) if blocks.is_named(entry) and entry["session_id"] not in known
     ]
@@ -104,15 +104,22 @@ def adopt_sessions(run: Run, folded: Blocks, found: Blocks) -> list[Draft]:
     spans = list(_spans_of_this_machine(folded))
     unknown = [entry for entry in unknown if not _is_within(seconds_of(entry.get("started_at")), spans)]
     if unknown:
-        brought = {name for state in _states_of_git(run) for name in _session_ids(state)}
+        brought = {name for state in _states_of_git(run) for name in _session_ids(blocks.blocks_of(state))}
         unknown = [entry for entry in unknown if entry["session_id"] not in brought]
     event = _adoption(run, {"sessions": {"session_history": unknown}})
     return [{"event": event}] if unknown and len(event["blocks"]) <= LONGEST_ADOPTION else []
 
 
-def describe_overwritten(events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:
-    """Return what in `found` comes from no event, in one line; None if it is only an older projection of the log."""
+def describe_overwritten(run: Run, events: Iterable[Recorded], folded: Blocks, found: Blocks) -> str | None:
+    """Return what in `found` comes from no event, in one line; None if nothing does.
+
+    Nothing does in an older projection of the log, and in what git brought, unless that has a session of its own: after
+    a merge it shows one side's events.
+    """
     if _is_older_projection(events, found):
+        return None
+    known = _session_ids(folded)
+    if all([name in known for name in _session_ids(found)]) and found in [*map(blocks.blocks_of, _states_of_git(run))]:
         return None
     from faber_ledger.projections.difference import field_text, list_changes
 
@@ -176,6 +183,5 @@ def _states_of_git(run: Run) -> Iterator[dict[str, Any]]:
             continue
 
 
-def _session_ids(state: dict[str, Any]) -> list[str]:
-    history = blocks.session_history(blocks.blocks_of(state))
-    return [entry["session_id"] for entry in history if blocks.is_named(entry)]
+def _session_ids(known: Blocks) -> set[str]:
+    return {entry["session_id"] for entry in blocks.session_history(known) if blocks.is_named(entry)}

@@ -325,7 +325,7 @@ class Recording:
 
         drafts = adoption.adopt_sessions(self.run, folded, found)
         folded = fold(self._log.append(drafts, at=self.at, writer=self.writer), folded)
-        self._overwritten = adoption.describe_overwritten(self._log.stream(), folded, found)
+        self._overwritten = adoption.describe_overwritten(self.run, self._log.stream(), folded, found)
         return folded
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.command import COMMAND
 from support.project import Project, usual_state
 
 if TYPE_CHECKING:
@@ -176,3 +178,27 @@ def test_a_save_after_one_that_could_not_write_writes_the_state_and_says_so(tmp_
     assert (project.current, project.history[0]["end_reason"]) == (None, "manual")
     project.assert_projected()
     assert project.faber("session-save").stdout.endswith("   No changes made to state.json\n")
+
+
+def test_a_merge_is_brought_up_to_date_without_a_line(tmp_path: Path) -> None:
+    """The merged state.json shows one side's events until the next hook."""
+    project = Project.made(tmp_path / "project")
+    assert project.faber("init", "--git-only").returncode == 0
+    project.deliver(START, client="one")
+    project.deliver(END, client="one")
+    project.git("add", "-A")
+    project.git("commit", "--quiet", "-m", "Begin")
+    theirs = project.clone(tmp_path / "theirs", "desktop")
+    assert theirs.faber("init", "--git-only").returncode == 0
+    for clone in (theirs, project):
+        clone.deliver(START, client=clone.hostname)
+        clone.deliver(END, client=clone.hostname)
+        clone.git("add", "-A")
+        clone.git("commit", "--quiet", "-m", "Work")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", f"{COMMAND.parent}:{os.environ['PATH']}")  # git runs the merge drivers
+        project.git("pull", "--quiet", "--no-rebase", str(theirs.root), "main")
+    assert project.deliver(START, client="two").packet
+    assert len(project.history) == 4
+    assert project.log_lines == []
+    project.assert_projected()
