@@ -89,8 +89,10 @@ def make_compiled(folder: Path) -> Project:
 
 
 def calls_in(story: Story, folder: Path) -> list[Call]:
-    """Return the calls of the story's undisturbed delivery."""
-    project = template(story, folder)
+    """Return the calls of the story's undisturbed delivery, in a copy as `outcome_of` makes it."""
+    made = template(story, folder / "made")
+    shutil.copytree(made.root, folder / "project", symlinks=True)
+    project = Project(folder / "project")
     delivery, environment = _delivery(story, project)
     return list_calls(_command(story), project.root, environment, delivery)
 
