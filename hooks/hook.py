@@ -81,7 +81,7 @@ class Hook:
             self._incoming.remember_end()
             if self._is_on_network():
                 self._spool_first([])
-            with self._recording(is_end=True) as recording:
+            with self._recording(may_stay_in_mirror=True) as recording:
                 is_repeated = self._append(recording, [])
                 state = recording.state
             if self._incoming.has_moved:
@@ -253,7 +253,7 @@ class Hook:
         self.run = self._incoming.run = found
         return True
 
-    def _recording(self, *, is_end: bool = False) -> Recording:
+    def _recording(self, *, may_stay_in_mirror: bool = False) -> Recording:
         seconds = WAIT_SECONDS_AT_THE_END if self.call.hook == "SessionEnd" else WAIT_SECONDS
         lock = RunLock(self.run.lock_path, seconds, gives_up=True)
         writer = self._incoming.writer
@@ -265,7 +265,7 @@ class Hook:
             tolerant=True,
             lock=lock,
             earlier=self._earlier,
-            is_end=is_end,
+            may_stay_in_mirror=may_stay_in_mirror,
         )
 
     def _append(self, recording: Recording, loads: list[Draft]) -> bool:

@@ -7,8 +7,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.recording.call import Answer
 from faber_ledger.runs import progress
-from faber_ledger.runs.clone import clone_folder
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git import clone_folder, common_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

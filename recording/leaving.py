@@ -48,7 +48,9 @@ def leave_run(
         if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
             return
         writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
-        with Recording(run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, is_end=True) as recording:
+        with Recording(
+            run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, may_stay_in_mirror=True
+        ) as recording:
             caller: Caller = {
                 "client": seen.client,
                 "pid": pid,

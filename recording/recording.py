@@ -34,8 +34,8 @@ class Recording:
     A run without a log gets one with the first append: it begins with `first`, or else the run is adopted, with its
     blocks in the first event. With `tolerant`, a missing or broken state does not stop a run that has a log: `problem`
     is the error then, and `state` the newest backup's. A state that is still as it was `earlier`, before the lock, is
-    not decoded again. With `is_end`, a finished run whose ledger is committed is left as it is: `run` is the kept one
-    then. Deliveries that wait in the spool are recorded first.
+    not decoded again. With `may_stay_in_mirror`, a finished run whose ledger is committed is left as it is: `run` is
+    the kept one then. Deliveries that wait in the spool are recorded first.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Recording:
         tolerant: bool = False,
         lock: RunLock | None = None,
         earlier: JsonText | None = None,
-        is_end: bool = False,
+        may_stay_in_mirror: bool = False,
     ) -> None:
         self.run = run
         self.at = at
@@ -61,7 +61,7 @@ class Recording:
         self.problem: LedgerError | None = None
         self.view: View
         self._earlier = earlier
-        self._is_end = is_end
+        self._may_stay_in_mirror = may_stay_in_mirror
         self._known: state_file.KnownState | None = None
         self._touched: set[object] = set()  # sessions whose facts were folded onto its blocks
         self._shows_log = True
@@ -76,7 +76,7 @@ class Recording:
         self._lock.__enter__()
         try:
             self._read_state()
-            if self._is_end and self.state.get("status") in progress.FINISHED and self.problem is None:
+            if self._may_stay_in_mirror and self.state.get("status") in progress.FINISHED and self.problem is None:
                 self._move_to_kept_run()
             self._open_log()
             try:

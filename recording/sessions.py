@@ -7,7 +7,8 @@ processes can share one.
 from __future__ import annotations
 
 from faber_ledger.projections import blocks
-from faber_ledger.runs.clone import clone_folder, known_writer
+from faber_ledger.runs.clone import known_writer
+from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.progress import snapshot
 
 TYPE_CHECKING = False

@@ -105,7 +105,7 @@ class ActiveRun:
     @property
     def shown_line(self) -> str:
         """What user and agent are told of a run that is shown, not used."""
-        return say_shown(self.run_id or "")
+        return shown_line(self.run_id or "")
 
     def why(self) -> str:
         """Return why the run is the active one, as half a sentence."""
@@ -209,7 +209,7 @@ def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRu
     return ActiveRun([word], word, claim)
 
 
-def say_shown(run_id: str) -> str:
+def shown_line(run_id: str) -> str:
     """Return what user and agent are told of a run that is shown, not used."""
     return (
         f"the FABER run {run_id} came with git and was never used in this clone, so nothing is recorded on it;"

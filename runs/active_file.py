@@ -11,8 +11,7 @@ import os
 from faber_ledger.files.untrusted import FileRefused, folder_around, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
-from faber_ledger.runs.clone import clone_folder
-from faber_ledger.runs.git import work_tree_of
+from faber_ledger.runs.git import clone_folder, work_tree_of
 from faber_ledger.runs.run import ACTIVE_FILES
 
 CLAIM_FILE = "faber-ledger-run"  # in the work tree's own git directory

@@ -12,7 +12,7 @@ import os
 
 from faber_ledger.files.untrusted import FileRefused, folder_around, read_regular
 from faber_ledger.ledger import whole_file
-from faber_ledger.runs.git import common_directory
+from faber_ledger.runs.git import clone_folder, common_directory
 from faber_ledger.runs.run import LARGEST_STATE, LEDGER, LOGS, PLACE, RUNS, STATE, kept_runs_folder
 
 TYPE_CHECKING = False
@@ -20,20 +20,9 @@ if TYPE_CHECKING:
     from faber_ledger.runs.run import Run
 
 
-def clone_folder(root: str) -> str | None:
-    """Return the folder that everything below is in; None without git."""
-    common = common_directory(root)
-    return os.path.join(common, "faber-ledger") if common else None
-
-
-def mirrors_folder(root: str) -> str | None:
-    """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
-    return kept_runs_folder(root)
-
-
 def kept_folder(root: str, run_id: str) -> str | None:
     """Return the folder that has a run's mirror, the copy of its state and its kept summaries; None without git."""
-    folder = mirrors_folder(root)
+    folder = kept_runs_folder(root)
     return os.path.join(folder, *run_id.split("/")) if folder else None
 
 
@@ -55,7 +44,8 @@ def keep_state(run: Run, content: bytes) -> None:
     Only its owner can read it. It is written whole, but need not survive a power cut. A link in its place is replaced.
     """
     path = state_copy_path(run)
-    if path is None or not os.path.isfile(mirror_path(run) or ""):
+    base = common_directory(run.root) or run.directory
+    if path is None or not os.path.isfile(mirror_path(run) or "") or is_behind_link(os.path.dirname(path), base):
         return
     _keep_place(run, os.path.dirname(path))
     try:
@@ -142,9 +132,9 @@ def make_kept_folder(run: Run, folder: str) -> None:
     The git directory and the run's folder themselves are not made: they are missing if the project is renamed under a
     running hook. No link is followed, since it may lead anywhere.
     """
-    if os.path.islink(folder):
-        raise OSError(f"{folder} is a link")
     base = common_directory(run.root) or run.directory
+    if is_behind_link(folder, base):
+        raise OSError(f"{folder} is a link, or behind one")
     missing = []
     while not os.path.isdir(folder):
         if not folder.startswith(os.path.join(base, "")):
@@ -157,6 +147,15 @@ def make_kept_folder(run: Run, folder: str) -> None:
         except FileExistsError:
             continue  # another process has made it
         whole_file.sync_directory(os.path.dirname(folder))
+
+
+def is_behind_link(folder: str, base: str) -> bool:
+    """Return whether a folder, or one between it and `base`, is a link, which may lead anywhere."""
+    while len(folder) > len(base):
+        if os.path.islink(folder):
+            return True
+        folder = os.path.dirname(folder)
+    return False
 
 
 def writer_of(root: str) -> str:

@@ -28,19 +28,14 @@ def run_to_record_on(run: Run, state: JsonText | None) -> Run:
 
     The caller holds the run's lock, and has read the state under it.
     """
-    if run.is_kept or state is None or state.value.get("status") not in progress.FINISHED or is_recovery_due(run):
+    if run.is_kept or state is None or not is_finished_and_committed(run, state):
         return run
-    kept = kept_run(run.root, run.run_id)
-    return kept if kept is not None and is_as_in_head(run) else run
+    return kept_run(run.root, run.run_id) or run
 
 
-def is_finished_and_committed(run: Run) -> bool:
+def is_finished_and_committed(run: Run, state: JsonText) -> bool:
     """Return whether a run is finished and git's last commit has its ledger as it is."""
-    try:
-        status = state_file.read_state(run).value.get("status")
-    except LedgerError:
-        return False
-    return status in progress.FINISHED and not is_recovery_due(run) and is_as_in_head(run)
+    return state.value.get("status") in progress.FINISHED and not is_recovery_due(run) and is_as_in_head(run)
 
 
 def bring_up_to_date(kept: Run, run: Run, state: JsonText, warn: Callable[[str], None]) -> None:

@@ -219,6 +219,12 @@ def common_directory(root: str) -> str | None:
     return tree.common if tree else None
 
 
+def clone_folder(root: str) -> str | None:
+    """Return the folder in which this program keeps what belongs to the clone; None without git."""
+    common = common_directory(root)
+    return os.path.join(common, "faber-ledger") if common else None
+
+
 def other_roots(root: str) -> list[str]:
     """Return a project's root in each other work tree of the clone, the main one first; none without git."""
     tree = work_tree_of(root)

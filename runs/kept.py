@@ -10,16 +10,20 @@ from __future__ import annotations
 import os
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
-from faber_ledger.runs.clone import kept_folder
+from faber_ledger.runs.clone import is_behind_link, kept_folder
+from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.run import ALONE, Run, find_run
 
 LARGEST_NOTE = 4 * 1024 * 1024
 
 
 def kept_run(root: str, run_id: str) -> Run | None:
-    """Return a run as this clone keeps it below the git directory; None without git, and if it has no event there."""
+    """Return a run as this clone keeps it below the git directory; None if it has no event there, or is behind a link.
+
+    None without git, too.
+    """
     folder = kept_folder(root, run_id)
-    if folder is None:
+    if folder is None or is_behind_link(folder, common_directory(root) or folder):
         return None
     from faber_ledger.runs.copies import has_events  # loads SQLite, which a hook outside a run does not need
 
@@ -40,7 +44,8 @@ def run_here(root: str, run_id: str) -> Run:
 def note_alone(run: Run, ids: list[str]) -> None:
     """Note which events were recorded on a kept run alone: no git command has taken them out of a ledger.
 
-    It may be lost: then they are reported as rolled back.
+    It stays when a ledger has got them, since the ledgers of other work trees may not. It may be lost: then they are
+    reported as rolled back.
     """
     try:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -51,7 +56,7 @@ def note_alone(run: Run, ids: list[str]) -> None:
 
 
 def recorded_alone(run: Run) -> set[str]:
-    """Return the ids of the events that were recorded on the kept run alone since its run's log was last united."""
+    """Return the ids of the events that were recorded on the kept run alone, wherever they are by now."""
     folder = kept_folder(run.root, run.run_id)
     try:
         return set(read_regular(os.path.join(folder or "", ALONE), LARGEST_NOTE).decode("ascii", "replace").split())

@@ -15,7 +15,6 @@ from faber_ledger.ledger.log import Log
 from faber_ledger.ledger.row import ROW
 from faber_ledger.runs.clone import is_empty, is_recovery_due, make_kept_folder, mirror_path
 from faber_ledger.runs.git import is_git_at_work
-from faber_ledger.runs.run import ALONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,8 +160,6 @@ class RunLog:
             insert_rows(mirror, missing_rows(mirror, self.log))
             insert_rows(self.log, lost)
             self.returned = len(lost)
-            if lost:
-                whole_file.remove(os.path.join(os.path.dirname(self.mirror.path), ALONE))
         elif not compare:
             return
         self.settle()

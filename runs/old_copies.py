@@ -10,13 +10,8 @@ import os
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import BACKUP_ENDING, JOURNAL_ENDING
 from faber_ledger.ledger.whole_file import OURS
-from faber_ledger.runs.clone import (
-    clone_folder,
-    doctor_folders,
-    mirror_path,
-    read_state_copy,
-    state_copy_path,
-)
+from faber_ledger.runs.clone import doctor_folders, mirror_path, read_state_copy, state_copy_path
+from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.kept_summaries import remove_redacted_summaries
 from faber_ledger.runs.run import COPY_ENDINGS, LARGEST_STATE, STATE_BACKUP, UNFINISHED_ENDINGS, Run, with_suffix
 

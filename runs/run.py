@@ -380,10 +380,10 @@ def _named_elsewhere(run: Run, ids: list[str]) -> str | None:
 
 def kept_runs_folder(root: str) -> str | None:
     """Return the folder that has the mirror of the run `a/b` in `a/b/ledger.db`; None without git."""
-    from faber_ledger.runs.git import common_directory  # not needed to find a run that is there
+    from faber_ledger.runs.git import clone_folder  # not needed to find a run that is there
 
-    common = common_directory(root)
-    return os.path.join(common, "faber-ledger", "runs") if common else None
+    folder = clone_folder(root)
+    return os.path.join(folder, "runs") if folder else None
 
 
 def _find_remembered(root: str, name: str) -> Run | None:

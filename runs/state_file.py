@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 CORRECT = "Recovery:\n1. Correct the field in the file\n2. Restore it from git"
 TRIES = 20
-MOST = 1_048_576  # bytes of a `metadata.json`
+LARGEST_METADATA = 1_048_576  # bytes of a `metadata.json`
 LISTS = {"sessions": "session_history", "context_metadata": "compaction_events"}  # a block's list that only grows
 
 if TYPE_CHECKING:
@@ -91,7 +91,8 @@ def workflow_id_of(run: Run, state: dict[str, Any]) -> Any:
     if state.get("workflow_id") not in (None, ""):
         return state["workflow_id"]
     try:
-        text = None if folder_around(run.metadata_path, [run.directory]) is None else read_text(run.metadata_path, MOST)
+        inside = folder_around(run.metadata_path, [run.directory])
+        text = None if inside is None else read_text(run.metadata_path, LARGEST_METADATA)
         return JsonText(text).value.get("workflow_id") if text is not None else None
     except (FileRefused, ValueError, RecursionError):
         return None

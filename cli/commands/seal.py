@@ -30,6 +30,7 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
+from faber_ledger.runs.state_file import read_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +117,7 @@ def _check_settled(root: str, top: str) -> None:
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
     returned = 0
-    if not is_named and is_finished_and_committed(run):
+    if not is_named and _is_finished_and_committed(run):
         _check(run)
     else:
         with RunLock(run.lock_path), open_log(run, warn) as opened:
@@ -132,6 +133,13 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
             (events,) = log.connection.execute("SELECT count(*) FROM event").fetchone()
         staged = _stage(run)
     return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
+
+
+def _is_finished_and_committed(run: Run) -> bool:
+    try:
+        return is_finished_and_committed(run, read_state(run))
+    except LedgerError:
+        return False  # a state that is missing or not readable
 
 
 def _check(run: Run) -> None:

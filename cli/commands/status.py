@@ -107,7 +107,7 @@ def _status_lines(run: Run, state: dict[str, Any], blocks: Blocks, log: Summary 
 
 def _not_in_file_lines(run: Run, count: int) -> Iterator[str]:
     if count:
-        yield f"Not in the file yet: {events_shown(count)}; `faber-ledger project {run.run_id}` adds them"
+        yield f"Not in the file yet: {events_shown(count)}; `faber-ledger seal {run.run_id}` adds them"
     if run.is_kept:
         yield not_in_tree(run)
 

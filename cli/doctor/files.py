@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from faber_ledger.cli.doctor.finding import Finding, Fix
 from faber_ledger.hooks.main import LONGEST_LOG
 from faber_ledger.ledger import BACKUP_ENDING
-from faber_ledger.runs.clone import clone_folder
+from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.progress import FINISHED
 from faber_ledger.runs.run import ACTIVE_FILES, HOOK_LOG
 

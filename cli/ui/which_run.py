@@ -17,7 +17,7 @@ from faber_ledger.ledger.errors import InvalidRunId, LedgerError, Locked, NotWri
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
 from faber_ledger.runs import progress, state_file
-from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree, say_shown
+from faber_ledger.runs.active import ActiveRun, active_run, claimed_in_worktree, shown_line
 from faber_ledger.runs.active_file import remember_use
 from faber_ledger.runs.belonging import belongs_here
 from faber_ledger.runs.copies import mirror_with_events
@@ -180,7 +180,7 @@ def run_to_load(
     if len(runs) == 1:
         log(f"✓ Auto-detected active workflow: {runs[0][0].run_id}")
         if not used:
-            warn(f"note: {say_shown(runs[0][0].run_id)}")
+            warn(f"note: {shown_line(runs[0][0].run_id)}")
         return runs[0][0]
     chosen = _ask_for_run(runs, example)
     if records:
@@ -189,7 +189,7 @@ def run_to_load(
 
 
 def _shown(run_id: str) -> RunShown:
-    line = say_shown(run_id)
+    line = shown_line(run_id)
     return RunShown(line, hint=f"run `faber-ledger run resume {run_id}`, or name the run", block=line)
 
 

@@ -7,10 +7,9 @@ import posixpath
 
 from faber_ledger.ledger.errors import InvalidRunId, LedgerError
 from faber_ledger.ledger.log import Log
-from faber_ledger.runs.clone import mirrors_folder
 from faber_ledger.runs.copies import has_events, mirror_with_events, runs_in_other_work_trees
 from faber_ledger.runs.git_command import run_git, top_of
-from faber_ledger.runs.run import LEDGER, Run, find_run
+from faber_ledger.runs.run import LEDGER, Run, find_run, kept_runs_folder
 from faber_ledger.runs.run import places_of as places_in_layouts
 
 
@@ -76,7 +75,7 @@ def gone_runs(root: str) -> list[tuple[Run, str]]:
 
 def mirrored_runs(root: str) -> list[tuple[Run, str]]:
     """Return the runs that this clone has a mirror of, each with the mirror's path."""
-    runs, found = mirrors_folder(root), []
+    runs, found = kept_runs_folder(root), []
     if runs is None:
         return []
     for folder, _, files in sorted(os.walk(runs)):

@@ -96,10 +96,14 @@ def is_waiting_for_lock(process: subprocess.Popen[str]) -> bool:
 
 def test_with_yes_the_later_start_takes_over_and_is_warned_all_the_same(project: Project) -> None:
     lock = project.root / ".git/faber-ledger/takeover.lock"
-    begin(project, "1")
+    first = begin(project, "1")
     assert lock.exists()
     done = project.faber("run", "start", "--work-id", "2", "--yes")
     assert (done.returncode, WARNING in done.stdout) == (0, True)
+    (later,) = {path.name for path in (project.root / ".fractary/runs").iterdir()} - {first}
+    assert project.active_path.read_text() == f"{later}\n"
+    assert (project.root / ".git/faber-ledger-run").read_text() == f"{later}\n"
+    assert f"Run: {later}" in project.faber("status").stdout
 
 
 # A start that fails

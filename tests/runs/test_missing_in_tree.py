@@ -161,21 +161,45 @@ def test_a_commit_on_the_other_branch_has_nothing_to_seal(project: Project) -> N
     assert (done.returncode, "nothing to seal" in done.stdout) == (0, True), done.stderr
 
 
+NOTE = "only the mirror has this"
 READERS = {
-    "status": ["status"],
-    "log": ["log"],
-    "replay": ["replay"],
-    "timeline": ["timeline", "--output", "-"],
-    "verify": ["verify"],
-    "export": ["export"],
-    "reconstitute": ["reconstitute", RUN],
+    "status": (["status"], "Session: none open (1 in all)"),
+    "log": (["log"], NOTE),
+    "replay": (["replay"], "session_ended"),
+    "timeline": (["timeline", "--output", "-"], NOTE),
+    "verify": (["verify"], f"{RUN}: sound"),
+    "export": (["export"], NOTE),
+    "reconstitute": (["reconstitute", RUN], RUN),
 }
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_readers_read_the_kept_run(project: Project, name: str) -> None:
-    done = project.faber(*READERS[name])
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert project.faber("note", "add", NOTE).returncode == 0
+    project.deliver(END, client="one", pid="1")
+    command, text = READERS[name]
+    done = project.faber(*command)
+    assert (done.returncode, text in done.stdout) == (0, True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["faber-ledger", "faber-ledger/runs", f"faber-ledger/runs/{RUN}"])
+def test_what_the_clone_keeps_behind_a_link_is_neither_read_nor_written(
+    project: Project, tmp_path: Path, name: str
+) -> None:
+    kept = project.root / ".git" / name
+    elsewhere = tmp_path / "elsewhere"
+    kept.rename(elsewhere)
+    kept.symlink_to(elsewhere)
+    before = {path: path.read_bytes() for path in elsewhere.rglob("*") if path.name in ("ledger.db", "state.json")}
+    assert len(before) == 2
+    project.deliver(END, client="one", pid="1")
+    assert NOT_IN_TREE not in project.faber("note", "add", NOTE).stderr
+    project.active_path.unlink()
+    project.git("checkout", "-q", "feature")
+    project.change_state(status="paused")
+    project.deliver(START, client="two", pid="2")
+    assert project.types.count("session_started") == 2
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_two_work_trees_record_at_once_one_in_its_file_and_one_on_the_kept_run(

@@ -36,7 +36,7 @@ def data_of(project: Project, *command: str) -> dict[str, object]:
 def test_status_shows_the_end_and_says_that_it_is_not_in_the_file_yet(project: Project) -> None:
     done = project.faber("status")
     assert "Session: none open (1 in all)" in done.stdout
-    assert "Not in the file yet: " in done.stdout
+    assert f"Not in the file yet: 2 events; `faber-ledger seal {RUN}` adds them" in done.stdout
     assert "differs" not in done.stdout
     data = data_of(project, "status")
     assert data["state_agrees"] is True
@@ -48,6 +48,7 @@ def test_verify_finds_nothing_wrong_and_names_the_events(project: Project) -> No
     assert done.returncode == 0, done.stdout
     assert f"{RUN}: sound" in done.stdout
     assert "not in the file yet" in done.stdout
+    assert f"run `faber-ledger seal {RUN}` to add them" in done.stdout
     assert "rolled" not in done.stdout
     assert project.faber("project", "--check").returncode == 0
 
@@ -114,4 +115,15 @@ def test_once_the_events_are_in_the_file_nothing_is_left_to_say(project: Project
     assert project.faber("seal", RUN).returncode == 0
     assert "Not in the file yet" not in project.faber("status").stdout
     assert "not in the file yet" not in project.faber("verify").stdout
-    assert not (project.root / ".git" / "faber-ledger" / "runs" / RUN / "recorded-alone").exists()
+
+
+def test_an_event_that_another_work_tree_has_got_is_still_not_called_rolled_back_here(
+    project: Project, tmp_path: Path
+) -> None:
+    project.git("worktree", "add", "-q", str(tmp_path / "linked"), "-b", "linked")
+    linked = Project(tmp_path / "linked")
+    assert linked.faber("project", RUN).returncode == 0
+    project.git("worktree", "remove", "--force", str(tmp_path / "linked"))
+    done = project.faber("verify")
+    assert (done.returncode, "not in the file yet" in done.stdout) == (0, True), done.stdout
+    assert project.git("status", "--porcelain") == ""

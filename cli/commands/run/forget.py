@@ -14,8 +14,8 @@ from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError, RunNotFound
 from faber_ledger.ledger.union import remove_database
 from faber_ledger.recording import spool
-from faber_ledger.runs.clone import clone_folder
 from faber_ledger.runs.copies import mirror_with_events
+from faber_ledger.runs.git import clone_folder
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.kept_summaries import summary_paths
 from faber_ledger.runs.old_copies import old_copies, remove_run_list
