@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from support.project import Project
 
+from faber_ledger.ledger.clock import now
 from faber_ledger.recording.sessions import delivery_of
+from faber_ledger.runs.clients import note_delivery
 from faults.page import write_lines
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ KINDS = (
     "SessionStart.startup.print",
     "SessionStart.clear.print",
     "PreCompact.auto.print",
-    "PostCompact.auto.print",
+    "subagent.PostCompact.auto.print",
     "SessionEnd.other.print",
     "subagent.PreCompact.auto.print",
 )
@@ -52,6 +54,8 @@ def run_crowd(project: Project, rounds: int, at_once: int = AT_ONCE) -> Crowd:
     try:
         for one in range(rounds):
             clients = [f"client-{one}-{number}" for number in range(at_once)]
+            for client in clients:  # the end of one that was never heard of is not recorded
+                note_delivery(str(project.root), client, None, now())
             kinds = [KINDS[number % len(KINDS)] for number in range(at_once)]
             with ThreadPoolExecutor(at_once) as pool:
                 pairs = zip(kinds, clients, strict=True)
