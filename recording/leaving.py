@@ -42,7 +42,7 @@ def leave_run(
     """
     if seen.run_id is None:
         return
-    there = seen.root if seen.root is not None and os.path.isdir(seen.root) else root
+    there = seen.root or root
     try:
         run = run_here(there, seen.run_id)
         if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone

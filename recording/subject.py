@@ -15,7 +15,7 @@ from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
 from faber_ledger.runs.active import active_run
 from faber_ledger.runs.clients import client_of_process
-from faber_ledger.runs.git import other_roots, work_tree_of
+from faber_ledger.runs.git import work_tree_of
 from faber_ledger.runs.kept import kept_run
 from faber_ledger.runs.run import find_run
 
@@ -88,7 +88,7 @@ def _client_before(call: Call, root: str, seen: SeenClient | None) -> SeenClient
     """
     source = call.text("source") if call.hook == "SessionStart" else None
     if source in ("clear", "fork"):
-        return client_of_process(root, call.pid)
+        return client_of_process(root, call.pid, call.client)
     return seen if call.hook != "SessionStart" or source in ("compact", "resume") else None
 
 
@@ -106,7 +106,7 @@ def _root_of_session(root: str, of_session: str, run_id: str) -> str | None:
 
     None if the run is neither there nor in this clone's mirror.
     """
-    if of_session != root and of_session in other_roots(root) and find_run(of_session, run_id).is_recorded():
+    if of_session != root and find_run(of_session, run_id).is_recorded():
         return of_session
     return root if find_run(root, run_id).is_recorded() or kept_run(root, run_id) is not None else None
 

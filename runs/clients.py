@@ -1,19 +1,22 @@
-"""What this clone has seen of its clients: one small file per client session id, below the git directory.
+"""What this clone has seen of its clients: two small files per client session id, below the git directory.
 
-It says since when a client is known here, and which run its newest session is on (DECISIONS 37). Nothing is kept
-without git, or in a project that has no `.fractary` folder; and of each client for 30 days after its last delivery.
-Whatever is read is checked: a git directory, too, can be a copy of somebody else's.
+One says since when a client is known here, the other which run its newest session is on (DECISIONS 37). They are two
+because each is replaced whole, without a lock: a delivery cannot undo what another one says of the session. Nothing is
+kept without git, or in a project that has no `.fractary` folder; and of each client for 30 days after its last
+delivery. Whatever is read is checked: a git directory, too, can be a copy of somebody else's, with links in it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
 
 from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
 from faber_ledger.runs.clone import clients_folder
+from faber_ledger.runs.git import other_roots
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -27,22 +30,27 @@ MAX_BYTES = 32 * 1024
 LATEST = 253_402_300_800  # the end of the year 9999
 TEXT, TIME = (str,), (int, float)
 # A member's name, the types of its value, and whether it may be null.
-MEMBERS = (
+HEARD = (
     ("client", TEXT, False),
     ("pid", TEXT, True),
     ("first_at", TIME, False),
     ("last_at", TIME, False),
-    ("run_id", TEXT, True),
-    ("root", TEXT, True),
-    ("session_at", TIME, True),
 )
+SESSION = (
+    ("client", TEXT, False),
+    ("run_id", TEXT, False),
+    ("root", TEXT, False),
+    ("session_at", TIME, False),
+)
+SESSION_ENDING = ".session"  # of the second file's name
 
 
 class SeenClient:
     """What this clone has seen of a client; times are in seconds since 1970.
 
     `pid` is its newest process that is known. `run_id` is the run of its newest session, `root` the project in the work
-    tree that the session began in, and `session_at` its beginning; all None if it has had no session here.
+    tree of this clone that the session began in, and `session_at` when the client came to that run; all None if it has
+    had no session here.
     """
 
     def __init__(
@@ -67,8 +75,13 @@ class SeenClient:
 def seen_client(root: str, client: str | None) -> SeenClient | None:
     """Return what this clone has seen of a client so far; None if it is not known here."""
     path = _path(root, client)
-    found = _read(path) if path is not None else None
-    return found if found is not None and found.client == client else None
+    heard = _read(path, HEARD) if path is not None else None
+    if path is None or heard is None or heard["client"] != client:
+        return None
+    session = _read(path + SESSION_ENDING, SESSION)
+    if session is None or session["client"] != client or not is_run_id(session["run_id"]):
+        return SeenClient(**heard)
+    return SeenClient(**{**heard, **session, "root": _root_here(root, session["root"])})
 
 
 def note_delivery(
@@ -84,12 +97,13 @@ def note_delivery(
         return None
     before = seen_client(root, client)
     if before is not None and at - before.last_at > KEPT_SECONDS:
+        whole_file.remove(path + SESSION_ENDING)
         before = None
     if before is None and is_end:
         return None
     if before is None:
         _sweep(os.path.dirname(path), at)
-    _write(path, _heard_of(before, client, pid, at))
+    _write_heard(path, before, client, pid, at)
     return before
 
 
@@ -98,55 +112,63 @@ def note_session(root: str, client: str | None, pid: str | None, run_id: str, at
     path = _path(root, client)
     if path is None or client is None:
         return
-    noted = _heard_of(seen_client(root, client), client, pid, at)
-    noted.run_id, noted.root, noted.session_at = run_id, os.path.abspath(root), at
-    _write(path, noted)
+    _write_heard(path, seen_client(root, client), client, pid, at)
+    session = {"client": client, "run_id": run_id, "root": os.path.abspath(root), "session_at": at}
+    _write(path + SESSION_ENDING, session)
 
 
-def _heard_of(before: SeenClient | None, client: str, pid: str | None, at: float) -> SeenClient:
-    """Return what is known of a client after a delivery of it, or a command in it."""
-    if before is None:
-        return SeenClient(client, pid, at, at)
-    last_at = max(at, before.last_at)
-    return SeenClient(
-        client, pid or before.pid, before.first_at, last_at, before.run_id, before.root, before.session_at
-    )
+def client_of_process(root: str, pid: str | None, client: str | None) -> SeenClient | None:
+    """Return which other client than `client` a process was when it was heard of last; None if that is not known.
 
-
-def client_of_process(root: str, pid: str | None) -> SeenClient | None:
-    """Return the client of a process that had a session here, of several the one heard of last; None if there is none.
-
-    A process gets a new client id with `/clear` and with a fork.
+    A process gets a new client id with `/clear` and with a fork. A process id is used again: an older client of it may
+    have been another process.
     """
-    folder = clients_folder(root)
+    folder = _folder(root)
     if folder is None or pid is None:
         return None
-    found = [_read(os.path.join(folder, name)) for name in _names(folder)]
-    same = [one for one in found if one is not None and one.pid == pid and one.run_id is not None]
-    return max(same, key=lambda one: one.last_at, default=None)
+    found = [_read(os.path.join(folder, name), HEARD) for name in _names(folder) if _is_own(name)]
+    same = [one for one in found if one is not None and one["pid"] == pid and one["client"] != client]
+    newest = max(same, key=lambda one: one["last_at"], default=None)
+    return seen_client(root, newest["client"]) if newest is not None else None
+
+
+def _folder(root: str) -> str | None:
+    """Return the folder of the files; None without git, and if a link is in its place."""
+    folder = clients_folder(root)
+    if folder is None or os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
+        return None
+    return folder
 
 
 def _path(root: str, client: str | None) -> str | None:
-    """Return the path of a client's file, whose name no client can choose; None where nothing is kept."""
-    folder = clients_folder(root)
+    """Return the path of a client's first file, whose name no client can choose; None where nothing is kept."""
+    folder = _folder(root)
     if folder is None or not client or not os.path.isdir(os.path.join(root, ".fractary")):
         return None
     return os.path.join(folder, sha256(client.encode("utf-8", "surrogatepass")).hexdigest()[:32])
 
 
-def _read(path: str) -> SeenClient | None:
+def _root_here(root: str, noted: str) -> str:
+    """Return the project in the work tree that is noted; the one of `root` if this clone has no such work tree.
+
+    The clone may have been copied or moved, and the work tree removed.
+    """
+    if noted == root:
+        return root
+    real = os.path.realpath(noted)
+    return next((other for other in other_roots(root) if os.path.realpath(other) == real), root)
+
+
+def _read(path: str, members: tuple[tuple[str, tuple[type, ...], bool], ...]) -> dict[str, Any] | None:
     try:
         found = loads(read_regular(path, MAX_BYTES).decode("utf-8", "surrogatepass"))
     except (FileRefused, OSError, ValueError, RecursionError):
         return None
     if not isinstance(found, dict):
         return None
-    if not all([name in found and _has(found[name], kinds, may) for name, kinds, may in MEMBERS]):
+    if not all([name in found and _has(found[name], kinds, may) for name, kinds, may in members]):
         return None
-    run_id, root, session_at = found["run_id"], found["root"], found["session_at"]
-    if run_id is None or root is None or session_at is None or not is_run_id(run_id):
-        run_id = root = session_at = None
-    return SeenClient(found["client"], found["pid"], found["first_at"], found["last_at"], run_id, root, session_at)
+    return {name: found[name] for name, _, _ in members}
 
 
 def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
@@ -155,27 +177,44 @@ def _has(value: Any, kinds: tuple[type, ...], may_be_null: bool) -> bool:
     return type(value) in kinds and (kinds == TEXT or 0 <= value < LATEST)
 
 
-def _write(path: str, seen: SeenClient) -> None:
+def _write_heard(path: str, before: SeenClient | None, client: str, pid: str | None, at: float) -> None:
+    """Write what is known of a client after a delivery of it, or a command in it."""
+    first_at, last_at = (at, at) if before is None else (before.first_at, max(at, before.last_at))
+    pid = pid if pid or before is None else before.pid
+    _write(path, {"client": client, "pid": pid, "first_at": first_at, "last_at": last_at})
+
+
+def _write(path: str, members: dict[str, Any]) -> None:
     """Write a client's file; one that cannot be written is not worth a message: the next delivery tries again."""
     folder = os.path.dirname(path)
-    content = dumps({name: getattr(seen, name) for name, _, _ in MEMBERS}).encode("utf-8", "surrogatepass") + b"\n"
+    content = dumps(members).encode("utf-8", "surrogatepass") + b"\n"
     try:
         for missing in (os.path.dirname(folder), folder):
             if not os.path.isdir(missing):
                 os.mkdir(missing)  # not git's own directory: a project renamed at this moment is not made again
-        if not os.path.islink(folder):
-            whole_file.put(path, content, mode=0o600, durable=False, locked=False)
+        whole_file.put(path, content, mode=0o600, durable=False, locked=False)
     except OSError:
         pass
 
 
 def _sweep(folder: str, at: float) -> None:
     """Remove the files of clients that were last heard of 30 days ago, and the oldest where there are too many."""
-    ages = sorted([(_changed_at(os.path.join(folder, name)), name) for name in _names(folder)])
+    names: dict[str, list[str]] = {}
+    ages: dict[str, float] = {}
+    for name in _names(folder):
+        of, changed_at = name.partition(".")[0], _changed_at(os.path.join(folder, name))
+        if _is_own(of) and changed_at is not None:
+            names[of] = [*names.get(of, []), name]
+            ages[of] = max(changed_at, ages.get(of, 0.0))
     surplus = len(ages) - MAX_CLIENTS + 1
-    for number, (changed_at, name) in enumerate(ages):
+    for number, (changed_at, of) in enumerate(sorted([(age, of) for of, age in ages.items()])):
         if number < surplus or at - changed_at > KEPT_SECONDS:
-            whole_file.remove(os.path.join(folder, name))
+            for name in names[of]:
+                whole_file.remove(os.path.join(folder, name))
+
+
+def _is_own(name: str) -> bool:
+    return len(name) == 32 and not name.strip("0123456789abcdef")
 
 
 def _names(folder: str) -> list[str]:
@@ -185,8 +224,10 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _changed_at(path: str) -> float:
+def _changed_at(path: str) -> float | None:
+    """Return when a regular file was changed; None for anything else."""
     try:
-        return os.lstat(path).st_mtime
+        status = os.lstat(path)
     except OSError:
-        return 0.0
+        return None
+    return status.st_mtime if stat.S_ISREG(status.st_mode) else None

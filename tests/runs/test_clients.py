@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ def folder(project: Project) -> Path:
     return project.root / ".git/faber-ledger/clients"
 
 
+def file_of(project: Project, client: str = "client") -> Path:
+    """Return the file with what was heard of a client; the other is the one of its session."""
+    return folder(project) / sha256(client.encode()).hexdigest()[:32]
+
+
 def seen(project: Project, client: str = "client") -> SeenClient:
     found = seen_client(str(project.root), client)
     assert found is not None
@@ -36,7 +42,7 @@ def seen(project: Project, client: str = "client") -> SeenClient:
 
 
 def members(one: SeenClient) -> dict[str, Any]:
-    return {name: getattr(one, name) for name, *_ in clients.MEMBERS}
+    return {name: getattr(one, name) for name, *_ in (*clients.HEARD, *clients.SESSION)}
 
 
 def test_a_delivery_without_a_run_is_seen(project: Project) -> None:
@@ -76,37 +82,72 @@ def test_what_was_known_before_is_returned(project: Project) -> None:
     assert (seen(project).pid, seen(project).last_at) == ("7", MOMENT + 1)
 
 
-def test_the_client_of_a_process_is_the_one_with_a_session_that_was_heard_of_last(project: Project) -> None:
+def test_the_client_of_a_process_is_the_other_one_that_was_heard_of_last(project: Project) -> None:
     root = str(project.root)
     for number, client in enumerate(["first", "second"]):
         note_session(root, client, "7", RUN, MOMENT + number)
-    note_delivery(root, "new", "7", MOMENT + 8)
     note_session(root, "another", "8", RUN, MOMENT + 9)
-    found = client_of_process(root, "7")
+    note_delivery(root, "new", "7", MOMENT + 8)
+    found = client_of_process(root, "7", "new")
     assert found is not None
-    assert found.client == "second"
-    assert client_of_process(root, "9") is None
-    assert client_of_process(root, None) is None
+    assert (found.client, found.run_id) == ("second", RUN)
+    note_delivery(root, "newer", "7", MOMENT + 9)
+    found = client_of_process(root, "7", "newer")
+    assert found is not None
+    assert (found.client, found.run_id) == ("new", None)
+    assert client_of_process(root, "9", "newer") is None
+    assert client_of_process(root, None, "newer") is None
+
+
+def test_a_process_whose_id_is_used_again_does_not_take_the_run_of_the_earlier_client(
+    project: Project, tmp_path: Path
+) -> None:
+    project.deliver("SessionStart.startup.print", client="earlier", pid="42")
+    project.deliver("SessionEnd.other.print", client="earlier", pid="42")
+    project.active_path.unlink()
+    project.deliver("SessionStart.startup.print", client="later", pid="42")
+    project.deliver("SessionEnd.clear.interactive", client="later", pid="42")
+    before = len(project.events)
+    assert project.deliver("SessionStart.clear.interactive", client="cleared", pid="42").packet is None
+    assert len(project.events) == before
 
 
 def test_clients_are_forgotten_after_30_days(project: Project) -> None:
     root = str(project.root)
     note_session(root, "client", "7", RUN, MOMENT)
-    os.utime(next(folder(project).iterdir()), (MOMENT, MOMENT))
+    os.utime(file_of(project), (MOMENT, MOMENT))
     assert note_delivery(root, "client", "7", MOMENT + 31 * DAY) is None
     assert (seen(project).first_at, seen(project).run_id) == (MOMENT + 31 * DAY, None)
-    os.utime(next(folder(project).iterdir()), (MOMENT, MOMENT))
+    note_session(root, "client", "7", RUN, MOMENT)
+    for path in folder(project).iterdir():
+        os.utime(path, (MOMENT, MOMENT))
     note_delivery(root, "another", "7", MOMENT + 31 * DAY)
     assert seen_client(root, "client") is None
-    assert len(list(folder(project).iterdir())) == 1
+    assert list(folder(project).iterdir()) == [file_of(project, "another")]
+
+
+def test_a_delivery_that_is_noted_late_does_not_undo_the_session(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two deliveries of a client arrive at once: one has read the client's file when the other opens the session."""
+    root = str(project.root)
+    note_delivery(root, "client", "7", MOMENT)
+    monkeypatch.setattr(clients, "seen_client", lambda root, client, read=seen_client: interrupt(read(root, client)))
+
+    def interrupt(before: SeenClient | None) -> SeenClient | None:
+        monkeypatch.undo()
+        note_session(root, "client", "7", RUN, MOMENT + 1)
+        return before
+
+    note_delivery(root, "client", "7", MOMENT + 1)
+    assert seen(project).run_id == RUN
 
 
 def test_the_number_of_files_is_bounded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "MAX_CLIENTS", 3)
     for number in range(6):
         note_delivery(str(project.root), f"client-{number}", None, MOMENT + number)
-        path = folder(project) / sha256(f"client-{number}".encode()).hexdigest()[:32]
-        os.utime(path, (MOMENT + number, MOMENT + number))
+        os.utime(file_of(project, f"client-{number}"), (MOMENT + number, MOMENT + number))
     assert sorted(json.loads(path.read_text())["client"] for path in folder(project).iterdir()) == [
         "client-3",
         "client-4",
@@ -139,7 +180,7 @@ BROKEN = [
 @pytest.mark.parametrize("content", BROKEN)
 def test_a_broken_file_is_none(project: Project, content: bytes) -> None:
     note_session(str(project.root), "client", "7", RUN, MOMENT)
-    next(folder(project).iterdir()).write_bytes(content)
+    file_of(project).write_bytes(content)
     assert seen_client(str(project.root), "client") is None
     assert project.deliver("SessionStart.startup.print", client="client").packet is not None
     assert seen(project).run_id == RUN
@@ -152,12 +193,47 @@ def test_a_run_id_that_is_none_is_not_believed(project: Project) -> None:
     }
 
 
-def test_a_link_in_place_of_the_folder_is_not_followed(project: Project, tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    folder(project).parent.mkdir(exist_ok=True)
-    folder(project).symlink_to(tmp_path / "elsewhere")
+@pytest.mark.parametrize("linked", [".git/faber-ledger", ".git/faber-ledger/clients"])
+def test_a_link_in_place_of_the_folder_is_not_followed(project: Project, tmp_path: Path, linked: str) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    for path in (elsewhere / "thesis.txt", elsewhere / ("0" * 32), elsewhere / "clients/thesis.txt"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("precious\n")
+        os.utime(path, (MOMENT, MOMENT))
+    link = project.root / linked
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere)
+    before = sorted(elsewhere.rglob("*"))
+    note_session(str(project.root), "client", "7", RUN, MOMENT + 60 * DAY)
+    note_delivery(str(project.root), "client", "7", MOMENT + 60 * DAY)
+    assert sorted(elsewhere.rglob("*")) == before
     assert project.deliver("SessionStart.startup.print", client="client").packet is not None
-    assert list((tmp_path / "elsewhere").iterdir()) == []
+    if linked.endswith("clients"):
+        assert sorted(elsewhere.rglob("*")) == before
+
+
+def test_only_our_own_files_are_swept(project: Project) -> None:
+    folder(project).mkdir(parents=True)
+    (folder(project) / ("a" * 32)).mkdir()
+    (folder(project) / "notes.txt").write_text("somebody's\n")
+    (folder(project) / ("b" * 32)).symlink_to("notes.txt")
+    (folder(project) / f"{'c' * 32}.77.tmp").write_text("of a killed writer")
+    for path in folder(project).iterdir():
+        os.utime(path, (MOMENT, MOMENT), follow_symlinks=False)
+    note_delivery(str(project.root), "client", "7", MOMENT + 60 * DAY)
+    left = {path.name for path in folder(project).iterdir()}
+    assert left == {"a" * 32, "b" * 32, "notes.txt", file_of(project).name}
+
+
+def test_a_copied_clone_leaves_the_sessions_of_the_original_alone(project: Project, tmp_path: Path) -> None:
+    me = {"CLAUDE_CODE_SESSION_ID": "client", "CLAUDE_PID": "7"}
+    project.deliver("SessionStart.startup.print", client="client", pid="7")
+    assert project.faber("run", "start", "--run-id", "other", "--work-id", "1", "--yes").returncode == 0
+    shutil.copytree(project.root, tmp_path / "copy", symlinks=True)
+    copy, before = Project(tmp_path / "copy"), project.events
+    assert copy.faber("run", "resume", "other", "--yes", env=me).returncode == 0
+    assert project.events == before
+    assert copy.of_type("session_ended")[0]["reason"] == "abandoned"
 
 
 def test_nothing_is_kept_without_git_or_without_a_fractary_folder(tmp_path: Path) -> None:
