@@ -87,6 +87,16 @@ def read_regular(path: str, limit: int, *, follow: bool = False) -> bytes:
     return content
 
 
+def append_line(path: str, line: str, *, mode: int) -> None:
+    """Append a line to a file, which is made with a `mode` if there is none; raises OSError.
+
+    No link is followed and no pipe waited for. Two processes that append at once both succeed.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with open(os.open(path, flags, mode), "a", encoding="utf-8", newline="\n") as file:
+        file.write(f"{line}\n")
+
+
 def size_of(path: str) -> int | None:
     """Return a regular file's size in bytes, None if there is no file; raises FileRefused for any other kind."""
     try:

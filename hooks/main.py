@@ -6,6 +6,7 @@ import os
 import sys
 
 from faber_ledger.files.folders import TrackedFolder
+from faber_ledger.files.untrusted import append_line
 from faber_ledger.ledger.canonical import without_surrogates
 from faber_ledger.ledger.clock import now, utc_text
 from faber_ledger.ledger.errors import LedgerError
@@ -151,9 +152,6 @@ def log_line(root: str, at: float, hook: str, message: str) -> None:
             return  # the folder is a link, which came with the repository and leads out of it
         if os.path.exists(path) and os.path.getsize(path) > LONGEST_LOG:
             os.replace(path, path + ".1")
-        # Follow no link and wait for no pipe: the file may have come with the repository.
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        with open(os.open(path, flags, 0o666), "a", encoding="utf-8", newline="\n") as file:
-            file.write(line + "\n")
+        append_line(path, line, mode=0o666)  # the file may have come with the repository
     except OSError:
         pass  # there is nowhere left to report it, and a hook exits 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock

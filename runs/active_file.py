@@ -8,7 +8,7 @@ from __future__ import annotations
 import errno
 import os
 
-from faber_ledger.files.untrusted import FileRefused, folder_around, open_regular
+from faber_ledger.files.untrusted import FileRefused, append_line, folder_around, open_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.errors import LedgerError
 from faber_ledger.runs.git import clone_folder, work_tree_of
@@ -147,10 +147,10 @@ def read_claim(root: str) -> Name | None:
     if tree is None:
         return None
     try:
-        with open(os.path.join(tree.own, CLAIM_FILE), encoding="utf-8") as file:
+        with open(open_regular(os.path.join(tree.own, CLAIM_FILE)), encoding="utf-8") as file:
             at = os.fstat(file.fileno()).st_mtime
             run_id = file.read(CLAIM_BYTES).strip().split("\n")[0]
-    except (OSError, ValueError):
+    except (FileRefused, OSError, ValueError):
         return None
     return Name(run_id, at, None) if run_id else None
 
@@ -171,7 +171,7 @@ def claim_run(root: str, run_id: str) -> None:
 
 
 USED_FILE = "used-runs"  # below `.git/faber-ledger/`: one run id a line
-MOST_USED = 10_000
+USED_BYTES = 1024 * 1024  # of it that are read, the newest
 
 
 def was_used(root: str, run_id: str) -> bool:
@@ -181,22 +181,24 @@ def was_used(root: str, run_id: str) -> bool:
 
 def remember_use(root: str, run_id: str) -> None:
     """Note that a run is used in this clone: a claim is replaced, and a resumed run need not have an event."""
-    folder, known = clone_folder(root), _used_runs(root)
-    if folder is None or run_id in known:
+    folder = clone_folder(root)
+    if folder is None or os.path.islink(folder) or run_id in _used_runs(root):
         return
     try:
         if not os.path.isdir(folder):
             os.mkdir(folder)  # not git's own directory
-        lines = "".join([f"{one}\n" for one in [*known[1 - MOST_USED :], run_id]])
-        whole_file.put(os.path.join(folder, USED_FILE), lines.encode(), durable=False, locked=False)
+        append_line(os.path.join(folder, USED_FILE), run_id, mode=0o600)
     except OSError:
         pass  # the run's log says so too once something is recorded on it
 
 
 def _used_runs(root: str) -> list[str]:
     folder = clone_folder(root)
+    if folder is None:
+        return []
     try:
-        with open(os.path.join(folder or "", USED_FILE), encoding="utf-8") as file:
-            return file.read(MOST_USED * 300).splitlines() if folder else []
-    except (OSError, ValueError):
+        with open(open_regular(os.path.join(folder, USED_FILE)), "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - USED_BYTES))
+            return file.read(USED_BYTES).decode().splitlines()
+    except (FileRefused, OSError, ValueError):
         return []

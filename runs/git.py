@@ -38,10 +38,11 @@ class GitQuery:
     ) -> None:
         """Start `git -C directory arguments`; without git, or above `limit` bytes, its answer is None.
 
-        `deadline` is that of `time_limit`; without one, git has two seconds. `content`, at most 16 KB, which any pipe
-        holds, is its standard input.
+        `deadline` is that of `time_limit`; without one, git has two seconds. `content` is its standard input, written
+        while the answer is read: a pipe may hold no more than a page.
         """
         self._pid = 0
+        self._content = content
         self._limit = limit
         environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
         environment |= QUIET
@@ -49,7 +50,10 @@ class GitQuery:
         command = ["git", "-c", "safe.bareRepository=explicit", "-C", directory, *arguments]
         self._deadline = time_limit(SECONDS) if deadline is None else deadline
         self._read, write = os.pipe()
-        given = _pipe_with(content) if content else None
+        self._write: int | None = None
+        given: int | None = None
+        if content:
+            given, self._write = os.pipe()
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         actions = [
             nothing if given is None else (os.POSIX_SPAWN_DUP2, given, 0),
@@ -62,8 +66,9 @@ class GitQuery:
             pass
         finally:
             os.close(write)
-            if given is not None:
+            if given is not None and self._write is not None:
                 os.close(given)
+                os.set_blocking(self._write, False)
 
     def answer(self) -> str | None:
         """Return what git printed, without the last newline; None if it failed, was too slow or is not installed."""
@@ -78,10 +83,16 @@ class GitQuery:
         try:
             while self._pid and size < self._limit:
                 left = self._deadline - time.monotonic()
-                if left <= 0 or not select.select([self._read], [], [], left)[0]:
+                writing = [] if self._write is None else [self._write]
+                ready = select.select([self._read], writing, [], left) if left > 0 else ([], [], [])
+                if not (ready[0] or ready[1]):
                     is_late = True  # even if git has ended well meanwhile: nobody read what it printed
                     os.kill(self._pid, SIGKILL)
                     break
+                if ready[1]:
+                    self._write_more()
+                if not ready[0]:
+                    continue
                 piece = os.read(self._read, 65536)
                 if not piece:
                     break
@@ -89,9 +100,26 @@ class GitQuery:
                 size += len(piece)
         finally:
             os.close(self._read)
+            self._close_input()
         if not self._pid or os.waitpid(self._pid, 0)[1] != 0 or is_late:
             return None
         return b"".join(pieces)
+
+    def _write_more(self) -> None:
+        """Write what the pipe to git has room for."""
+        try:
+            self._content = self._content[os.write(self._write or 0, self._content) :]
+        except BlockingIOError:
+            return
+        except BrokenPipeError:  # git has ended
+            self._content = b""
+        if not self._content:
+            self._close_input()
+
+    def _close_input(self) -> None:
+        if self._write is not None:
+            os.close(self._write)
+            self._write = None
 
 
 def time_limit(seconds: float) -> float:
@@ -112,14 +140,6 @@ def options_against_filters(names: str) -> list[str] | None:
         for variable, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
             options += ["-c", f"filter.{name}.{variable}={value}"]
     return options
-
-
-def _pipe_with(content: bytes) -> int:
-    """Return the end of a pipe from which the content is read."""
-    read, write = os.pipe()
-    os.write(write, content)
-    os.close(write)
-    return read
 
 
 class WorkTree:

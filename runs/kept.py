@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-from faber_ledger.files.untrusted import FileRefused, read_regular
+from faber_ledger.files.untrusted import FileRefused, append_line, read_regular
 from faber_ledger.runs.clone import is_behind_link, kept_folder
 from faber_ledger.runs.git import common_directory
 from faber_ledger.runs.run import ALONE, Run, find_run
@@ -48,9 +48,7 @@ def note_alone(run: Run, ids: list[str]) -> None:
     reported as rolled back.
     """
     try:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        with open(os.open(os.path.join(run.directory, ALONE), flags, 0o600), "a", encoding="ascii") as file:
-            file.write("".join([f"{name}\n" for name in ids]))
+        append_line(os.path.join(run.directory, ALONE), "\n".join(ids), mode=0o600)
     except OSError:
         pass
 

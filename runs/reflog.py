@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from faber_ledger.files.untrusted import FileRefused, open_regular
 from faber_ledger.runs.active_file import ACTIVE_FILE_BYTES, first_line
 from faber_ledger.runs.git import GitQuery, work_tree_of
 
@@ -52,6 +53,8 @@ def find_origin(root: str, file: str, name: str) -> str:
     if names[""] != name:
         return WRITTEN
     if names["HEAD"] != name:
+        # Only the index has it: no move in the reflog got it (DECISIONS 2), so it counts as written here, also where
+        # `git checkout BRANCH -- FILE` staged it; unless git is at work and has staged what it brings.
         is_merging = any([os.path.lexists(os.path.join(tree.own, one)) for one in AT_WORK])
         return BROUGHT if is_merging else WRITTEN
     for move in _join_rebases(moves):
@@ -71,10 +74,10 @@ def _origin_of(message: str) -> str:
 def _read_moves(path: str) -> list[Move]:
     """Read the newest moves of HEAD, newest first; none if there is no reflog."""
     try:
-        with open(path, "rb") as file:
+        with open(open_regular(path), "rb") as file:
             file.seek(max(0, os.fstat(file.fileno()).st_size - LONGEST_LOG))
             lines = file.read(LONGEST_LOG).decode("utf-8", "replace").splitlines()
-    except OSError:
+    except (FileRefused, OSError):
         return []
     moves = []
     for line in reversed(lines[-MOST_MOVES:]):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from support.clones import ACTIVE, RUN, Clone
 from support.command import COMMAND
+from support.project import Project
 
+from faber_ledger.runs import active_file
 from faber_ledger.runs.active import active_run
 
 
@@ -192,3 +195,39 @@ def test_a_tool_that_writes_the_active_file_is_believed(one: Clone) -> None:
     (folder / "state.json").write_text(json.dumps({**one.state, "run_id": "by-a-tool"}))
     (one.root / ACTIVE).write_text("by-a-tool\n")
     assert active(one) == "by-a-tool"
+
+
+# The files below the git directory
+
+
+@pytest.mark.parametrize("file", ["faber-ledger-run", "faber-ledger/used-runs"])
+@pytest.mark.parametrize("kind", ["pipe", "link to a pipe", "folder"])
+def test_anything_else_in_place_of_a_file_is_not_waited_for(tmp_path: Path, file: str, kind: str) -> None:
+    project = Project.made(tmp_path / "project")
+    path = project.root / ".git" / file
+    path.parent.mkdir(exist_ok=True)
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        os.mkfifo(tmp_path / "pipe")
+        path.symlink_to(tmp_path / "pipe")
+    assert project.deliver("SessionStart.startup.print").packet is not None
+    assert project.types == ["run_adopted", "session_started"]
+
+
+def test_of_two_uses_at_once_none_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two commands make runs active in two work trees; one has read which runs were used when the other writes."""
+    root = str(Project.made(tmp_path / "project").root)
+    used = active_file._used_runs
+
+    def interrupt(root: str) -> list[str]:
+        known = used(root)
+        monkeypatch.undo()
+        active_file.remember_use(root, "second")
+        return known
+
+    monkeypatch.setattr(active_file, "_used_runs", interrupt)
+    active_file.remember_use(root, "first")
+    assert [active_file.was_used(root, run_id) for run_id in ("first", "second", "third")] == [True, True, False]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = ACTIVE_FILES[0]
+F_SETPIPE_SZ = 1031
 
 
 class Repository(Project):
@@ -184,6 +187,37 @@ def test_only_the_newest_moves_are_asked_for(other: Repository) -> None:
     other.name("mine")
     other.commit()
     assert other.origin == WRITTEN
+
+
+def test_a_reflog_of_any_size_is_asked_for_through_the_smallest_pipe(
+    other: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user above the system's limit for pipes gets pipes of a page, and a write into a full one blocks."""
+    for number in range(60):
+        other.git("commit", "--quiet", "--allow-empty", "-m", f"{number}")
+    pipe = os.pipe
+
+    def narrow() -> tuple[int, int]:
+        ends = pipe()
+        fcntl.fcntl(ends[1], F_SETPIPE_SZ, 4096)
+        return ends
+
+    monkeypatch.setattr(os, "pipe", narrow)
+    signal.alarm(20)  # ends the test run: nothing else would
+    try:
+        assert other.origin == CHECKED_OUT
+    finally:
+        signal.alarm(0)
+
+
+def test_a_pipe_in_place_of_the_reflog_is_not_waited_for(other: Repository) -> None:
+    (other.root / ".git/logs/HEAD").unlink()
+    os.mkfifo(other.root / ".git/logs/HEAD")
+    signal.alarm(20)
+    try:
+        assert other.origin == BROUGHT
+    finally:
+        signal.alarm(0)
 
 
 def test_a_large_file_in_a_commit_costs_nothing(here: Repository) -> None:
