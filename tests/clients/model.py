@@ -56,7 +56,10 @@ class Head:
 
 @dataclass
 class ActiveFile:
-    """An active file in a work tree: what it names (None: no file), since when, and what git's index has there."""
+    """An active file in a work tree: what it names (None: nothing), since when, and what git's index has there.
+
+    `in_index` is None if the index lacks the file, and empty if the file is empty there.
+    """
 
     name: str | None
     at: int
@@ -209,7 +212,7 @@ def active_run(clone: Clone, tree: Tree, *, is_alone: bool = False) -> Active:
     if all(file.name is None for file in tree.files):
         # "No file at all: no run is active (SPEC, Hook Access), unless git took it away: our put-back removed it, or
         # the index lacks it and the run's folder is gone as well; then the claim stands."
-        if tree.claim is None or any(file.in_index for file in tree.files) or tree.claim[0] in tree.states:
+        if tree.claim is None or any(file.in_index is not None for file in tree.files) or tree.claim[0] in tree.states:
             return Active(None)
         claimed, at = tree.claim
         return Active(claimed if state_of(clone, tree, claimed) else None, True, at)

@@ -83,8 +83,9 @@ class Walk:
 
     def compact(self) -> str:
         person = self.a_person()
-        if person is None:
-            return ""
+        return self.compact_one(person) if person is not None else ""
+
+    def compact_one(self, person: Person) -> str:
         trigger = self.chance.choice(("auto", "manual"))
         difference = self.deliver(person, "PreCompact", trigger=trigger, custom_instructions=None)
         if difference or self.chance.random() < 0.3:
@@ -158,6 +159,26 @@ class Walk:
             person.cwd = self.a_tree(self.world.clones[person.clone])
             self.world.say(f"{person.client} moves to {person.cwd}")
         return ""
+
+    def enter_worktree(self) -> str:
+        """A client moves to another work tree, and a run is started or resumed from there."""
+        person = self.a_person(self.world.clones["ann"])
+        if person is None or len(self.world.clones["ann"].roots) == 1:
+            return self.new_tree()
+        clone = self.world.clones[person.clone]
+        person.cwd = self.chance.choice([tree for tree in sorted(clone.roots) if tree != person.root])
+        self.world.say(f"{person.client} moves to {person.cwd}")
+        difference = self.chance.choice((self._start_by_client, self._resume_by_client))(clone, person.cwd, person)
+        if difference or self.chance.random() < 0.3:
+            return difference
+        self.world.pass_time(20)
+        difference = self.compact_one(person)
+        if difference or self.chance.random() < 0.5:
+            return difference
+        person.cwd = person.root
+        self.world.say(f"{person.client} moves to {person.cwd}")
+        self.world.pass_time(20)
+        return self.compact_one(person)
 
     # FABER's tools
 
@@ -284,7 +305,9 @@ class Walk:
 
     def run_start(self) -> str:
         clone = self.a_clone()
-        tree, person = self._where(clone)
+        return self._start_by_client(clone, *self._where(clone))
+
+    def _start_by_client(self, clone: CloneOnDisk, tree: str, person: Person | None) -> str:
         run = f"p-{self.world.new_name('')}-o"
         self.world.look(clone)
         arguments = ["run", "start", "--yes", "--work-id", run.split("-")[1], "--run-id", run]
@@ -293,7 +316,9 @@ class Walk:
 
     def run_resume(self) -> str:
         clone = self.a_clone()
-        tree, person = self._where(clone)
+        return self._resume_by_client(clone, *self._where(clone))
+
+    def _resume_by_client(self, clone: CloneOnDisk, tree: str, person: Person | None) -> str:
         self.world.look(clone)
         run = self.a_run(clone, tree, (*model.AT_WORK, "failed"))
         if run is None:
@@ -414,6 +439,40 @@ class Walk:
         said = self.world.git(clone, tree, "for-each-ref", "--format=%(refname:short)", "refs/heads", "refs/remotes")[1]
         return self.chance.choice([name for name in sorted(said.split()) if name not in ("origin", "origin/HEAD")])
 
+    def pull_colleagues_run(self) -> str:
+        """A run is merged into main before it is finished, and a colleague whose own is finished pulls main."""
+        names = ["ann", "bob"]
+        self.chance.shuffle(names)
+        giver, taker = (self.world.clones[name] for name in names)
+        branch = self.world.new_name("feat")
+        self._commit(giver, "main")
+        if not self.git(giver, "main", "checkout", "-q", "-b", branch):
+            return ""
+        self.faber_starts_run(giver, "main")
+        self.world.pass_time(5)
+        person = Person(giver.name, self.world.new_name("client"), self.new_pid(), "main", "main")
+        self.world.people.append(person)
+        difference = self.deliver(person, "SessionStart", source="startup")
+        if difference:
+            return difference
+        self._commit(giver, "main")
+        if not self.git(giver, "main", "checkout", "-q", "main"):
+            return ""
+        self.git(giver, "main", "pull", "-q", "--no-rebase", "origin", "main")
+        self.git(giver, "main", "merge", "-q", "--no-ff", "--no-edit", branch)
+        self.git(giver, "main", "push", "-q", "origin", "main")
+        self.world.pass_time(5)
+        for run in sorted(taker.facts.trees["main"].states):
+            if taker.facts.trees["main"].states[run].status in model.AT_WORK:
+                self._set_status(taker, "main", run, "completed")
+        self._commit(taker, "main")
+        self.git(taker, "main", "checkout", "-q", self.chance.choice(("main", "main", branch)))
+        self.git(taker, "main", "pull", "-q", "--no-rebase", "origin", "main")
+        self.world.pass_time(5)
+        new = Person(taker.name, self.world.new_name("client"), self.new_pid(), "main", "main")
+        self.world.people.append(new)
+        return self.deliver(new, "SessionStart", source="startup")
+
     def new_branch(self) -> str:
         clone = self.a_clone()
         tree = self.a_tree(clone)
@@ -479,6 +538,7 @@ STEPS: tuple[tuple[Callable[[Walk], str], int], ...] = (
     (Walk.fork, 3),
     (Walk.stray_end, 2),
     (Walk.move, 5),
+    (Walk.enter_worktree, 4),
     (Walk.faber_starts_run, 6),
     (Walk.faber_switches, 3),
     (Walk.faber_forgets, 1),
@@ -495,6 +555,7 @@ STEPS: tuple[tuple[Callable[[Walk], str], int], ...] = (
     (Walk.pull, 4),
     (Walk.merge, 3),
     (Walk.merge_on_site, 2),
+    (Walk.pull_colleagues_run, 5),
     (Walk.new_branch, 3),
     (Walk.checkout, 6),
     (Walk.detach, 1),

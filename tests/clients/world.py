@@ -84,7 +84,7 @@ class Answer:
         text = answer.get("hookSpecificOutput", {}).get("additionalContext")
         if text is None:
             return None, answer.get("systemMessage", "")
-        return ("packet" if text.startswith("# FABER run ") else "shown"), text
+        return ("packet" if "\n" in text else "shown"), text  # a packet begins with what is wrong, if anything is
 
 
 class CloneOnDisk:
@@ -292,7 +292,7 @@ class World:
             words = line.split()
             if len(words) == 3 and words[1] == b"blob":
                 size = int(words[2])
-                found.append(rest[:size].decode().strip() or None)
+                found.append(rest[:size].decode().strip())
                 rest = rest[size + 1 :]
             else:
                 found.append(None)
