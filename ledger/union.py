@@ -201,7 +201,9 @@ def insert_rows(log: Log, rows: Iterable[Row]) -> None:
             heads: dict[bytes, int] = {}
             for place in log.connection.execute("SELECT seq, parents, hash FROM event ORDER BY seq, id"):
                 _pass(heads, *place)
-            log.set_heads([(seq, digest) for digest, seq in heads.items()])
+            found = [(seq, digest) for digest, seq in heads.items()]
+            if sorted(found) != sorted(log.heads()):  # without any row, the file keeps its bytes
+                log.set_heads(found)
     except BaseException:
         if log.connection.in_transaction:
             log.connection.execute("ROLLBACK TO insert_rows")

@@ -101,7 +101,11 @@ def _project(
     if not rebuild and state.shows(opened.log):
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
         return Reprojection(source, is_changed=source is not None)
-    changed = state_file.project_blocks(run, opened, _fold_checked(opened.log), warn=warn)
+    blocks = _fold_checked(opened.log)
+    if not (rebuild or source or opened.returned) and state.texts == state_file.texts_of(blocks):
+        opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
+        return Reprojection(None, is_changed=False)
+    changed = state_file.project_blocks(run, opened, blocks, warn=warn)
     if state.value.get("status") in progress.FINISHED:
         state_file.remove_backup(run)
     return Reprojection(source, is_changed=changed or source is not None)

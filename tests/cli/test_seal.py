@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,41 @@ def staged(clone: Clone) -> list[str]:
 
 
 # --- seal
+
+
+WITHOUT_EVENTS = [
+    ["seal"],
+    ["seal", RUN],
+    ["seal", "--all"],
+    ["project"],
+    ["project", "--all", "--check"],
+    ["doctor"],
+    ["run", "resume", RUN],
+]
+
+
+@pytest.mark.parametrize("command", WITHOUT_EVENTS, ids=" ".join)
+def test_a_command_that_adds_no_event_leaves_the_ledger_of_a_clone_as_it_is(one: Clone, command: list[str]) -> None:
+    one.record("next")
+    one.faber("seal")
+    one.commit("next")
+    two = one.clone("two")
+    before = two.ledger.read_bytes()
+    two.call(str(COMMAND), *command)
+    assert two.ledger.read_bytes() == before
+    assert two.git("status", "--porcelain", "--", ".fractary/runs") == ""
+
+
+def test_a_ledger_of_another_projector_is_not_written_again_where_its_blocks_are_the_same(one: Clone) -> None:
+    one.faber("seal")
+    with sqlite3.connect(one.ledger) as log:
+        log.execute("UPDATE projection SET projector = 1")
+    log.close()
+    before = one.ledger.read_bytes()
+    one.faber("project")
+    assert one.ledger.read_bytes() == before
+    one.faber("project", "--rebuild")
+    assert one.ledger.read_bytes() != before
 
 
 def test_a_seal_stages_the_runs_files_and_nothing_else(one: Clone) -> None:
@@ -153,7 +189,6 @@ def test_a_seal_of_all_runs_lists_one_that_it_wrote_and_did_not_stage(one: Clone
 def test_without_a_run_a_ledger_or_git_there_is_nothing_to_seal(one: Clone, tmp_path: Path) -> None:
     (one.root / ".git" / "faber-ledger-run").unlink()  # else the claim counts, since a run that is gone does not
     (one.root / ACTIVE).write_text("gone-run\n")
-    (one.root / ".git/faber-ledger-run").unlink()
     assert one.faber("seal").stdout == "nothing to seal: the active run gone-run has no ledger here\n"
     (one.root / ACTIVE).write_text("../../etc\n")
     assert one.faber("seal").stdout.startswith("nothing to seal: '../../etc' is not a run id")
