@@ -12,7 +12,6 @@ from faber_ledger.recording.incoming import IncomingCall
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.active import claim_if_active
-from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import is_empty
 from faber_ledger.runs.progress import current_phase, current_step
 from faber_ledger.runs.run import find_run
@@ -85,6 +84,7 @@ class Hook:
                 is_repeated = self._append(recording, [])
                 state = recording.state
             if self._incoming.has_moved:
+                claim_if_active(self.run.root, self._active, self.run.run_id, self.warn)
                 self._follow_client()
         except Exception as error:  # noqa: BLE001 -- a bug of ours must not lose a delivery
             self._spool(error, [])
@@ -232,13 +232,18 @@ class Hook:
 
     def _follow_client(self) -> None:
         """Note that the client's newest session is on this run, and end the one that it has left on another."""
-        seen = self._incoming.seen
-        note_session(self.run.root, self.call.client, self.call.pid, self.run.run_id, self.at)
-        if seen is not None and seen.run_id not in (None, self.run.run_id):
-            from faber_ledger.recording.leaving import leave_run  # only where a client has moved to another run
+        from faber_ledger.recording.leaving import follow_client  # not where a client stays in its session
 
-            seconds, checkout = WAIT_SECONDS_AT_THE_END, self._incoming.checkout
-            leave_run(self.run.root, seen, self.call.pid, checkout, at=self.at, warn=self.warn, seconds=seconds)
+        follow_client(
+            self.run,
+            self.call.client,
+            self.call.pid,
+            self._incoming.seen,
+            at=self.at,
+            warn=self.warn,
+            seconds=WAIT_SECONDS_AT_THE_END,
+            comes_again=True,
+        )
 
     def _follow_rename(self) -> bool:
         """Switch to the project's new place if it was renamed under this hook; return whether it was."""

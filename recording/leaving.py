@@ -1,14 +1,14 @@
-"""End the session that a client has open on the run that it leaves for another one."""
+"""Follow a client to another run: note it, and end the session that it has open on the run that it leaves."""
 
 from __future__ import annotations
 
-from faber_ledger.ledger.errors import LedgerError
+from faber_ledger.ledger.errors import LedgerError, Locked
 from faber_ledger.ledger.file import BUSY_SECONDS, sqlite3
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import checkout_after
 from faber_ledger.recording.recording import Recording
 from faber_ledger.recording.subject import open_sessions_of
+from faber_ledger.runs.clients import note_session
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.copies import has_events, mirror_with_events
 from faber_ledger.runs.kept import run_here
@@ -19,32 +19,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from faber_ledger.ledger.events import Draft
-    from faber_ledger.recording.checkout import Checkout
     from faber_ledger.recording.sessions import Caller
     from faber_ledger.runs.clients import SeenClient
+    from faber_ledger.runs.run import Run
 
 
-def leave_run(
-    root: str,
-    seen: SeenClient,
+def follow_client(
+    run: Run,
+    client: str | None,
     pid: str | None,
-    checkout: Checkout | None,
+    seen: SeenClient | None,
     *,
     at: float,
     warn: Callable[[str], None],
+    is_new: bool = True,
     seconds: float = BUSY_SECONDS,
+    comes_again: bool = False,
 ) -> None:
+    """Note that a client's newest session is on a run, after ending what it has left open on another run.
+
+    `seen` is what this clone knew of the client before; `is_new` says whether the session begins now. If the other run
+    is locked for longer than `seconds`, that is a warning; nothing is noted then if the client's next delivery
+    `comes_again` to this run, so that it tries again, as it does if this process is killed before its note.
+    """
+    if client is None:
+        return
+    if seen is not None and seen.run_id not in (None, run.run_id):
+        has_left = _leave_run(run.root, seen, pid, at, warn, seconds)
+        if comes_again and not has_left:
+            return
+    if is_new or seen is None or seen.run_id != run.run_id:
+        note_session(run.root, client, pid, run.run_id, at)
+
+
+def _leave_run(
+    root: str, seen: SeenClient, pid: str | None, at: float, warn: Callable[[str], None], seconds: float
+) -> bool:
     """End what a client has open on the run of its newest session until now, as inferred; what fails is a warning.
 
-    `checkout` is what the work tree of `root` has checked out.
+    Return whether it need not be tried again: the run was not locked.
     """
-    if seen.run_id is None:
-        return
-    there = seen.root or root
+    from faber_ledger.recording.checkout import CheckoutQuery, checkout_after  # only where a client moves
+
+    there, run_id = seen.root or root, seen.run_id or ""
     try:
-        run = run_here(there, seen.run_id)
+        run = run_here(there, run_id)
         if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
-            return
+            return True
+        checkout = CheckoutQuery(there).read()
         writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
         with Recording(
             run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, may_stay_in_mirror=True
@@ -60,8 +82,10 @@ def leave_run(
             facts: list[Draft] = []
             for name in open_sessions_of(recording.view, seen.client, writer):
                 end = sessions.end_session(recording.view, caller, name, "abandoned")
-                facts += [end, *checkout_after(end, checkout if there == root else None)]
+                facts += [end, *checkout_after(end, checkout)]
             if facts:
                 recording.append(facts)
     except (LedgerError, OSError, sqlite3.Error) as error:
-        warn(f"the session on {seen.run_id} was not ended: {error}")
+        warn(f"the session on {run_id} was not ended: {error}")
+        return not isinstance(error, Locked)
+    return True

@@ -12,14 +12,14 @@ from faber_ledger.ledger.errors import LedgerError, NotWritable
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
+from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
-from faber_ledger.recording.leaving import leave_run
+from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, came_with_git
 from faber_ledger.runs.active_file import check_active_folder, name_active_run
-from faber_ledger.runs.clients import SeenClient, note_session, seen_client
+from faber_ledger.runs.clients import SeenClient, seen_client
 from faber_ledger.runs.clone import kept_folder, takeover_lock_path, writer_of
 from faber_ledger.runs.progress import PHASES
 from faber_ledger.runs.run import RUNS, Run, new_run
@@ -150,9 +150,7 @@ def _open_session(
             recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run.root))])
     client = sessions.client_of(environ) or ""
     seen = seen_client(run.root, client) or SeenClient(client, None, at, at, left, run.root)
-    note_session(run.root, client, caller["pid"], run.run_id, at)
-    if seen.run_id not in (None, run.run_id):
-        leave_run(run.root, seen, caller["pid"], CheckoutQuery(run.root).read(), at=at, warn=warn)
+    follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=is_new)
     return is_new
 
 

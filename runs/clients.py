@@ -15,8 +15,8 @@ from faber_ledger.files.untrusted import FileRefused, read_regular
 from faber_ledger.ledger import whole_file
 from faber_ledger.ledger.canonical import sha256
 from faber_ledger.ledger.plain_json import dumps, loads
-from faber_ledger.runs.clone import clients_folder
-from faber_ledger.runs.git import other_roots
+from faber_ledger.runs.clone import clients_folder, is_behind_link
+from faber_ledger.runs.git import common_directory, other_roots
 from faber_ledger.runs.run import is_run_id
 
 TYPE_CHECKING = False
@@ -134,10 +134,8 @@ def client_of_process(root: str, pid: str | None, client: str | None) -> SeenCli
 
 def _folder(root: str) -> str | None:
     """Return the folder of the files; None without git, and if a link is in its place."""
-    folder = clients_folder(root)
-    if folder is None or os.path.islink(folder) or os.path.islink(os.path.dirname(folder)):
-        return None
-    return folder
+    folder, base = clients_folder(root), common_directory(root)
+    return None if folder is None or base is None or is_behind_link(folder, base) else folder
 
 
 def _path(root: str, client: str | None) -> str | None:

@@ -21,13 +21,13 @@ from faber_ledger.ledger.errors import LedgerError, NotWritable, StateInvalid, S
 from faber_ledger.ledger.file import check_file
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
+from faber_ledger.recording.checkout import checkout_after, checkout_at_start
 from faber_ledger.recording.environment import EnvironmentQuery
-from faber_ledger.recording.leaving import leave_run
+from faber_ledger.recording.leaving import follow_client
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
 from faber_ledger.runs.active import active_run, claim_if_active
-from faber_ledger.runs.clients import note_session, seen_client
+from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import writer_of
 from faber_ledger.runs.run import find_root
 from faber_ledger.runs.settings import Settings, read_user_config
@@ -205,10 +205,8 @@ class Loading:
             )
             recording.append([*opening, *loads])
         seen = seen_client(self.run.root, caller["client"])
-        note_session(self.run.root, caller["client"], caller["pid"], self.run.run_id, self.at)
-        if seen is not None and seen.run_id not in (None, self.run.run_id):
-            root, checkout = self.run.root, CheckoutQuery(self.run.root).read()
-            leave_run(root, seen, caller["pid"], checkout, at=self.at, warn=lambda text: warn(f"⚠️  {text}"))
+        client, pid, is_new = caller["client"], caller["pid"], bool(opening)
+        follow_client(self.run, client, pid, seen, at=self.at, warn=lambda text: warn(f"⚠️  {text}"), is_new=is_new)
         if opening:
             log(f"✓ New session detected: {session_id}")
         log("✓ Updated state metadata")

@@ -1,0 +1,98 @@
+"""A client that moves to another run: what it left ends, now or at its next delivery, and the new run is claimed."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.project import Project, usual_state
+
+from faber_ledger.runs.active import active_run
+from faber_ledger.runs.clients import SeenClient, seen_client
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START, COMPACT = "SessionStart.startup.interactive", "SessionStart.compact.interactive"
+PRE, END = "PreCompact.auto.print", "SessionEnd.other.interactive"
+ME = {"client": "me", "pid": "7"}
+IN_CLIENT = {"CLAUDE_CODE_SESSION_ID": "me", "CLAUDE_PID": "7"}
+
+
+def faber_starts(project: Project, run_id: str, **more: Any) -> Project:
+    """Start a run as FABER does: its state and the active file, without a word to faber-ledger."""
+    started = Project(project.root, run_id)
+    started.run.mkdir(parents=True)
+    started.put_state({**usual_state(run_id), **more})
+    started.active_path.write_text(f"{run_id}\n")
+    return started
+
+
+def reasons(run: Project) -> list[str]:
+    return [event["reason"] for event in run.of_type("session_ended")]
+
+
+def seen(project: Project) -> SeenClient:
+    found = seen_client(str(project.root), "me")
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Project:
+    """The run that the client has a session on."""
+    project = Project.made(tmp_path / "project")
+    assert project.deliver(START, **ME).packet is not None
+    return project
+
+
+@pytest.mark.parametrize("delivery", [PRE, COMPACT])
+def test_what_is_locked_is_left_at_the_next_delivery(first: Project, delivery: str) -> None:
+    second = faber_starts(first, "second")
+    with (first.run / "ledger.lock").open("r+") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = second.deliver(delivery, **ME)
+    assert answer.hint or answer.packet
+    assert f"the session on {first.run_id} was not ended" in answer.errors
+    assert reasons(first) == []
+    second.deliver(END, **ME)
+    assert reasons(first) == ["abandoned"]
+    assert seen(first).run_id == "second"
+    assert first.state["sessions"]["current_session_id"] is None
+
+
+def test_a_load_that_goes_on_with_a_session_does_not_change_since_when_the_client_is_there(first: Project) -> None:
+    since = seen(first).session_at
+    assert first.faber("session-load", env=IN_CLIENT).returncode in (0, 1)
+    assert seen(first).session_at == since
+    assert len(first.of_type("session_started")) == 1
+
+
+@pytest.mark.parametrize("delivery", [PRE, END])
+@pytest.mark.parametrize("how", ["--no-ff", "--squash", "--ff-only"])
+def test_a_run_whose_session_an_end_opens_stays_active_when_git_brings_it_elsewhere(
+    first: Project, delivery: str, how: str
+) -> None:
+    """FABER starts the second run on a branch in the middle of the session; then the branch is merged into main."""
+
+    def commit(message: str) -> None:
+        first.git("add", "-A")
+        first.git("commit", "--quiet", "-m", message)
+
+    first.write(".fractary/.gitignore", "logs/\n*.backup\n*.lock\n")
+    commit("first")
+    first.git("checkout", "--quiet", "-b", "feature")
+    second = faber_starts(first, "second", branch="feature")
+    commit("second")
+    second.deliver(delivery, **ME)
+    commit("its end")
+    first.git("checkout", "--quiet", "main")
+    first.git("merge", "--quiet", how, "feature")
+    if how == "--squash":
+        first.git("commit", "--quiet", "-m", "squashed")
+    active = active_run(str(first.root))
+    assert (active.run_id, active.is_shown) == ("second", False)
+    assert json.loads(first.faber("status", "--json").stdout)["data"]["run_id"] == "second"
+    assert "# FABER run second" in (second.deliver(START, client="later", pid="9").packet or "")
