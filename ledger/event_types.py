@@ -68,7 +68,7 @@ EVENT_TYPES = {
         },
         required=("session_id", "reason", "inferred", "phases_completed"),
     ),
-    "checkout_recorded": EventType({"is_end": False, "branch": None, "uncommitted": None}),
+    "checkout_recorded": EventType({"is_end": False, "has_run": False, "branch": None, "uncommitted": None}),
     "artifact_loaded": EventType(
         {
             "artifact_id": REDACTED,

@@ -73,16 +73,18 @@ class SessionEnded(TypedDict):
 
 
 class CheckoutRecorded(TypedDict):
-    """What git had checked out when a session started or ended.
+    """What git had checked out when a session started or ended, or, without a session, when the run was started.
 
-    `branch` is None if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary`
-    was not committed; None if it is unknown, as at a start. `is_end` is no word like "end": 0.1 would call a redaction
-    forged that leaves a word it does not know.
+    `has_run` says whether the work tree had the run's files: a branch without them is not the run's. `branch` is None
+    if none was checked out, or it is unknown. `uncommitted` says whether something outside `.fractary` was not
+    committed; None if it is unknown, as at a start. `is_end` is no word like "end": 0.1 would call a redaction forged
+    that leaves a word it does not know.
     """
 
     type: Literal["checkout_recorded"]
-    session_id: str
+    session_id: NotRequired[str]
     is_end: bool
+    has_run: bool
     branch: str | None
     uncommitted: bool | None
 

@@ -298,19 +298,14 @@ class Log:
         return self.connection.execute("SELECT 1 FROM event WHERE writer = ? LIMIT 1", (writer,)).fetchone() is not None
 
     def newest_branch(self) -> tuple[int, str, str] | None:
-        """Return seq, id and branch of the last record of what was checked out; None if there is none.
-
-        The branch is empty if none was checked out.
-        """
-        row = self.connection.execute(
-            f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC LIMIT 1"
-        ).fetchone()
-        if row is None:
-            return None
-        recorded = self.decode(row)
-        event: dict[str, object] = dict(recorded["event"])
-        branch = event.get("branch")
-        return recorded["seq"], recorded["id"], branch if isinstance(branch, str) else ""
+        """Return seq, id and branch of the newest record of a branch that had the run's files; None without one."""
+        rows = self.connection.execute(f"{READ} WHERE type = 'checkout_recorded' ORDER BY seq DESC, id DESC")
+        for recorded in map(self.decode, rows):
+            event: dict[str, object] = dict(recorded["event"])
+            branch = event.get("branch")
+            if event.get("has_run") is True and isinstance(branch, str):
+                return recorded["seq"], recorded["id"], branch
+        return None
 
     def newest_notes(self, count: int) -> list[Recorded]:
         """Return the newest notes, newest first."""

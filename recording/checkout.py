@@ -11,10 +11,16 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from faber_ledger.ledger.events import CheckoutRecorded, Draft
+    from faber_ledger.runs.git import WorkTree
+    from faber_ledger.runs.run import Run
 
     class Checkout(TypedDict):
-        """The branch (None: detached or unknown), and whether there are uncommitted changes (None: unknown)."""
+        """The branch (None: detached or unknown), and whether there are uncommitted changes (None: unknown).
 
+        `has_run` says whether the work tree has the files of the run that it is about.
+        """
+
+        has_run: bool
         branch: str | None
         uncommitted: bool | None
 
@@ -24,33 +30,40 @@ MAX_CHANGED = 100  # files whose attributes are looked at
 WITHOUT_PROGRAMS = ("-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
 
 
-def checkout_at_start(root: str) -> Checkout | None:
-    """Return the branch that is checked out, without running git; None outside git."""
-    if work_tree_of(root) is None:
+def checkout_at_start(run: Run) -> Checkout | None:
+    """Return the branch that is checked out where a run is used, without running git; None outside git."""
+    if work_tree_of(run.root) is None:
         return None
-    return {"branch": branch_of(root), "uncommitted": None}
+    return {"has_run": not run.is_kept, "branch": branch_of(run.root), "uncommitted": None}
 
 
-class CheckoutQuery:
-    """What is checked out when a session ends; git is asked in the background, from the moment this is made."""
+def checkout_at_end(run: Run) -> Checkout | None:
+    """Return the branch that is checked out, and whether anything outside `.fractary` is not committed.
 
-    def __init__(self, root: str) -> None:
+    None outside git. No filter, hook or file system monitor runs: the repository's settings, and so its programs, may
+    be somebody else's. Submodules do not count. It takes at most `SECONDS`.
+    """
+    tree = work_tree_of(run.root)
+    if tree is None:
+        return None
+    return {
+        "has_run": not run.is_kept,
+        "branch": branch_of(run.root),
+        "uncommitted": _Questions(run.root, tree).is_uncommitted(),
+    }
+
+
+class _Questions:
+    """What git is asked about a work tree, one question after the other, with one deadline."""
+
+    def __init__(self, root: str, tree: WorkTree) -> None:
         self._root = root
-        self._tree = work_tree_of(root)
+        self._tree = tree
         self._deadline = time_limit(SECONDS)
-        self._names = self._ask("config", "--name-only", "--get-regexp", ".") if self._tree else None
 
-    def read(self) -> Checkout | None:
-        """Return the branch, and whether anything outside `.fractary` is not committed; None outside git.
-
-        No filter, hook or file system monitor runs: the repository's settings, and so its programs, may be somebody
-        else's. Submodules do not count.
-        """
-        if self._names is None:
-            return None
-        return {"branch": branch_of(self._root), "uncommitted": self._is_uncommitted(self._names.answer())}
-
-    def _is_uncommitted(self, names: str | None) -> bool | None:
+    def is_uncommitted(self) -> bool | None:
+        """Return whether anything outside `.fractary` is not committed; None if that is not known in time."""
+        names = self._ask("config", "--name-only", "--get-regexp", ".").answer()
         against_filters = options_against_filters(names) if names is not None else None
         if against_filters is None:
             return None
@@ -68,29 +81,31 @@ class CheckoutQuery:
 
     def _is_changed_without_filter(self, paths: list[bytes]) -> bool | None:
         """Return whether one of these files has no filter; None if all have one, which alone could compare them."""
-        tops = [os.path.join(self._tree.top, os.fsdecode(path)) for path in paths] if self._tree else []
+        tops = [os.path.join(self._tree.top, os.fsdecode(path)) for path in paths]
         printed = self._ask("check-attr", "-z", "filter", "--", *tops).answer_bytes()
         values = printed.split(b"\0")[2::3] if printed is not None else []
         return True if any([value in (b"unspecified", b"unset") for value in values]) else None
 
     def _ask(self, *arguments: str) -> GitQuery:
-        top = f"--work-tree={self._tree.top}" if self._tree else ""  # whatever core.worktree says
+        top = f"--work-tree={self._tree.top}"  # whatever core.worktree says
         return GitQuery([top, *WITHOUT_PROGRAMS, *arguments], self._root, deadline=self._deadline)
 
 
 def checkout_after(fact: Draft, checkout: Checkout | None) -> list[Draft]:
-    """Return the fact of what was checked out when a session started or ended; none if nothing is known of it.
+    """Return the fact of what was checked out when a run or session started, or a session ended.
 
-    It follows `fact`, the session's start or end, at once.
+    It follows `fact`, that start or end, at once. None if nothing is known of it.
     """
     of = fact["event"]
-    if checkout is None or not (of["type"] == "session_started" or of["type"] == "session_ended"):
+    if checkout is None:
         return []
     event: CheckoutRecorded = {
         "type": "checkout_recorded",
-        "session_id": of["session_id"],
         "is_end": of["type"] == "session_ended",
+        "has_run": checkout["has_run"],
         "branch": checkout["branch"],
         "uncommitted": checkout["uncommitted"],
     }
+    if of["type"] == "session_started" or of["type"] == "session_ended":
+        event["session_id"] = of["session_id"]
     return [{"event": event, "client": fact.get("client")}]

@@ -10,7 +10,7 @@ from faber_ledger.ledger.errors import LedgerError, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions, subject
 from faber_ledger.recording.call import LONGEST_VALUE, Call
-from faber_ledger.recording.checkout import CheckoutQuery, checkout_after, checkout_at_start
+from faber_ledger.recording.checkout import checkout_after, checkout_at_end, checkout_at_start
 from faber_ledger.runs import progress, state_file
 from faber_ledger.runs.clients import seen_client
 from faber_ledger.runs.clone import is_recovery_due, spool_path, writer_of
@@ -93,13 +93,13 @@ class IncomingCall:
     def remember_start(self, environment: Environment, state: dict[str, object]) -> None:
         """Keep what a session's start found out before the lock."""
         self.environment = environment
-        self.checkout = checkout_at_start(self.run.root)
+        self.checkout = checkout_at_start(self.run)
         self.remember_state(state)
 
     def remember_end(self) -> None:
         """Keep what git has checked out, if the call can end a session; git is asked before the lock."""
         if self.call.hook in ("PreCompact", "SessionEnd") and not self.is_subagents:
-            self.checkout = CheckoutQuery(self.run.root).read()
+            self.checkout = checkout_at_end(self.run)
 
     def remember_state(self, state: dict[str, object]) -> None:
         """Keep what the facts need from the run's state."""
@@ -304,7 +304,7 @@ class IncomingCall:
                 pass  # then the state counts that is there when the call is recorded
         summary = "" if verbatim else self.recorded_summary()
         is_kept = bool(self._summary) and self._recorded_summary == ""  # the settings may change until it is recorded
-        return {
+        spooled: Spooled = {
             "spool": VERSION,
             "id": self.id,
             "salt": self.salt,
@@ -319,8 +319,10 @@ class IncomingCall:
             "digest": self.call.digest,
             "session_id": self.session_id,
             "environment": self.environment,
-            "checkout": self.checkout,
             "progress": self.progress,
             "status": self.status,
             "loads": loads,
         }
+        if self.checkout is not None:  # 0.1.1 takes no delivery that has this key
+            spooled["checkout"] = self.checkout
+        return spooled

@@ -59,14 +59,14 @@ def _leave_run(
 
     Return whether it need not be tried again: the run was not locked.
     """
-    from faber_ledger.recording.checkout import CheckoutQuery, checkout_after  # only where a client moves
+    from faber_ledger.recording.checkout import checkout_after, checkout_at_end  # only where a client moves
 
     there, run_id = seen.root or root, seen.run_id or ""
     try:
         run = run_here(there, run_id)
         if not (has_events(run.ledger_path) or mirror_with_events(run)):  # git may have removed the ledger alone
             return True
-        checkout = CheckoutQuery(there).read()
+        checkout = checkout_at_end(run)
         writer, lock = writer_of(there), RunLock(run.lock_path, seconds, gives_up=True)
         with Recording(
             run, at=at, writer=writer, warn=warn, tolerant=True, lock=lock, may_stay_in_mirror=True

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
         `id` is the id of its first fact; the other ids, and the salts, derive from `salt`. `at` is in seconds since
         1970. `delivery` is the call's standard input, shortened if it is long, and `digest` the SHA-256 of all of it.
-        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `checkout`, `progress` and
-        `status` are None if they are not known. 0.1.1 does not write `checkout`.
+        A session's start adds what it gathered: `session_id` and `loads`. `environment`, `progress` and `status` are
+        None if they are not known. `checkout` is left out if it is not known, since 0.1.1 takes no delivery that has
+        it.
         """
 
         spool: int
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         digest: str
         session_id: str
         environment: Environment | None
-        checkout: NotRequired[Checkout | None]
+        checkout: NotRequired[Checkout]
         progress: Snapshot | None
         status: str | None
         loads: list[Draft]
@@ -52,7 +53,7 @@ HEX = frozenset("0123456789abcdef")
 # A shape is a tuple of types, the members of an object, or the one shape of all items of a list.
 TEXT, OPTIONAL = (str,), (str, type(None))
 ENVIRONMENT = dict.fromkeys(("hostname", "platform", "cwd", "git_commit"), OPTIONAL)
-CHECKOUT = {"branch": OPTIONAL, "uncommitted": (bool, type(None))}
+CHECKOUT = {"has_run": (bool,), "branch": OPTIONAL, "uncommitted": (bool, type(None))}
 PROGRESS = {"phase": OPTIONAL, "step": OPTIONAL, "phases_completed": [TEXT]}
 SPOOLED = {
     "spool": (int,),
@@ -67,7 +68,7 @@ SPOOLED = {
     "digest": TEXT,
     "session_id": TEXT,
     "environment": (dict, type(None)),
-    "checkout": (dict, type(None)),
+    "checkout": (dict,),
     "progress": (dict, type(None)),
     "status": OPTIONAL,
     "loads": [{"event": (dict,), "client": OPTIONAL}],
@@ -82,7 +83,7 @@ GIVEN = ("inline", "outline", "pointer", "deferred")
 
 def is_spooled(found: object) -> bool:
     """Return whether a value is what a hook of this version spools, so that it becomes only facts of a hook."""
-    return type(found) is dict and _has({"checkout": None} | found, SPOOLED) and _is_known(found)
+    return type(found) is dict and _has({"checkout": {}} | found, SPOOLED) and _is_known(found)
 
 
 def _is_known(found: Any) -> bool:
@@ -100,7 +101,7 @@ def _is_known(found: Any) -> bool:
         and found["session_id"] != ""
         and all([name in VARIABLES and type(value) is str for name, value in found["environ"].items()])
         and (found["environment"] is None or _has(found["environment"], ENVIRONMENT))
-        and (found.get("checkout") is None or _has(found["checkout"], CHECKOUT))
+        and ("checkout" not in found or _has(found["checkout"], CHECKOUT))
         and (found["progress"] is None or _has(found["progress"], PROGRESS))
         and all([_is_load(load["event"], found["session_id"]) for load in found["loads"]])
     )

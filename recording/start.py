@@ -111,7 +111,7 @@ def _fill_folder(
         }
     }
     with Recording(run, at=at, writer=writer_of(run.root), warn=warn, first=first) as recording:
-        recording.append([])
+        recording.append(checkout_after(first, checkout_at_start(run)))
 
 
 def activate_run(run: Run, *, at: float, environ: Mapping[str, str], source: str, warn: Callable[[str], None]) -> bool:
@@ -147,7 +147,7 @@ def _open_session(
         if is_new:
             session_id = clock.session_id(at, os.urandom(6))
             opening = sessions.open_session(recording.view, caller, session_id, source)
-            recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run.root))])
+            recording.append([*opening, *checkout_after(opening[-1], checkout_at_start(run))])
     client = sessions.client_of(environ) or ""
     seen = seen_client(run.root, client) or SeenClient(client, None, at, at, left, run.root)
     follow_client(run, client, caller["pid"], seen, at=at, warn=warn, is_new=is_new)

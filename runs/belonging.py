@@ -45,16 +45,16 @@ def was_used_here(root: str, run_id: str) -> bool:
 def is_own_branch(root: str, run_id: str) -> bool:
     """Return whether the branch that is checked out is the run's own; if none is known for it, any branch is.
 
-    It is the branch that its state names, else the branch of its last session.
+    It is the branch that its state names, else the newest that was recorded where the work tree had the run.
     """
     own = _branch_in_state(root, run_id)
     if not isinstance(own, str):
-        own = _branch_of_last_session(root, run_id)
+        own = _newest_branch(root, run_id)
     return not own or own.removeprefix("refs/heads/") == branch_of(root)
 
 
-def _branch_of_last_session(root: str, run_id: str) -> str | None:
-    """Return the branch of a run's last session, which the file of a branch that is checked out need not know."""
+def _newest_branch(root: str, run_id: str) -> str | None:
+    """Return the newest branch in a run's log, which the file of a branch that is checked out need not know."""
     found = [_ask(path, lambda log: log.newest_branch()) for path in _logs_of(root, run_id)]
     newest = max([branch for branch in found if branch is not None], default=None)
     return newest[2] if newest is not None else None

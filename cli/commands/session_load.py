@@ -249,7 +249,7 @@ class Loading:
             return found, []
         session_id = clock.session_id(self.at, os.urandom(6))
         opening = sessions.open_session(view, caller, session_id, "session_load")
-        return session_id, [*opening, *checkout_after(opening[-1], checkout_at_start(self.run.root))]
+        return session_id, [*opening, *checkout_after(opening[-1], checkout_at_start(self.run))]
 
     def _goes_on(self, view: sessions.View | None, caller: Caller) -> bool:
         """Return whether the load belongs to a session that may have something in context; without a log, no `view`."""

@@ -14,7 +14,7 @@ from faber_ledger.ledger.clock import now, seconds_of
 from faber_ledger.ledger.errors import NotWritable, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.projections import blocks
 from faber_ledger.recording import sessions
-from faber_ledger.recording.checkout import CheckoutQuery, checkout_after
+from faber_ledger.recording.checkout import checkout_after, checkout_at_end
 from faber_ledger.recording.environment import EnvironmentQuery
 from faber_ledger.recording.recording import Recording
 from faber_ledger.runs import state_file
@@ -73,7 +73,7 @@ def session_save(run_id: str | None, work_id: str | None, reason: Reason, as_jso
         check_not_claimed_elsewhere(root, run_id, f"session-save --run-id {run_id}")
     run = _run(root, named)
     warn_if_kept(run)
-    writer, checkout, is_written = writer_of(root), CheckoutQuery(root).read(), False
+    writer, checkout, is_written = writer_of(root), checkout_at_end(run), False
     try:
         with Recording(run, at=at, writer=writer, warn=lambda text: warn(f"⚠️  {text}")) as recording:
             state_file.check_required(run, recording.state)

@@ -65,7 +65,8 @@ def _event_text(kind: str, event: dict[str, Any]) -> str:
         return f"session ended: {event['reason']}{said}{inferred}{_where(event)}"
     if kind == "checkout_recorded":
         when = "end" if event["is_end"] else "start"
-        return f"{event['branch'] or 'no branch'} checked out at the {when}{WORK[event['uncommitted']]}"
+        without = "" if event["has_run"] else ", without the run's files"
+        return f"{event['branch'] or 'no branch'} checked out at the {when}{without}{WORK[event['uncommitted']]}"
     if kind == "artifact_loaded":
         return f"loaded {event['artifact_id']} ({event['given']}, {event['size_bytes']} bytes) from {event['source']}"
     if kind == "artifact_failed":

@@ -41,6 +41,7 @@ class Event:
     hook: str | None = None
     digest: str | None = None
     branch: str | None = None
+    has_run: bool = False
     source: str | None = None
     reason: str | None = None
 
@@ -156,11 +157,13 @@ def state_of(clone: Clone, tree: Tree, run: str) -> State | None:
 
 def own_branch(clone: Clone, tree: Tree, run: str) -> str | None:
     """Return a run's own branch; None if none is known."""
-    # Row 37 (c): "row 34's branch name, else the branch of its last session".
+    # Row 37 (c): "row 34's branch name, else the newest branch that is known to have had the run's files": a branch is
+    # recorded as a run is started, and as its sessions start and end; none on a detached HEAD.
     state = state_of(clone, tree, run)
     if state is not None and state.branch is not None:
         return state.branch
-    recorded = [event for event in clone.logs.get(run, []) if event.type == "checkout_recorded"]
+    log = clone.logs.get(run, [])
+    recorded = [event for event in log if event.type == "checkout_recorded" and event.has_run and event.branch]
     return recorded[-1].branch if recorded else None
 
 

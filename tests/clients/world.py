@@ -636,6 +636,7 @@ def event_of(row: dict[str, Any]) -> model.Event:
         hook=delivery.get("hook"),
         digest=delivery.get("digest"),
         branch=payload.get("branch"),
+        has_run=payload.get("has_run") is True,
         source=payload.get("source"),
         reason=payload.get("reason"),
     )

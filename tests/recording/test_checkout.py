@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,9 @@ from support.project import RUN, Project
 
 from faber_ledger.ledger.event_types import EVENT_TYPES
 from faber_ledger.recording import checkout
-from faber_ledger.recording.checkout import CheckoutQuery
+from faber_ledger.recording.checkout import checkout_at_end
 from faber_ledger.runs.git import branch_of, forget_work_trees
+from faber_ledger.runs.run import find_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,7 @@ def commit(project: Project) -> None:
 
 
 def uncommitted(project: Project) -> bool | None:
-    known = CheckoutQuery(str(project.root)).read()
+    known = checkout_at_end(find_run(str(project.root), RUN))
     assert known is not None
     assert known["branch"] == "feat/258-csv"
     return known["uncommitted"]
@@ -71,8 +73,8 @@ def test_it_follows_each_start_and_end_of_a_delivery(project: Project) -> None:
     project.deliver(END, **ME)
     first, second = [entry["session_id"] for entry in project.history]
     assert following(project, "session_started") == [
-        {"session_id": first, "is_end": False, "branch": "feat/258-csv", "uncommitted": None},
-        {"session_id": second, "is_end": False, "branch": "other", "uncommitted": None},
+        {"session_id": first, "is_end": False, "has_run": True, "branch": "feat/258-csv", "uncommitted": None},
+        {"session_id": second, "is_end": False, "has_run": True, "branch": "other", "uncommitted": None},
     ]
     ends = following(project, "session_ended")
     assert [(end["session_id"], end["branch"]) for end in ends] == [(first, "feat/258-csv"), (second, "other")]
@@ -93,6 +95,25 @@ def test_nothing_is_recorded_of_an_end_that_is_inferred(project: Project) -> Non
     project.deliver(STARTUP, **ME)
     project.deliver(STARTUP, client="another", pid="2")
     assert [event["is_end"] for event in project.of_type("checkout_recorded")] == [False, False]
+
+
+def test_the_start_of_a_run_records_the_branch_without_a_client_too(project: Project) -> None:
+    assert project.faber("run", "start", "--work-id", "9", "--run-id", "nine", "--yes").returncode == 0
+    started = Project(project.root, "nine")
+    assert following(started, "run_started") == [
+        {"is_end": False, "has_run": True, "branch": "feat/258-csv", "uncommitted": None}
+    ]
+    assert "feat/258-csv checked out at the start" in project.faber("log", "nine").stdout
+    started.assert_projected()
+
+
+def test_where_the_work_tree_lacks_the_run_that_is_recorded_too(project: Project) -> None:
+    project.deliver(STARTUP, **ME)
+    project.git("checkout", "--quiet", "-b", "elsewhere")
+    shutil.rmtree(project.run)
+    project.deliver(END, **ME)
+    shown = project.faber("log", RUN, "--type", "checkout_recorded").stdout
+    assert "elsewhere checked out at the end, without the run's files" in shown
 
 
 def test_nothing_is_recorded_outside_git(project: Project) -> None:
@@ -212,6 +233,16 @@ def test_a_waiting_delivery_keeps_what_was_checked_out_when_it_arrived(project: 
     assert project.faber("note", "add", "recorded").returncode == 0
     (end,) = [event for event in project.of_type("checkout_recorded") if event["is_end"]]
     assert end["branch"] == "feat/258-csv"
+
+
+def test_a_waiting_delivery_has_it_only_where_it_is_known(project: Project) -> None:
+    """0.1.1 takes no delivery that has a key it does not know."""
+    project.deliver(STARTUP, **ME)
+    with open(project.run / "ledger.lock", "a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        project.deliver("PostCompact.auto.print", **ME)
+    (path,) = [path for path in (project.root / ".git/faber-ledger").rglob("*.json") if "spool" in str(path)]
+    assert "checkout" not in json.loads(path.read_text())
 
 
 def test_a_waiting_delivery_of_0_1_1_is_recorded_without_it(project: Project) -> None:

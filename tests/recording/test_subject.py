@@ -232,6 +232,48 @@ def test_a_run_of_which_no_branch_is_known_is_used_on_any(project: Project, tmp_
     assert RUN in (second.deliver(START, client="other").packet or "")
 
 
+ONCE_MORE = ["a look at main", "a compaction on main", "a detached head", "no client at all"]
+
+
+@pytest.mark.parametrize("how", ONCE_MORE)
+def test_a_run_is_its_branchs_whatever_was_checked_out_without_it(project: Project, tmp_path: Path, how: str) -> None:
+    """Its branch is the newest one that is known to have had its files."""
+    project.active_path.unlink()
+    commit(project, "ours")
+    bob = project.clone(tmp_path / "bob", "bobs-machine")
+    bob.git("checkout", "--quiet", "-b", "feat/300")
+    assert bob.faber("run", "start", "--work-id", "300", "--run-id", "bob-300").returncode == 0
+    theirs = Project(bob.root, "bob-300", bob.hostname)
+    if how != "no client at all":
+        theirs.deliver(START, client="bob", pid="8")
+    commit(bob, "theirs")
+    if how == "a detached head":
+        bob.git("checkout", "--quiet", "--detach")
+    elif how != "no client at all":
+        bob.git("checkout", "--quiet", "main")
+    if how == "a compaction on main":
+        theirs.deliver(PRE, client="bob", pid="8")
+        theirs.deliver(COMPACT, client="bob", pid="8")
+    if how != "no client at all":
+        theirs.deliver(END, client="bob", pid="8")
+    bob.git("checkout", "--quiet", "feat/300")
+    assert bob.faber("seal", "bob-300").returncode == 0
+    bob.git("commit", "--quiet", "--all", "--allow-empty", "-m", "Seal")
+    recorded = theirs.of_type("checkout_recorded")
+    known = {
+        "a look at main": [True, True, False],
+        "a compaction on main": [True, True, False, False, False],
+        "a detached head": [True, True, True],
+        "no client at all": [True],
+    }
+    assert [event["has_run"] for event in recorded] == known[how]
+    project.git("pull", "--quiet", "--no-rebase", str(bob.root), "feat/300")
+    here = Project(project.root, "bob-300", project.hostname)
+    answer = here.deliver(START, **ME)
+    assert "never used in this clone" in (answer.message or "")
+    assert here.git("status", "--porcelain") == ""
+
+
 def test_the_branch_in_the_state_is_the_runs_own(project: Project, tmp_path: Path) -> None:
     project.change_state(artifacts={"branch_name": "feature/258"})
     commit(project)

@@ -63,6 +63,7 @@ def later_types() -> list[Event]:
             "type": "checkout_recorded",
             "session_id": FIRST,
             "is_end": True,
+            "has_run": True,
             "branch": "feat/258\u202e-\u001b[31mred",
             "uncommitted": True,
         },
