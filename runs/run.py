@@ -287,7 +287,19 @@ def _runs_folders(root: str) -> list[str]:
 
 
 def _find_recorded(root: str, name: str) -> Run | None:
-    return next((run for run in places_of(root, name) if run.is_recorded()), None)
+    """Return a run of which the state or the ledger is there.
+
+    Of several places it is the first, but not one whose state names the other id that its path allows: that is another
+    run.
+    """
+    found = [run for run in places_of(root, name) if run.is_recorded()]
+    plan, _, suffix = name.rpartition("/")
+    other = f"{plan}{OF_PLAN}{suffix}" if plan else path_form(name)
+    if len(found) > 1 and other != name:
+        for run in found:
+            if _named_in_state(run.state_path, [name, other]) != other:
+                return run
+    return found[0] if found else None
 
 
 def _find_folder(root: str, name: str) -> Run | None:

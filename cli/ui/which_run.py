@@ -265,9 +265,12 @@ def _ask_for_run(runs: list[tuple[Run, dict[str, Any]]], example: str) -> Run:
 def match_run(root: str, text: str) -> Run:
     """Return the run whose id is `text` or begins with it; raises InvalidRunId, or RunNotFound for none or several."""
     run = run_here(root, text)
-    if run.has_files():
+    if run.is_recorded():
         return run
     known = run_ids(root)
+    is_plan = any([path_form(run_id).startswith(f"{text}/") for run_id in known])
+    if run.has_files() and not is_plan:
+        return run
     near = [run_id for run_id in known if run_id.startswith(text) or path_form(run_id).startswith(text)]
     if len(near) == 1:
         return find_run(root, near[0])

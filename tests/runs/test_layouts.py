@@ -398,6 +398,33 @@ def test_another_member_may_name_the_other_id(tmp_path: Path) -> None:
     assert f"Run: {layout.path_form}" in sure(project, "status", layout.run_id)
 
 
+@pytest.mark.parametrize("is_swapped", [False, True])
+def test_of_two_places_for_a_name_the_one_whose_state_names_it_is_the_run(tmp_path: Path, is_swapped: bool) -> None:
+    """One folder of the plan is named as another run's suffix, and each state names one of the two ids."""
+    ids = [f"{PLAN}-run-{SUFFIX}", f"{PLAN}/{SUFFIX}"]
+    states = dict(zip([LAYOUTS["plan"].state, LAYOUTS["shared"].state], ids if is_swapped else ids[::-1], strict=True))
+    project = Project.made(tmp_path / "project")
+    for state, run_id in states.items():
+        project.write(state, json.dumps({**state_of(run_id), "work_id": state}))
+    assert {run["run_id"] for run in json.loads(sure(project, "run", "list", "--json"))["data"]} >= set(ids)
+    for state, run_id in states.items():
+        assert json.loads(sure(project, "status", run_id, "--json"))["data"]["work_id"] == state
+        project.write(f"{FABERS}/.active-run-id", f"{run_id}\n")
+        project.write(".fractary/faber/.active-run-id", f"{run_id}\n")
+        project.deliver(START, client=state, pid=state)
+        ledger = Path(state.replace("state", "ledger").replace(".json", ".db"))
+        assert (project.root / ledger).exists(), ledger
+
+
+def test_the_beginning_of_a_run_may_be_its_plans_folder(tmp_path: Path) -> None:
+    project = Project.made(tmp_path / "project")
+    shutil.rmtree(project.run)
+    project.write(LAYOUTS["shared"].state, json.dumps(state_of(LAYOUTS["shared"].run_id)))
+    assert f"Run: {LAYOUTS['shared'].run_id}" in sure(project, "status", PLAN)
+    project.write(neighbour(LAYOUTS["shared"]), json.dumps(state_of(f"{PLAN}-run-{OTHER}")))
+    assert f"{PLAN} is the beginning of several runs" in project.faber("status", PLAN).stderr
+
+
 def test_a_name_is_split_at_the_last_run(tmp_path: Path) -> None:
     project = project_of(tmp_path / "project", LAYOUTS["shared"])
     plan = f"first-run-{PLAN}"
