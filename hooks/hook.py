@@ -106,6 +106,8 @@ class Hook:
             return Answer(self._packet_without_state(error))
         if state.get("status") in progress.FINISHED:
             self.warn(f"No active workflow found, skipping prime-context: {self.run.run_id} is {state['status']}")
+            if self._earlier is not None:
+                state_file.refresh_copy(self.run, self._earlier, self.warn)
             return None
         gathered = self._gather(state, is_state_read=problem is None)
         if self._follow_rename():

@@ -94,6 +94,8 @@ class Recording:
     def __exit__(self, *_: object) -> None:
         try:
             self._open.close()
+            if self._known is not None and self.problem is None:  # nothing was written
+                state_file.refresh_copy(self.run, self._known.document, self.warn)
         finally:
             self._lock.__exit__(None, None, None)
 

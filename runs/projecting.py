@@ -7,6 +7,7 @@ import os
 from itertools import chain
 
 from faber_ledger.ledger import BACKUP_ENDING
+from faber_ledger.ledger.clock import seconds_of
 from faber_ledger.ledger.errors import LedgerError, RunNotFound, StateInvalid, StateMissing
 from faber_ledger.ledger.lock import RunLock
 from faber_ledger.projections.fold import fold
@@ -68,10 +69,11 @@ def reproject(
     payload was removed from the log just before: once state.json lacks it too, older copies are removed. Raises as
     `read_state`, `project_blocks`, `RunLock` and `open_log`, and RunNotFound for a log without an event.
     """
+    is_away = not run.is_recorded()
     with RunLock(run.lock_path), open_log(run, warn, compare=True) as opened:
         _check_has_events(opened.log, run)
         try:
-            result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults)
+            result = _project(run, opened, rebuild=rebuild, warn=warn, defaults=defaults, is_away=is_away)
         except StateMissing:
             if redacted or opened.redacted:
                 remove_old_copies(run, opened.log, warn)
@@ -82,13 +84,19 @@ def reproject(
 
 
 def _project(
-    run: Run, opened: RunLog, *, rebuild: bool, warn: Callable[[str], None], defaults: dict[str, str] | None
+    run: Run,
+    opened: RunLog,
+    *,
+    rebuild: bool,
+    warn: Callable[[str], None],
+    defaults: dict[str, str] | None,
+    is_away: bool,
 ) -> Reprojection:
     source = None
     try:
         state = state_file.read_known(run)
     except StateMissing:
-        source = _restore_state(run)
+        source = _restore_state(run, is_away=is_away)
         if source is None and defaults is None:
             raise
         if source is None:
@@ -100,10 +108,12 @@ def _project(
         state = state_file.read_known(run)
     if not rebuild and state.shows(opened.log):
         opened.commit()  # what came back, which state.json has shown all along, and what the mirror lacked
+        state_file.refresh_copy(run, state.document, warn)
         return Reprojection(source, is_changed=source is not None)
     blocks = _fold_checked(opened.log)
     if not (rebuild or source or opened.returned) and state.texts == state_file.texts_of(blocks):
         opened.commit()  # as after a change of the projector: without an event to add, the ledger keeps its bytes
+        state_file.refresh_copy(run, state.document, warn)
         return Reprojection(None, is_changed=False)
     changed = state_file.project_blocks(run, opened, blocks, warn=warn)
     if state.value.get("status") in progress.FINISHED:
@@ -111,14 +121,18 @@ def _project(
     return Reprojection(source, is_changed=changed or source is not None)
 
 
-def _restore_state(run: Run) -> str | None:
+def _restore_state(run: Run, *, is_away: bool) -> str | None:
     """Restore a missing state.json from a backup, the mirror's copy or a commit; return the name of it, or None.
 
     One that was written from the log alone, as 0.1.0 did, lacks the keys of all other tools: any complete one is
     better, however old, and one with neither `status` nor `phases` is not used. HEAD counts before any other branch.
-    What came from elsewhere and was never merged, as a remote's branch or a pull request, is not used.
+    What came from elsewhere and was never merged, as a remote's branch or a pull request, is not used. Of backups and
+    copy it is the newest by `updated_at`; of two that are as old, the backup, but the copy if the whole run `is_away`:
+    what git ignores was left in its folder.
     """
-    found = _best_of(chain(_read_backups(run), _read_copy(run), _read_commits(run, "HEAD")))
+    kept = [*_read_copy(run), *_read_backups(run)] if is_away else [*_read_backups(run), *_read_copy(run)]
+    kept.sort(key=lambda one: seconds_of(one[1].value.get("updated_at")) or 0.0, reverse=True)
+    found = _best_of(chain(kept, _read_commits(run, "HEAD")))
     if found is None:
         found = _best_of(_read_commits(run, "--branches"))
     if found is None:

@@ -220,6 +220,13 @@ def copy_state(run: Run, content: bytes, warn: Callable[[str], None]) -> None:
         warn(f"the copy of state.json under the git directory is not written: {error}")
 
 
+def refresh_copy(run: Run, state: JsonText, warn: Callable[[str], None]) -> None:
+    """Write the copy if it differs from the state that was read: another tool has changed its own keys since."""
+    content = state.text.encode()
+    if read_state_copy(run) != content:
+        copy_state(run, content, warn)
+
+
 def commit_with_checkpoint(opened: RunLog, texts: dict[str, str]) -> None:
     """Commit an open log, and note in it the digest of the blocks that state.json is about to get; write no file.
 
@@ -237,9 +244,7 @@ def write_blocks(
     if known is not None:
         changed = {name: block for name, block in blocks.items() if known.texts.get(name) != texts[name]}
         if not changed:
-            content = known.document.text.encode()
-            if read_state_copy(run) != content:  # another tool has changed its own keys
-                copy_state(run, content, warn)
+            refresh_copy(run, known.document, warn)
             return False
         if _replace_if_unchanged(run, known.document, changed, blocks, warn, texts):
             return True

@@ -30,11 +30,12 @@ from faber_ledger.runs.git_command import git, top_of
 from faber_ledger.runs.mirror import open_log
 from faber_ledger.runs.recovery import recover
 from faber_ledger.runs.run import ACTIVE_FILES, Run, find_root, find_run, is_run_id, run_ids
-from faber_ledger.runs.state_file import read_state
+from faber_ledger.runs.state_file import read_state, refresh_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from faber_ledger.files.json_text import JsonText
     from faber_ledger.runs.active import ActiveRun
 
 
@@ -117,8 +118,10 @@ def _check_settled(root: str, top: str) -> None:
 def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     """Make one run ready; one that is finished and committed gets what its mirror has only where it `is_named`."""
     returned = 0
-    if not is_named and _is_finished_and_committed(run):
+    finished = None if is_named else _finished_and_committed(run)
+    if finished is not None:
         _check(run)
+        refresh_copy(run, finished, warn)
     else:
         with RunLock(run.lock_path), open_log(run, warn) as opened:
             opened.commit()
@@ -135,11 +138,13 @@ def _seal(run: Run, *, is_named: bool) -> dict[str, Any]:
     return {"run_id": run.run_id, "events": events, "returned": returned, "staged": staged}
 
 
-def _is_finished_and_committed(run: Run) -> bool:
+def _finished_and_committed(run: Run) -> JsonText | None:
+    """Return the state of a run that is finished and committed; None for any other, and where it is not readable."""
     try:
-        return is_finished_and_committed(run, read_state(run))
+        state = read_state(run)
     except LedgerError:
-        return False  # a state that is missing or not readable
+        return None
+    return state if is_finished_and_committed(run, state) else None
 
 
 def _check(run: Run) -> None:

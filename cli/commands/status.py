@@ -55,7 +55,9 @@ def status(run: str | None, work_id: str | None, as_json: bool) -> None:
     if run is None and not as_json:
         for line in active.explain():
             warn(line)
-    state = state_file.read_state(meant).value
+    found = state_file.read_state(meant)
+    state_file.refresh_copy(meant, found, warn)
+    state = found.value
     log, blocks, agrees, more = None, blocks_of(state), True, 0
     if not lacks_ledger(meant):
         with Log.read(meant.ledger_path) as own:

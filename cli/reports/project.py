@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from faber_ledger.ledger.clock import now
 from faber_ledger.recording.recording import drain_waiting
 from faber_ledger.runs.projecting import reproject, restore_backup
-from faber_ledger.runs.state_file import read_backup
-from faber_ledger.runs.state_merge import is_complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +18,7 @@ if TYPE_CHECKING:
 def project_run(run: Run, *, rebuild: bool, restore: bool, warn: Callable[[str], None]) -> dict[str, Any]:
     """Write a run's blocks, restoring a backup first if needed, and return the outcome; raises as `reproject`."""
     missing = not os.path.lexists(run.state_path)
-    backup = read_backup(run) if missing else None
-    if restore or (backup is not None and is_complete(backup[1].value)):  # the log alone has only our blocks
+    if restore:
         used, is_projected = restore_backup(run, warn=warn)
         name = os.path.basename(used)
         return {"run_id": run.run_id, "outcome": "restored", "backup": name, "projected": is_projected}

@@ -168,3 +168,57 @@ def test_a_forgotten_run_leaves_nothing_below_the_git_directory(project: Project
     done = project.faber("run", "forget", RUN)
     assert done.returncode == 0, done.stderr
     assert not kept_folder(project).exists()
+
+
+LOOKS = {
+    "status": ["status", RUN],
+    "seal": ["seal"],
+    "seal of a named run": ["seal", RUN],
+    "project": ["project", RUN],
+    "a start": START,
+    "a compaction": "PreCompact.auto.print",
+}
+
+
+@pytest.mark.parametrize("status", ["in_progress", "completed"])
+@pytest.mark.parametrize("name", LOOKS)
+def test_each_look_at_a_run_brings_its_copy_up_to_date(project: Project, name: str, status: str) -> None:
+    project.deliver(END, client="one")
+    project.git("add", "-A")
+    project.git("commit", "-qm", "the run")
+    project.put_state(project.state | {"status": status, "current_phase": "release"})
+    look = LOOKS[name]
+    if isinstance(look, str):
+        project.deliver(look, client="one")
+    else:
+        assert project.faber(*look).returncode == 0
+    assert state_copy(project).read_bytes() == project.state_path.read_bytes()
+    assert project.state["current_phase"] == "release"
+
+
+@pytest.mark.parametrize("command", [["run", "resume", RUN], ["project", RUN]], ids=" ".join)
+def test_a_run_comes_back_with_the_copy_and_not_with_the_older_backup_that_git_left(
+    project: Project, command: list[str]
+) -> None:
+    project.put_state(project.state | {"status": "completed"})
+    assert project.faber("status").returncode == 0
+    project.state_path.unlink()
+    project.ledger_path.unlink()
+    backup = json.loads((project.run / "state.json.backup").read_text())
+    assert backup["status"] == "in_progress"
+    done = project.faber(*command)
+    assert done.returncode == 0, done.stderr
+    assert project.state["status"] == "completed"
+    project.assert_projected()
+
+
+@pytest.mark.parametrize(("copy", "taken"), [("2026-03-01", "paused"), ("2026-01-01", "in_progress")])
+def test_of_backup_and_copy_the_newer_one_takes_the_place_of_a_missing_state(
+    project: Project, copy: str, taken: str
+) -> None:
+    now = project.state | {"updated_at": "2026-02-01T00:00:00Z"}
+    (project.run / "state.json.backup").write_text(json.dumps(now))
+    state_copy(project).write_text(json.dumps(now | {"updated_at": f"{copy}T00:00:00Z", "status": "paused"}))
+    project.state_path.unlink()
+    assert project.faber("project", RUN).returncode == 0
+    assert project.state["status"] == taken
