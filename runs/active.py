@@ -58,6 +58,12 @@ class Word:
             self._is_own = origin == reflog.WRITTEN or (origin == reflog.CHECKED_OUT and self._is_back_on_its_branch())
         return self._is_own
 
+    def belongs_here(self) -> bool:
+        """Return whether the run belongs to this clone: it was used or written here, or its branch is checked out."""
+        from faber_ledger.runs.belonging import belongs_here  # not for the run that is claimed
+
+        return belongs_here(self._root, self.run_id) or self.is_own()
+
     def _is_back_on_its_branch(self) -> bool:
         from faber_ledger.runs.belonging import is_own_branch, was_used_here
 
@@ -86,7 +92,7 @@ class ActiveRun:
         word: Word | None,
         claim: Name | None,
         *,
-        is_shown: bool = False,
+        is_shown: bool | None = False,
         reason_none: str = "",
     ) -> None:
         self.words = words
@@ -94,8 +100,15 @@ class ActiveRun:
         self.run_id = word.run_id if word is not None else None
         self.named_in_file = next((one.run_id for one in words if one.file is not None), None)
         self.claim = claim.run_id if claim is not None else None
-        self.is_shown = is_shown
+        self._is_shown = is_shown
         self.reason_none = reason_none
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the run is shown, not used; logs are read for it where nothing cheaper decides."""
+        if self._is_shown is None:
+            self._is_shown = self.word is not None and not self.word.belongs_here()
+        return self._is_shown
 
     @property
     def status(self) -> object:
@@ -171,9 +184,10 @@ def _decide(root: str, *, is_alone: bool) -> ActiveRun:
             return ActiveRun(words, None, claim, reason_none=reason)
         if claim is not None and word.run_id == claim.run_id:
             return ActiveRun(words, word, claim)
-        holder = None if is_alone else claimed_in_worktree(root, word.run_id)
-        if holder is None or word.is_own():
-            return ActiveRun(words, word, claim, is_shown=not _belongs_here(root, word))
+        is_free = is_alone or not other_roots(root) or word.is_own()  # what is cheap to know comes first
+        holder = None if is_free else claimed_in_worktree(root, word.run_id)
+        if holder is None:
+            return ActiveRun(words, word, claim, is_shown=None)
         reason = f"the active file came with the commit, and {word.run_id} is active in {holder}"
         candidates = [one for one in candidates if one.run_id != word.run_id]
 
@@ -190,13 +204,6 @@ def _choose(words: list[Word]) -> Word | None:
     if not there:  # the claim names no file that could be corrected
         return next((word for word in words if word.file is not None), group[0])
     return next((word for word in group if word.is_own()), group[0])
-
-
-def _belongs_here(root: str, word: Word) -> bool:
-    """Return whether a run belongs to this clone: it was used or written here, or its own branch is checked out."""
-    from faber_ledger.runs.belonging import belongs_here  # not for the run that is claimed
-
-    return belongs_here(root, word.run_id) or word.is_own()
 
 
 def _decide_without_file(root: str, claim: Name | None, reason: str) -> ActiveRun:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
-from support.project import Project
+from support.project import Project, usual_state
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +105,28 @@ def test_a_hook_in_a_linked_work_tree_opens_the_active_file_once_and_finds_git_o
     assert opened["../project/.git/worktrees/tree/commondir"] == 1
     assert opened["../project/.fractary/faber/.active-run-id"] <= 1
     assert opened["../project/.git/commondir"] <= 1
+
+
+def test_the_other_work_trees_are_not_asked_about_a_run_that_was_named_here(tmp_path: Path) -> None:
+    project = Project.noted(tmp_path / "project")
+    project.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "tree"))
+    tree = Project(tmp_path / "tree", "second")
+    tree.run.mkdir()
+    tree.put_state(usual_state("second"))
+    tree.active_path.write_text("second\n")
+    opened = opened_by(tree, "SessionStart.startup.print")
+    assert tree.types == ["run_adopted", "session_started"]
+    assert opened["../project/.fractary/faber/.active-run-id"] == 0
+
+
+def test_another_work_tree_is_only_asked_for_its_run_and_not_whether_the_run_belongs_here(tmp_path: Path) -> None:
+    project = Project.noted(tmp_path / "project")
+    project.git("worktree", "add", "--quiet", "-b", "side", str(tmp_path / "tree"))
+    (project.root / ".git/faber-ledger-run").unlink()
+    tree = Project(tmp_path / "tree", project.run_id)
+    opened = opened_by(tree, "SessionStart.startup.print", "came with the commit")
+    assert opened["../project/.fractary/faber/.active-run-id"] == 1
+    assert opened["../project/.git/faber-ledger/used-runs"] == 0
 
 
 @pytest.mark.parametrize("recorded", HOOKS)
