@@ -76,6 +76,7 @@ class Tree:
     files: list[ActiveFile]
     heads: list[Head]
     states: dict[str, State]
+    logs: dict[str, list[Event]] = field(default_factory=dict)  # of all runs: its file, if here, and the mirror
     recorded: set[str] = field(default_factory=set)  # runs on which something was recorded in this work tree
     claim: tuple[str, int] | None = None
 
@@ -95,10 +96,9 @@ class Client:
 
 @dataclass
 class Clone:
-    """A clone: its work trees, its runs' logs (file and mirror united), and what it has seen."""
+    """A clone: its work trees, and what it has seen."""
 
     trees: dict[str, Tree] = field(default_factory=dict)
-    logs: dict[str, list[Event]] = field(default_factory=dict)
     kept: dict[str, State] = field(default_factory=dict)  # the copies of `state.json` beside the mirrors
     used: set[str] = field(default_factory=set)  # started, resumed or recorded on in this clone
     clients: dict[str, Client] = field(default_factory=dict)
@@ -162,7 +162,7 @@ def own_branch(clone: Clone, tree: Tree, run: str) -> str | None:
     state = state_of(clone, tree, run)
     if state is not None and state.branch is not None:
         return state.branch
-    log = clone.logs.get(run, [])
+    log = tree.logs.get(run, [])
     recorded = [event for event in log if event.type == "checkout_recorded" and event.has_run and event.branch]
     return recorded[-1].branch if recorded else None
 
@@ -366,16 +366,15 @@ def outcome_of(clone: Clone, call: Delivery) -> Outcome:
     if call.hook != "SessionEnd" or call.client in clone.clients:
         see(clone, call.client, call.pid, call.at)
         clone.clients[call.client].deliveries.append(call.at)
-    has_started = call.hook == "SessionStart" and done.printed == "packet"
-    if has_started and active_run(clone, subject.tree).run == subject.run:
+    active = active_run(clone, subject.tree)
+    if note(clone, call.client, call.at, done) and active.run == subject.run:
         claim(subject.tree, subject.run, call.at)
-    note(clone, call.client, call.at, done)
     return done
 
 
 def claim(tree: Tree, run: str | None, at: int) -> None:
-    # STYLE: "claim: the note in a work tree's own git directory saying which run it is working on". A start on the
-    # active run claims it.
+    # STYLE: "claim: the note in a work tree's own git directory saying which run it is working on". A client's first
+    # session on the active run, or its next one, claims it.
     if run is not None and (tree.claim is None or tree.claim[0] != run):
         tree.claim = (run, at)
 
@@ -386,20 +385,26 @@ def see(clone: Clone, client: str, pid: str | None, at: int) -> None:
     seen.pid, seen.last_at = pid or seen.pid, at
 
 
-def note(clone: Clone, client: str | None, at: int, done: Outcome) -> None:
-    """Remember which runs were recorded on here, and the run of a client's newest session."""
-    for kind, run, session, _ in done.events:
-        clone.used.add(run)
-        is_own = (kind == "session_started" and session == NEW) or (kind == "session_ended" and run == done.run)
-        if is_own and client is not None and (kind == "session_started" or clone.clients[client].run != run):
-            follow(clone, client, run, done.tree, at)
+def note(clone: Clone, client: str | None, at: int, done: Outcome) -> bool:
+    """Remember which runs were recorded on here, and the run of a client's newest session; return whether it is new."""
+    clone.used |= {run for _, run, _, _ in done.events}
+    kinds = {(kind, session) for kind, run, session, _ in done.events if run == done.run}
+    if client is None or done.run is None:
+        return False
+    if ("session_started", NEW) in kinds:
+        follow(clone, client, done.run, done.tree, at, is_new=True)
+        return True
+    return any(kind == "session_ended" for kind, _ in kinds) and follow(clone, client, done.run, done.tree, at)
 
 
-def follow(clone: Clone, client: str, run: str, tree: str, at: int) -> None:
-    """Remember that a client's newest session is on a run."""
+def follow(clone: Clone, client: str, run: str, tree: str, at: int, *, is_new: bool = False) -> bool:
+    """Remember that a client's newest session is on a run; return whether it was on another."""
     see(clone, client, None, at)
     seen = clone.clients[client]
+    if not is_new and seen.run == run:
+        return False
     seen.run, seen.session_at, seen.tree = run, at, tree
+    return True
 
 
 def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
@@ -415,7 +420,7 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         # `faber-ledger run resume RUN`; nothing is recorded on it and none of its sessions is ended."
         # Row 38: "On a completed or cancelled run a SessionStart does the same" as without one: no line.
         return Outcome(run, printed="shown" if is_start and not is_finished else None)
-    log = clone.logs.get(run, [])
+    log = subject.tree.logs.get(run, [])
     # Row 38: "On a completed or cancelled run a SessionStart does the same [nothing recorded, no context]; a
     # PreCompact or SessionEnd still ends the session that is open."
     if is_finished and is_start:
@@ -430,7 +435,7 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         # start, `end_reason` `abandoned`, marked as inferred in the event."
         ends = [("session_ended", run, one.session, ("abandoned", call.at)) for one in open_sessions(log)]
         start = ("session_started", run, NEW, (call.source, call.at))
-        return Outcome(run, events=[*ends, start, *_left(clone, call, run)], printed="packet")
+        return Outcome(run, events=[*ends, start, *_left(subject.tree, call.client, call.at, run)], printed="packet")
     hint = "hint" if call.hook == "PreCompact" and not is_finished else None
     session = _session_of(clone, call, run, log)
     if call.hook == "PostCompact":
@@ -444,7 +449,7 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         if is_finished and session not in [one.session for one in open_sessions(log)]:
             return Outcome(run, why="row 38: finished, its session has ended")
         ended = ("session_ended", run, session, (reason, call.at))
-        return Outcome(run, events=[ended, *_left(clone, call, run)], printed=hint)
+        return Outcome(run, events=[ended, *_left(subject.tree, call.client, call.at, run)], printed=hint)
     # Row 37: "If the client has none on that run: (...) a PreCompact, or a SessionEnd of a client of which a start or
     # another delivery was seen in this clone, opens one marked inferred, then is dealt with as usual; on a finished
     # run only if the client was seen before the run was finished."
@@ -462,7 +467,12 @@ def _outcome(clone: Clone, call: Delivery, subject: Subject) -> Outcome:
         ends = [("session_ended", run, one.session, ("abandoned", at)) for one in open_sessions(log)]
         opened = ("session_started", run, NEW, ("inferred", at))
         ended = ("session_ended", run, NEW, (reason, call.at))
-        return Outcome(run, events=[*ends, opened, *_left(clone, call, run), ended], printed=hint, why="inferred")
+        return Outcome(
+            run,
+            events=[*ends, opened, *_left(subject.tree, call.client, call.at, run), ended],
+            printed=hint,
+            why="inferred",
+        )
     # "Anything else (a stray end) is one line in the hook log, and no tracked file changes."
     return Outcome(run, printed=hint, why="stray")
 
@@ -495,14 +505,14 @@ def _session_of(clone: Clone, call: Delivery, run: str, log: list[Event]) -> str
     return None
 
 
-def _left(clone: Clone, call: Delivery, run: str) -> list[Fact]:
+def _left(tree: Tree, client: str, at: int, run: str) -> list[Fact]:
     # "A session of this client on a run that it has left ends there, inferred, at that moment."
     return [
-        ("session_ended", other, start.session, ("abandoned", call.at))
-        for other, log in clone.logs.items()
+        ("session_ended", other, start.session, ("abandoned", at))
+        for other, log in tree.logs.items()
         if other != run
         for start in open_sessions(log)
-        if start.client == call.client and start.is_ours
+        if start.client == client and start.is_ours
     ]
 
 
@@ -517,12 +527,11 @@ def name_run(clone: Clone, root: str, run: str, client: str | None, pid: str | N
     if client is not None:
         # Row 8: "`run start` and `run resume` inside a client open the session at once, end the session that this
         # client has open on the run they leave"
-        log = clone.logs.get(run, [])
+        log = clone.trees[root].logs.get(run, [])
         if not _is_own(open_sessions(log), client, pid) and not _uncompacted(log, client, pid):
             ends = [("session_ended", run, one.session, ("abandoned", at)) for one in open_sessions(log)]
             done.events = [*ends, ("session_started", run, NEW, (source, at))]
-        call = Delivery("", root, root, at, client, pid, "")
-        done.events += _left(clone, call, run)
+        done.events += _left(clone.trees[root], client, at, run)
         note(clone, client, at, done)
         follow(clone, client, run, root, at)
         see(clone, client, pid, at)
@@ -538,7 +547,7 @@ def load(clone: Clone, root: str, trigger: str, client: str | None, pid: str | N
         # Row 4: "A run that is shown, not used (...), is not taken by a command that records (session-load,
         # session-save, note): it prints that line; session-save exits 0, the others 1."
         return Outcome(run, printed="refused", why="shown")
-    log = clone.logs.get(run, [])
+    log = tree.logs.get(run, [])
     opened = open_sessions(log)
     done = Outcome(run, root)
     clone.used.add(run)
@@ -557,7 +566,7 @@ def load(clone: Clone, root: str, trigger: str, client: str | None, pid: str | N
         ends_of = [("session_ended", run, one.session, ("abandoned", at)) for one in opened]
         done.events = [*ends_of, ("session_started", run, NEW, ("session_load", at))]
     if client is not None:
-        done.events += _left(clone, Delivery("", root, root, at, client, pid, ""), run)
+        done.events += _left(tree, client, at, run)
     note(clone, client, at, done)
     if client is not None:
         follow(clone, client, run, root, at)
@@ -572,7 +581,7 @@ def save(clone: Clone, root: str, at: int) -> Outcome:
     active = active_run(clone, tree)
     if active.run is None or not belongs(clone, tree, active):
         return Outcome(active.run)
-    opened = open_sessions(clone.logs.get(active.run, []))
+    opened = open_sessions(tree.logs.get(active.run, []))
     ended = ("session_ended", active.run, opened[-1].session if opened else None, ("manual", at))
     done = Outcome(active.run, root, events=[ended] if opened else [])
     note(clone, None, at, done)

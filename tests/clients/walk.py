@@ -236,7 +236,7 @@ class Walk:
         run, tree = subject.run, subject.tree
         if run not in tree.states or subject.is_shown or tree.states[run].status not in model.AT_WORK:
             return ""
-        log = clone.facts.logs.get(run, [])
+        log = tree.logs.get(run, [])
         if run not in self.world.logs(clone) or any(not start.is_ours for start in model.open_sessions(log)):
             return ""
         self.world.write_session(clone, tree.root, run)
@@ -343,7 +343,7 @@ class Walk:
         self.world.look(clone)
         facts = clone.facts
         active = model.active_run(facts, facts.trees[tree]).run
-        opened = model.open_sessions(facts.logs.get(active or "", []))
+        opened = model.open_sessions(facts.trees[tree].logs.get(active or "", []))
         if person is not None and opened and opened[-1].client not in (None, person.client):
             return ""
         if len(opened) > 1 or (opened and not opened[-1].is_ours):

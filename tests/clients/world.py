@@ -312,23 +312,25 @@ class World:
             facts.states = {run: state_at(path) for run, path in states_in(root).items()}
         kept = clone.common / "faber-ledger" / "runs"
         clone.facts.kept = {path.parent.name: state_at(path) for path in kept.glob("*/state.json")}
-        clone.facts.logs = {run: events_of(rows) for run, rows in self.logs(clone).items()}
-        for run, start in clone.unadopted.items():
-            # Row 49: "One that began while a session of this machine was open is that session: it adds nothing."
-            log = clone.facts.logs[run]
-            if start.session not in {event.session for event in log} and not model.open_sessions(log):
-                log.append(start)
-        for tree in clone.roots:
+        mirrors = list(kept.glob("*/ledger.db"))
+        for tree, facts in clone.facts.trees.items():
+            files = self._run_files(clone.roots[tree], "ledger.db", "ledger-*.db")
+            facts.logs = {run: events_of(rows) for run, rows in self.logs(clone, [*mirrors, *files]).items()}
             for run, path in states_in(clone.roots[tree]).items():
-                if not clone.facts.logs.get(run):
-                    clone.facts.logs[run] = sessions_of_tool(path)
+                if not facts.logs.get(run):
+                    facts.logs[run] = sessions_of_tool(path)
+            for run, start in clone.unadopted.items():
+                # Row 49: "One that began while a session of this machine was open is that session: it adds nothing."
+                log = facts.logs[run]
+                if start.session not in {event.session for event in log} and not model.open_sessions(log):
+                    log.append(start)
 
-    def logs(self, clone: CloneOnDisk) -> dict[str, list[dict[str, Any]]]:
-        """Return each run's events as this clone has them, in the mirror and in the files of its work trees."""
+    def logs(self, clone: CloneOnDisk, paths: list[Path] | None = None) -> dict[str, list[dict[str, Any]]]:
+        """Return each run's events in these ledgers, or in all that this clone has."""
         writer = clone.common / "faber-ledger" / "writer"
         own = writer.read_text().strip() if writer.exists() else ""
         logs: dict[str, dict[str, dict[str, Any]]] = {}
-        for path in self._ledgers(clone):
+        for path in paths if paths is not None else self._ledgers(clone):
             for row in self._read(clone, path):
                 logs.setdefault(run_of_ledger(path), {})[row["id"]] = {**row, "is_ours": row["writer"] == own}
         return {run: sorted(rows.values(), key=lambda row: (row["seq"], row["id"])) for run, rows in logs.items()}
@@ -491,7 +493,7 @@ class World:
         for client, seen in clone.facts.clients.items():
             session = f"{seen.run} since {seen.session_at - BEGIN}"
             lines.append(f"  client {client}: pid {seen.pid} first {seen.first_at - BEGIN} newest session on {session}")
-        for run, log in clone.facts.logs.items():
+        for run, log in clone.facts.trees[tree].logs.items():
             state = clone.facts.kept.get(run)
             kinds = [f"{event.type}:{event.session}:{event.client}:{event.at - BEGIN}" for event in log[-8:]]
             lines.append(f"  {run}: kept {state} open {[one.session for one in model.open_sessions(log)]}\n    {kinds}")
